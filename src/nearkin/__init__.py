@@ -1,0 +1,78 @@
+"""nearkin: learn what is near from a stream of examples, even when some of the labels lie.
+
+Names are loaded when they are first used, so that ``import nearkin`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from nearkin._version import __version__
+
+if TYPE_CHECKING:
+    from nearkin.learners import (
+        LODML,
+        LOSL,
+        OASIS,
+        ODML,
+        Euclidean,
+        RobustLODML,
+        RobustLOSL,
+        RobustOASIS,
+        RobustODML,
+    )
+    from nearkin.losses import Hinge, RescaledHinge
+    from nearkin.neighbors import RobustKNeighborsClassifier
+    from nearkin.noise import estimate_noise_rate, flip_labels
+    from nearkin.saving import load, save
+    from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
+
+_WHERE = {
+    "nearkin.learners": (
+        "OASIS", "ODML", "LOSL", "LODML", "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "Euclidean",
+    ),
+    "nearkin.losses": ("Hinge", "RescaledHinge"),
+    "nearkin.neighbors": ("RobustKNeighborsClassifier",),
+    "nearkin.noise": ("estimate_noise_rate", "flip_labels"),
+    "nearkin.saving": ("load", "save"),
+    "nearkin.triplets": ("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets", "TripletSource"),
+}  # fmt: skip
+_HOME = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = [
+    "LODML",
+    "LOSL",
+    "OASIS",
+    "OCTG",
+    "ODML",
+    "BatchTriplets",
+    "Euclidean",
+    "Hinge",
+    "OnePassTriplets",
+    "RandomTriplets",
+    "RescaledHinge",
+    "RobustKNeighborsClassifier",
+    "RobustLODML",
+    "RobustLOSL",
+    "RobustOASIS",
+    "RobustODML",
+    "TripletSource",
+    "__version__",
+    "estimate_noise_rate",
+    "flip_labels",
+    "load",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'nearkin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

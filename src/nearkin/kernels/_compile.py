@@ -1,0 +1,19 @@
+"""How this package compiles: one place for numba's options.
+
+* `step` compiles a scalar formula of `nearkin.steps` so that it is inlined where it is used; functions may then be
+  passed as arguments and the caller can still be cached on disk.
+* `body` is a loop that takes such functions as arguments.
+* `kernel` is an entry point: cached on disk, runs without the interpreter lock.
+
+Sums may be reordered (the dot products are several times faster so), nothing else is relaxed: NaN and infinity keep
+their meaning.
+"""
+
+from numba import njit
+
+_REORDER = {"reassoc", "contract", "nsz"}
+
+step = njit(inline="always", error_model="numpy")
+body = njit(inline="always", error_model="numpy", fastmath=_REORDER)
+helper = njit(error_model="numpy", fastmath=_REORDER)
+kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)

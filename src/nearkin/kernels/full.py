@@ -1,0 +1,218 @@
+"""Sequential sweeps over triplets for a full matrix M (Algorithms 1 and 2).
+
+Every sweep takes the parameter (changed in place), the vectors with the three index arrays into them, the measure, ``C``, the
+loss's numbers and the number of half-quadratic iterations; it fills ``plausibility`` and returns the number of
+updates. They differ in what a step does, nothing else: `sweep` moves, `sweep_project` moves and clips the one
+negative eigenvalue that a step can leave, `sweep_exact` solves the step on the cone itself.
+"""
+
+import math
+
+import numpy as np
+
+from nearkin.kernels._compile import body, helper, kernel
+from nearkin.kernels.direction import directions
+from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
+
+__all__ = ["sweep", "sweep_exact", "sweep_project"]
+
+_SMALLEST = float(np.finfo(np.float64).tiny)
+
+
+@helper
+def _bilinear(M, g, h):
+    """``g' M h``, one pass over M."""
+    d = M.shape[0]
+    total = 0.0
+    for i in range(d):
+        row = M[i]
+        dot = M.dtype.type(0.0)
+        for k in range(d):
+            dot += row[k] * h[k]
+        total += g[i] * dot
+    return total
+
+
+@helper
+def _move(M, g, h, tau, is_distance):
+    """``M += tau A`` (Eqs. 22 and 25)."""
+    d = M.shape[0]
+    if is_distance:
+        half = M.dtype.type(0.5 * tau)
+        for i in range(d):
+            row = M[i]
+            gi = half * g[i]
+            hi = half * h[i]
+            for k in range(d):
+                row[k] += gi * h[k] + hi * g[k]
+    else:
+        step = M.dtype.type(tau)
+        for i in range(d):
+            row = M[i]
+            gi = step * g[i]
+            for k in range(d):
+                row[k] += gi * h[k]
+
+
+@helper
+def _clip_negative(M):
+    """Replace M by its positive semi-definite part; returns the smallest eigenvalue of the result."""
+    values, vectors = np.linalg.eigh(M)
+    d = M.shape[0]
+    for j in range(d):
+        if values[j] >= 0.0:
+            return values[j] if j == 0 else 0.0
+        for i in range(d):
+            factor = values[j] * vectors[i, j]
+            for k in range(d):
+                M[i, k] -= factor * vectors[k, j]
+    return 0.0
+
+
+@helper
+def _smallest_eigenvalue(M):
+    return np.linalg.eigvalsh(M)[0]
+
+
+@body
+def plain_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor):
+    """Passive-aggressive step (Eqs. 22 and 25)."""
+    tau, w = half_quadratic(linear_z, curve, linear_kink(curve), C, weight, params, max_hq_iter)
+    if tau > 0.0:
+        _move(M, g, h, tau, is_distance)
+    return tau, w
+
+
+@body
+def project_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor):
+    """The same, then the positive semi-definite part (Algorithm 2, step 4).
+
+    ``floor[0]`` is a lower bound of M's smallest eigenvalue. A step lowers it by at most ``tau * m_minus / 2``, the
+    negative eigenvalue of ``tau A``, so the decomposition is needed only when the bound falls below zero.
+    """
+    tau, w = half_quadratic(linear_z, curve, linear_kink(curve), C, weight, params, max_hq_iter)
+    if tau > 0.0:
+        _move(M, g, h, tau, is_distance)
+        floor[0] -= 0.5 * tau * (math.sqrt(gg) * math.sqrt(hh) - gh)
+        if floor[0] < 0.0:
+            floor[0] = _clip_negative(M)
+    return tau, w
+
+
+@helper
+def _projected(M, g, h, tau):
+    """Positive semi-definite part of ``M + tau A`` as a new matrix."""
+    N = M.copy()
+    _move(N, g, h, tau, True)
+    _clip_negative(N)
+    return N
+
+
+@helper
+def _exact_kink(M, g, h, cap, pa_kink):
+    """Smallest step whose margin *after projection* is 1, or ``cap`` if that lies beyond it.
+
+    The projected margin rises with the step and is never above the one without projection, so the search starts at
+    the passive-aggressive step.
+    """
+    if cap <= pa_kink or _bilinear(_projected(M, g, h, cap), g, h) <= 1.0:
+        return cap
+    low = pa_kink
+    high = cap
+    if _bilinear(_projected(M, g, h, low), g, h) >= 1.0:
+        return low
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if _bilinear(_projected(M, g, h, middle), g, h) < 1.0:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+@body
+def exact_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor):
+    """Minimiser of the step's problem on the cone (Eq. 24), by bisection on the projected margin."""
+    kink = _exact_kink(M, g, h, C * weight(0.0, params[0], params[1]), linear_kink(curve))
+    tau = 0.0
+    w = 1.0
+    z = curve[0]
+    for _ in range(max_hq_iter):
+        w = weight(max(0.0, 1.0 - z), params[0], params[1])
+        tau = min(C * w, kink)
+        z = _bilinear(_projected(M, g, h, tau), g, h)
+    if tau > 0.0:
+        M[:] = _projected(M, g, h, tau)
+    return tau, w
+
+
+@body
+def sweep_with(
+    M,
+    anchors,
+    positives,
+    negatives,
+    ia,
+    ip,
+    ineg,
+    is_distance,
+    C,
+    params,
+    max_hq_iter,
+    floor,
+    plausibility,
+    weight,
+    take,
+):
+    """Loop shared by all sweeps; ``weight`` is the loss's scalar function, ``take`` the step."""
+    d = M.shape[0]
+    g = np.empty(d, M.dtype)
+    h = np.empty(d, M.dtype)
+    full_weight = weight(0.0, params[0], params[1])
+    n_updates = 0
+    for t in range(ia.shape[0]):
+        gg, hh, gh = directions(anchors[ia[t]], positives[ip[t]], negatives[ineg[t]], is_distance, g, h)
+        sq_norm = 0.5 * (gg * hh + gh * gh) if is_distance else gg * hh
+        z = _bilinear(M, g, h)
+        w = full_weight
+        if z < 1.0:
+            w = weight(1.0 - z, params[0], params[1])
+            if sq_norm > 0.0:
+                tau, w = take(M, g, h, gg, hh, gh, (z, sq_norm), is_distance, C[t], weight, params, max_hq_iter, floor)
+                if tau > 0.0:
+                    n_updates += 1
+        plausibility[t] = min(1.0, max(w / full_weight, _SMALLEST))
+    return n_updates
+
+
+@kernel
+def sweep(M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility):
+    """Rescaled-hinge sweep without a cone: (Robust-)OASIS, and (Robust-)ODML with ``psd="none"`` or ``"end"``."""
+    return sweep_with(
+        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility,
+        exponential_weight, plain_step,
+    )  # fmt: skip
+
+
+@kernel
+def sweep_project(
+    M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility
+):
+    """Rescaled-hinge sweep that projects after each triplet: (Robust-)ODML as printed."""
+    return sweep_with(
+        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility,
+        exponential_weight, project_step,
+    )  # fmt: skip
+
+
+@kernel
+def sweep_exact(
+    M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility
+):
+    """Rescaled-hinge sweep with the exact step on the cone (``psd="exact"``)."""
+    return sweep_with(
+        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility,
+        exponential_weight, exact_step,
+    )  # fmt: skip

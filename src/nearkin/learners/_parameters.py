@@ -1,0 +1,288 @@
+"""What a learner learns: a full matrix M, a factor L, or nothing.
+
+A parameter knows how to learn from triplets (by handing arrays to a kernel), to score pairs, and to show itself as a metric or a map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.losses import Loss, exponential_weight
+from nearkin.measures import Measure
+from nearkin.triplets import Triplets
+
+__all__ = ["FullMatrix", "Identity", "LowRank", "Parameter"]
+
+Array = NDArray[np.floating]
+
+
+class Parameter(Protocol):
+    """Shape shared by all parameters."""
+
+    measure: Measure
+
+    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+        """Learn from triplets in order; returns their plausibilities and the number of updates."""
+
+    def margins(self, triplets: Triplets) -> Array:
+        """``z`` of every triplet."""
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """All pairs of scaled rows, larger is closer."""
+
+    def copy(self) -> Parameter:
+        """A parameter that learns on its own."""
+
+    def embed(self, X: Array) -> Array:
+        """Scaled rows mapped by `components`."""
+
+    @property
+    def metric(self) -> Array:
+        """M, of shape (d, d)."""
+
+    @property
+    def components(self) -> Array:
+        """Map to a space where the measure is Euclidean distance or inner product, of shape (r, d)."""
+
+    @property
+    def query_map(self) -> Array:
+        """Left side of the score, of shape (r, d)."""
+
+    @property
+    def item_map(self) -> Array:
+        """Right side of the score, of shape (r, d)."""
+
+
+def _run(cached: Callable[..., int], loop: Any, step: Any, loss: Loss, *arguments: Any) -> int:
+    """Run a sweep with the loss's weight: from the disk cache for the built-in losses, compiled here for others."""
+    if loss.weight_of_hinge is exponential_weight:
+        return cached(*arguments)
+    return loop(*arguments, _compiled(loss.weight_of_hinge), step)
+
+
+_own_weights: dict[Callable[..., float], Any] = {}
+
+
+def _compiled(weight: Callable[..., float]) -> Any:
+    from nearkin.kernels import _compile
+
+    if weight not in _own_weights:
+        _own_weights[weight] = _compile.step(weight)
+    return _own_weights[weight]
+
+
+def _learn(triplets: Triplets, C: float, sweep: Callable[..., int]) -> tuple[Array, int]:
+    """Feed the pieces of a set of triplets to ``sweep(*vectors, C, plausibility)``."""
+    plausibility = np.ones(len(triplets))
+    caps = np.full(len(triplets), float(C))
+    updates = 0
+    for part, vectors in triplets.vectors():
+        updates += sweep(vectors, caps[part], plausibility[part])
+    return plausibility, updates
+
+
+class FullMatrix:
+    """M of shape (d, d), begun at the identity (Algorithms 1 and 2)."""
+
+    def __init__(self, n_features: int, dtype: np.dtype, measure: Measure, psd: str = "none"):
+        self.measure = measure
+        self.psd = psd
+        self.M = np.eye(n_features, dtype=dtype)
+        self.floor = np.ones(1)  # lower bound of M's smallest eigenvalue, kept by the projecting sweep
+        self._root: Array | None = None  # components of this M, once somebody asked
+
+    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+        """One sweep; ``psd`` chooses what a step does."""
+        from nearkin.kernels import full
+
+        kernel, step = {
+            "project": (full.sweep_project, full.project_step),
+            "exact": (full.sweep_exact, full.exact_step),
+        }.get(self.psd, (full.sweep, full.plain_step))
+
+        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
+            return _run(
+                kernel, full.sweep_with, step, loss,
+                self.M, *v, self.measure.is_distance, caps, loss.params, max_hq_iter, self.floor, plausibility,
+            )  # fmt: skip
+
+        self._root = None
+        return _learn(triplets, C, sweep)
+
+    def embed(self, X: Array) -> Array:
+        """``X M^(1/2)``."""
+        return X @ self.components.T
+
+    def margins(self, triplets: Triplets) -> Array:
+        """``g' M h``."""
+        z, M = np.empty(len(triplets)), self.metric
+        for part, g, h in triplets.directions(self.measure):
+            z[part] = ((g @ M) * h).sum(axis=1)
+        return z
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """``-(x - y)' M (x - y)`` or ``x' M y``."""
+        M = self.metric
+        if not self.measure.is_distance:
+            return (left @ M) @ right.T
+        centre = right.mean(axis=0)
+        left, right = left - centre, right - centre
+        mapped = left @ M
+        return 2.0 * mapped @ right.T - (mapped * left).sum(1)[:, None] - ((right @ M) * right).sum(1)[None, :]
+
+    def copy(self) -> FullMatrix:
+        """Deep copy."""
+        other = FullMatrix.__new__(FullMatrix)
+        other.measure, other.psd, other._root = self.measure, self.psd, self._root
+        other.M, other.floor = self.M.copy(), self.floor.copy()
+        return other
+
+    @property
+    def metric(self) -> Array:
+        """M; for ``psd="end"`` its positive semi-definite part, while learning goes on with M itself."""
+        if self.psd != "end":
+            return self.M
+        values, vectors = np.linalg.eigh(self.M)
+        return self.M if values[0] >= 0 else _outer(vectors, np.maximum(values, 0))
+
+    @property
+    def components(self) -> Array:
+        """Square root of the positive semi-definite part of M's symmetric part, largest eigenvalue first."""
+        if self._root is not None:
+            return self._root
+        metric = self.metric
+        values, vectors = np.linalg.eigh(0.5 * (metric + metric.T))
+        if self.measure.is_distance and values[0] < -1e-6 * max(1.0, values[-1]):
+            raise ValueError(
+                f"the learned matrix has a negative eigenvalue ({values[0]:.3g}), so it is no distance and has no map; "
+                "fit with psd='project', 'exact' or 'end'."
+            )
+        values, vectors = values[::-1], vectors[:, ::-1]
+        # Signs are free; a fixed choice makes equal models look equal.
+        signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(len(values))])
+        self._root = np.ascontiguousarray((vectors * signs * np.sqrt(np.maximum(values, 0))).T)
+        return self._root
+
+    @property
+    def query_map(self) -> Array:
+        """``M'``: a mapped query is ``M' q``."""
+        return self.components if self.measure.is_distance else np.ascontiguousarray(self.metric.T)
+
+    @property
+    def item_map(self) -> Array:
+        """The identity: items stay as they are in their index."""
+        return self.components if self.measure.is_distance else np.eye(len(self.M), dtype=self.M.dtype)
+
+
+class LowRank:
+    """L' of shape (r, d), so that ``M = L L'`` (Algorithms 3 and 4)."""
+
+    def __init__(
+        self, components: Array, measure: Measure, solver: str = "exact", step_size: float = 1.0, n_steps: int = 1
+    ):
+        self.L = np.array(components, order="C")
+        self.measure = measure
+        self.solver = solver
+        self.step_size = float(step_size)
+        self.n_steps = int(n_steps)
+
+    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+        """One sweep with the chosen solver."""
+        from nearkin.kernels import lowrank
+
+        kernel, solve = {
+            "exact": (lowrank.sweep, lowrank.exact_solve),
+            "subgradient": (lowrank.sweep_subgradient, lowrank.subgradient_solve),
+        }[self.solver]
+
+        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
+            return _run(
+                kernel, lowrank.sweep_with, solve, loss,
+                self.L, *v, self.measure.is_distance, caps, loss.params, max_hq_iter, self.step_size, self.n_steps,
+                plausibility,
+            )  # fmt: skip
+
+        return _learn(triplets, C, sweep)
+
+    def margins(self, triplets: Triplets) -> Array:
+        """``(L'g)'(L'h)``."""
+        z = np.empty(len(triplets))
+        for part, g, h in triplets.directions(self.measure):
+            z[part] = (self.embed(g) * self.embed(h)).sum(axis=1)
+        return z
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """The plain measure between mapped rows."""
+        return self.measure.scores(self.embed(left), self.embed(right))
+
+    def embed(self, X: Array) -> Array:
+        """``X L``."""
+        return X @ self.L.T
+
+    def copy(self) -> LowRank:
+        """Deep copy."""
+        return LowRank(self.L, self.measure, self.solver, self.step_size, self.n_steps)
+
+    @property
+    def metric(self) -> Array:
+        """``L L'``."""
+        return self.L.T @ self.L
+
+    @property
+    def components(self) -> Array:
+        """``L'``."""
+        return self.L
+
+    @property
+    def query_map(self) -> Array:
+        """``L'``; both sides are mapped alike."""
+        return self.L
+
+    @property
+    def item_map(self) -> Array:
+        """``L'``."""
+        return self.L
+
+
+class Identity:
+    """The metric that is never moved: the Euclidean distance."""
+
+    def __init__(self, n_features: int, dtype: np.dtype, measure: Measure):
+        self.measure = measure
+        self.n_features = n_features
+        self.dtype = np.dtype(dtype).name
+
+    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+        """Only look: plausibilities, no update."""
+        return loss.plausibility(self.margins(triplets)), 0
+
+    def margins(self, triplets: Triplets) -> Array:
+        """``g' h``."""
+        return triplets.margins(self.measure)
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """The plain measure."""
+        return self.measure.scores(left, right)
+
+    def embed(self, X: Array) -> Array:
+        """The rows themselves."""
+        return X
+
+    def copy(self) -> Identity:
+        """Nothing to copy."""
+        return self
+
+    @property
+    def metric(self) -> Array:
+        """The identity matrix."""
+        return np.eye(self.n_features, dtype=self.dtype)
+
+    components = query_map = item_map = metric
+
+
+def _outer(vectors: Array, values: Array) -> Array:
+    return (vectors * values) @ vectors.T

@@ -1,0 +1,7 @@
+"""Classification by neighbours: search, vote, and the classifier made of them."""
+
+from nearkin.neighbors._classifier import RobustKNeighborsClassifier
+from nearkin.neighbors._search import NeighbourSearch
+from nearkin.neighbors._vote import vote
+
+__all__ = ["NeighbourSearch", "RobustKNeighborsClassifier", "vote"]

@@ -1,0 +1,237 @@
+"""Robust-kNN (Algorithm 5)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters
+from nearkin.labels import as_labels
+from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
+from nearkin.learners._learner import all_or_nothing
+from nearkin.losses import as_loss
+from nearkin.neighbors._search import NeighbourSearch
+from nearkin.neighbors._vote import vote
+from nearkin.noise import estimate_noise_rate
+
+__all__ = ["RobustKNeighborsClassifier"]
+
+Array = NDArray[np.floating]
+
+
+class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
+    """Nearest neighbours under a learned measure, with implausible training rows dropped and the others' votes weighed.
+
+    Parameters
+    ----------
+    learner : "auto", OnlineLearner or None, default="auto"
+        Measure to learn: "auto" is `RobustLODML` with its defaults, None the plain Euclidean distance (on scaled features). A
+        learner that is fitted already is used as it is (wrap it in scikit-learn's `FrozenEstimator` to keep it so through `clone`);
+        any other is cloned and fitted.
+    n_neighbors : int, default=3
+        Neighbours that vote; 3 in the paper.
+    noise_rate : float in [0, 1) or "auto", default="auto"
+        Share of training rows to drop, the least plausible first (the eta of Algorithm 5). "auto" estimates it.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed for the default learner; a learner that is given brings its own.
+
+    Attributes
+    ----------
+    learner_ : OnlineLearner
+        Fitted learner.
+    noise_rate_ : float
+        Share dropped.
+    plausibility_ : ndarray of shape (n_samples,)
+        Of every training row.
+    kept_ : ndarray of int
+        Training rows that vote.
+    classes_ : ndarray
+        Sorted classes.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    nearkin.noise.estimate_noise_rate : What "auto" does.
+
+    Notes
+    -----
+    Algorithm 5: sort by weight, drop the lowest `noise_rate` share, vote among the `n_neighbors` nearest of the rest with the weights as votes.
+    Equal votes go to the class of the nearest neighbour among them. Similarities, also asymmetric ones, work like distances.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import train_test_split
+    >>> from nearkin.noise import flip_labels
+    >>> X, X_test, y, y_test = train_test_split(*load_wine(return_X_y=True), random_state=0)
+    >>> noisy, is_wrong = flip_labels(y, 0.2, random_state=0)
+    >>> model = RobustKNeighborsClassifier(random_state=0).fit(X, noisy)
+    >>> bool(model.score(X_test, y_test) > 0.9)
+    True
+    """
+
+    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
+        "n_neighbors": (Integer(1),),
+        "noise_rate": (Real(0.0, 1.0, open_high=True), OneOf(("auto",))),
+    }
+
+    def __init__(
+        self,
+        learner: str | OnlineLearner | None = "auto",
+        *,
+        n_neighbors: int = 3,
+        noise_rate: float | str = "auto",
+        random_state: Any = None,
+    ):
+        self.learner = learner
+        self.n_neighbors = n_neighbors
+        self.noise_rate = noise_rate
+        self.random_state = random_state
+
+    @classmethod
+    def algorithm5(
+        cls, learner: str | OnlineLearner | None = "auto", *, noise_rate: float | str = "auto", **parameters: Any
+    ) -> RobustKNeighborsClassifier:
+        """The paper's own form: three neighbours, votes by instance weight.
+
+        Examples
+        --------
+        >>> RobustKNeighborsClassifier.algorithm5(noise_rate=0.1)
+        RobustKNeighborsClassifier(noise_rate=0.1)
+        """
+        return cls(learner, n_neighbors=3, noise_rate=noise_rate, **parameters)
+
+    @all_or_nothing
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the measure, weigh the rows and keep those that vote.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Raw features.
+        y : array-like of shape (n_samples,)
+            Labels, some of which may be wrong.
+
+        Returns
+        -------
+        self
+            The fitted classifier.
+        """
+        check_parameters(self, self._rules)
+        owner = type(self).__name__
+        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if y is None:
+            raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
+        labels = as_labels(y, owner)
+        if len(labels) != checked.shape[0]:
+            raise ValueError(f"{owner}: X has {checked.shape[0]} rows but y has {len(labels)} labels.")
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        self.learner_, self.plausibility_ = self._learn(X, labels)
+        self.noise_rate_ = self._rate()
+        dropped = int(np.floor(self.noise_rate_ * len(labels) + 1e-9))
+        by_plausibility = np.argsort(self.plausibility_, kind="stable")
+        self.kept_ = np.sort(by_plausibility[dropped:])
+        self._items = self.learner_.map_items(X)[self.kept_]
+        self._codes = codes[self.kept_].astype(np.int64)
+        self._search = None
+        return self
+
+    def kneighbors(self, X: ArrayLike, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.intp]]:
+        """Nearest voting rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_queries, n_features)
+            Raw features.
+        n_neighbors : int or None
+            How many; None for the parameter of the classifier. At most the number of voting rows is given.
+
+        Returns
+        -------
+        values : ndarray of shape (n_queries, n_neighbors)
+            Distances, or similarities; the nearest first.
+        index : ndarray of shape (n_queries, n_neighbors)
+            Numbers of training rows as given to `fit`.
+        """
+        values, index = self._neighbours(X, n_neighbors)
+        return values, self.kept_[index]
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Share of the votes of each class, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_queries, n_features)
+            Raw features.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes)
+            Rows sum to 1.
+        """
+        _, index = self._neighbours(X, None)
+        return vote(self._codes[index], self.plausibility_[self.kept_][index], len(self.classes_))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Class with most votes; equal votes go to the nearest neighbour among them.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_queries, n_features)
+            Raw features.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            Classes.
+        """
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Any:
+        """Takes sparse rows."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there are rows that vote."""
+        return hasattr(self, "_items")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the index, which is built again when it is needed."""
+        return {**super().__getstate__(), "_search": None}
+
+    def _learn(self, X: ArrayLike, labels: NDArray[Any]) -> tuple[OnlineLearner, Array]:
+        learner = getattr(self.learner, "estimator", self.learner)  # a FrozenEstimator holds a fitted one
+        if learner is None:
+            learner = Euclidean(random_state=self.random_state)
+        elif isinstance(learner, str) and learner == "auto":
+            learner = RobustLODML(random_state=self.random_state)
+        elif not isinstance(learner, OnlineLearner):
+            raise ValueError(
+                f"{type(self).__name__}: parameter `learner` must be 'auto', None or a learner of nearkin; got {self.learner!r}."
+            )
+        elif learner.__sklearn_is_fitted__():
+            return learner, learner.plausibility(X, labels)
+        fitted = clone(learner).fit(X, labels)
+        return fitted, fitted.plausibility_
+
+    def _rate(self) -> float:
+        if not isinstance(self.noise_rate, str):
+            return float(self.noise_rate)
+        return estimate_noise_rate(self.plausibility_, as_loss(self.learner_.loss, self.learner_.eta))
+
+    def _neighbours(self, X: ArrayLike, n_neighbors: int | None) -> tuple[Array, NDArray[np.intp]]:
+        check_is_fitted(self)
+        wanted = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not Integer(1).allows(wanted):
+            raise ValueError(f"{type(self).__name__}: `n_neighbors` must be {Integer(1)}; got {wanted!r}.")
+        validate_data(self, X, accept_sparse="csr", reset=False, skip_check_array=True)
+        if self._search is None:
+            self._search = NeighbourSearch(self._items, self.learner_._measure)
+        return self._search.query(self.learner_.map_queries(X), min(wanted, len(self._items)))

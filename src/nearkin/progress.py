@@ -1,0 +1,42 @@
+"""Long work says how far it is; who wants to know listens.
+
+The learning loops call `advance`; nothing is printed unless a listener is set, as the command line does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["advance", "listening"]
+
+Listener = Callable[[str, int, int], None]
+
+_listener: ContextVar[Listener | None] = ContextVar("nearkin_progress", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Call ``listener(task, done, total)`` for every advance inside the block.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> with listening(lambda task, done, total: seen.append((task, done, total))):
+    ...     advance("learning", 10, 20)
+    >>> seen
+    [('learning', 10, 20)]
+    """
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def advance(task: str, done: int, total: int) -> None:
+    """Tell the listener, if there is one."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(task, done, total)

@@ -1,0 +1,166 @@
+"""Labelled rows as learners and triplet sources see them: scaled, dense where they are read, sparse where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = ["Rows", "Scaling"]
+
+Array = NDArray[np.floating]
+
+#: Most bytes that one dense block of a sparse matrix may take.
+_BLOCK_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Map from raw features to the scale on which the margin 1 means something: ``(x - shift) * factor``.
+
+    Parameters
+    ----------
+    shift, factor : ndarray of shape (n_features,) or None
+        None leaves the numbers as they come.
+    unit_rows : bool
+        Whether every row is then divided by its length (a zero row stays zero).
+
+    Examples
+    --------
+    >>> scaling = Scaling.learn(np.array([[0.0, 10.0], [2.0, 30.0]]), "pairs")
+    >>> X = scaling.apply(np.array([[0.0, 10.0], [2.0, 30.0]]))
+    >>> round(float(((X[0] - X[1]) ** 2).sum()), 6)   # the mean over all ordered pairs is 1
+    2.0
+    """
+
+    shift: Array | None = None
+    factor: Array | None = None
+    unit_rows: bool = False
+
+    @classmethod
+    def learn(cls, X: Array | sparse.csr_array, how: str | None) -> Scaling:
+        """Scaling of the first batch.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            First batch.
+        how : {"pairs", "unit", None}
+            "pairs": every feature to unit variance, then all by one number so that the mean squared distance between
+            two rows is 1. "unit": every feature to zero mean and unit variance, then every row to length 1.
+        """
+        if how is None:
+            return cls()
+        mean, std = _moments(X)
+        live = std > 0
+        factor = np.where(live, 1.0 / np.where(live, std, 1.0), 0.0)
+        if how == "pairs":
+            factor /= np.sqrt(2.0 * max(1, np.count_nonzero(live)))
+        dtype = X.dtype
+        return cls(mean.astype(dtype), _representable(factor, dtype), unit_rows=how == "unit")
+
+    def apply(self, X: Array | sparse.csr_array) -> Array:
+        """Scaled rows as a dense array of the same dtype."""
+        dense = X.toarray() if sparse.issparse(X) else X
+        if self.shift is not None and self.factor is not None:
+            dense = (dense - self.shift) * self.factor
+        if self.unit_rows:
+            # Dividing by the largest entry first keeps the squares in range.
+            largest = np.abs(dense).max(axis=1, keepdims=True)
+            dense = dense / np.where(largest > 0, largest, 1)
+            norm = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
+            dense = dense / np.where(norm > 0, norm, 1)
+        return dense
+
+
+def _representable(values: Array, dtype: np.dtype) -> Array:
+    """Cast without overflow to infinity: a factor too large for the dtype belongs to a column that is constant in it."""
+    limit = np.finfo(dtype).max
+    return np.where(values > limit, 0.0, values).astype(dtype)
+
+
+def _moments(X: Array | sparse.csr_array) -> tuple[Array, Array]:
+    """Mean and standard deviation of every column in double precision, for any magnitude a double can hold."""
+    if sparse.issparse(X):
+        from sklearn.utils.sparsefuncs import mean_variance_axis
+
+        largest = abs(X).max(axis=0).toarray().ravel().astype(np.float64)
+        safe = np.where(largest > 0, largest, 1.0)
+        scaled = X.astype(np.float64)
+        scaled.data /= safe[scaled.indices]
+        mean, variance = mean_variance_axis(scaled, axis=0)
+    else:
+        largest = np.abs(X).max(axis=0).astype(np.float64)
+        safe = np.where(largest > 0, largest, 1.0)
+        scaled = X / safe
+        mean = scaled.mean(axis=0)
+        variance = ((scaled - mean) ** 2).mean(axis=0)
+    std = np.sqrt(variance)
+    # A column that is constant up to rounding would be blown up to pure rounding noise.
+    noise = 8 * np.finfo(X.dtype).eps * (np.abs(mean) + 1e-300)
+    return mean * safe, np.where(std > noise, std, 0.0) * safe
+
+
+class Rows:
+    """Scaled rows, read in dense pieces.
+
+    A dense matrix is scaled once; a sparse one stays sparse, and every piece is scaled as it is read.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+        Validated rows.
+    scaling : Scaling
+        Applied to every row.
+    """
+
+    def __init__(self, X: Array | sparse.csr_array, scaling: Scaling | None = None):
+        self.scaling = scaling if scaling is not None else Scaling()
+        self.is_dense = not sparse.issparse(X)
+        self._X = np.ascontiguousarray(self.scaling.apply(X)) if self.is_dense else X
+
+    def __len__(self) -> int:
+        return int(self._X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self._X.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Dtype of every piece."""
+        return self._X.dtype
+
+    @property
+    def dense(self) -> Array:
+        """All rows; only for rows that are dense already."""
+        if not self.is_dense:
+            raise TypeError("sparse rows are read in pieces: use take() or blocks().")
+        return self._X
+
+    @property
+    def block_size(self) -> int:
+        """Rows that a dense piece may have."""
+        return max(1, _BLOCK_BYTES // max(1, self.n_features * self.dtype.itemsize))
+
+    def take(self, which: slice | NDArray[np.integer]) -> Array:
+        """Rows of a slice or index array, dense and scaled."""
+        piece = self._X[which]
+        return piece if self.is_dense else np.ascontiguousarray(self.scaling.apply(piece))
+
+    def reordered(self, order: NDArray[np.integer]) -> Rows:
+        """The same rows in another order."""
+        out = Rows.__new__(Rows)
+        out.scaling, out.is_dense, out._X = self.scaling, self.is_dense, self._X[order]
+        return out
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Slices with their dense rows."""
+        step = len(self) if self.is_dense else self.block_size
+        for start in range(0, len(self), max(1, step)):
+            part = slice(start, min(len(self), start + step))
+            yield part, self.take(part)

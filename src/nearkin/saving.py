@@ -1,0 +1,217 @@
+"""One file per model: arrays as npy and the rest as JSON inside a zip, never pickle.
+
+Only classes of this package are written and read. A file is written beside its destination and moved there when it
+is complete, so an interrupted save leaves the old one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import math
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearkin._version import __version__
+
+__all__ = ["load", "save"]
+
+FORMAT = 1
+_MARK = "nearkin-model"
+
+#: Classes that may stand in a file, by the name under which they do.
+_CLASSES = {
+    **dict.fromkeys(("OASIS", "ODML", "LOSL", "LODML", "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "Euclidean"), "nearkin.learners"),
+    **dict.fromkeys(("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets"), "nearkin.triplets"),
+    **dict.fromkeys(("Hinge", "RescaledHinge"), "nearkin.losses"),
+    "FullMatrix": "nearkin.learners._parameters",
+    "Identity": "nearkin.learners._parameters",
+    "Labels": "nearkin.labels",
+    "LowRank": "nearkin.learners._parameters",
+    "Measure": "nearkin.measures",
+    "RobustKNeighborsClassifier": "nearkin.neighbors",
+    "Scaling": "nearkin.rows",
+    "State": "nearkin.learners._learner",
+}  # fmt: skip
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model (fitted or not) to one file.
+
+    Parameters
+    ----------
+    model : estimator of this package
+        A learner or a classifier.
+    path : path-like
+        Destination; replaced only when the new file is complete and on disk.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, nearkin
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "model.nearkin"
+    ...     nearkin.save(nearkin.RobustODML(C=0.5), path)
+    ...     nearkin.load(path)
+    RobustODML(C=0.5)
+    """
+    arrays: list[np.ndarray] = []
+    tree = _encode(model, arrays, "model")
+    header = {"kind": _MARK, "format": FORMAT, "nearkin": __version__, "model": tree}
+    path = Path(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                archive.writestr("model.json", json.dumps(header, allow_nan=False))
+                for i, array in enumerate(arrays):
+                    with archive.open(f"{i}.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, array, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        part.chmod(0o666 & ~mask)
+        part.replace(path)
+        _sync_folder(path.parent)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model written by `save`.
+
+    Parameters
+    ----------
+    path : path-like
+        File.
+
+    Returns
+    -------
+    estimator
+        Equal to the one saved; it can learn on.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, of another kind, or written by a newer version.
+    """
+    path = Path(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("model.json"))
+            if not isinstance(header, dict) or header.get("kind") != _MARK:
+                raise KeyError(_MARK)
+            if not isinstance(header.get("format"), int) or header["format"] > FORMAT:
+                raise _Newer(header.get("nearkin", "unknown"))
+            names = [n for n in archive.namelist() if n.endswith(".npy")]
+            arrays = {n[:-4]: np.lib.format.read_array(io.BytesIO(archive.read(n)), allow_pickle=False) for n in names}
+            return _decode(header["model"], arrays)
+    except FileNotFoundError:
+        raise
+    except _Newer as error:
+        raise ValueError(
+            f"{path} was written by a newer nearkin ({error}); this is {__version__}. Upgrade nearkin to read it."
+        ) from None
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, EOFError) as error:
+        raise ValueError(
+            f"{path} is not a nearkin model, or it is damaged ({type(error).__name__}: {error}). Save the model again."
+        ) from None
+
+
+class _Newer(Exception):
+    """The file's format is newer than this package."""
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the move itself survive a crash, where the platform can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
+    """JSON tree of a value; arrays are collected beside it."""
+    if value is None or (isinstance(value, (bool, str, int)) and type(value) in (bool, str, int)):
+        return value
+    if isinstance(value, np.generic):
+        return {"$scalar": _encode(value.item(), arrays, where), "dtype": value.dtype.str}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, np.dtype):
+        return {"$dtype": value.str}
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            return {"$objects": [_encode(one, arrays, where) for one in value.ravel()], "shape": list(value.shape)}
+        arrays.append(np.ascontiguousarray(value).reshape(value.shape))
+        return {"$array": str(len(arrays) - 1)}
+    if isinstance(value, (list, tuple)):
+        return {"$" + type(value).__name__: [_encode(one, arrays, where) for one in value]}
+    if isinstance(value, dict):
+        return {"$dict": [[_encode(k, arrays, where), _encode(v, arrays, where)] for k, v in value.items()]}
+    if isinstance(value, np.random.Generator):
+        return {"$generator": _encode(value.bit_generator.state, arrays, where)}
+    name = type(value).__name__
+    if name in _CLASSES and type(value) is getattr(importlib.import_module(_CLASSES[name]), name, None):
+        state = value.__getstate__() if name == "RobustKNeighborsClassifier" else vars(value)
+        kept = {k: v for k, v in state.items() if k not in ("_sklearn_version", "_pending")}
+        return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in kept.items()}}
+    raise TypeError(
+        f"cannot save {where}: {type(value).__module__}.{name} is no class of nearkin. Models with parts of your own "
+        "cannot be written to a nearkin file."
+    )
+
+
+def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Value of a JSON tree."""
+    if not isinstance(tree, dict):
+        return tree
+    if "$class" in tree:
+        return _object(tree, arrays)
+    if "$array" in tree:
+        return arrays[tree["$array"]]
+    if "$objects" in tree:
+        flat = np.empty(len(tree["$objects"]), dtype=object)
+        flat[:] = [_decode(one, arrays) for one in tree["$objects"]]
+        return flat.reshape(tree["shape"])
+    if "$scalar" in tree:
+        return np.dtype(tree["dtype"]).type(_decode(tree["$scalar"], arrays))
+    if "$float" in tree:
+        return float(tree["$float"])
+    if "$dtype" in tree:
+        return np.dtype(tree["$dtype"])
+    if "$dict" in tree:
+        return {_decode(k, arrays): _decode(v, arrays) for k, v in tree["$dict"]}
+    if "$generator" in tree:
+        state = _decode(tree["$generator"], arrays)
+        bits = {"PCG64": np.random.PCG64, "MT19937": np.random.MT19937, "Philox": np.random.Philox}[
+            state["bit_generator"]
+        ]()
+        bits.state = state
+        return np.random.Generator(bits)
+    if "$list" in tree:
+        return [_decode(one, arrays) for one in tree["$list"]]
+    if "$tuple" in tree:
+        return tuple(_decode(one, arrays) for one in tree["$tuple"])
+    raise KeyError(f"unknown entry {sorted(tree)[:3]}")
+
+
+def _object(tree: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    name = tree["$class"]
+    if name not in _CLASSES:
+        raise KeyError(f"class {name!r}")
+    cls = getattr(importlib.import_module(_CLASSES[name]), name)
+    made = cls.__new__(cls)
+    vars(made).update({str(k): _decode(v, arrays) for k, v in tree["state"].items()})
+    return made

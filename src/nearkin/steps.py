@@ -1,0 +1,139 @@
+r"""One triplet, one step: the scalar mathematics that every learner shares.
+
+Functions here take and return plain numbers, so they read like the formulas and compile as they stand (`nearkin.kernels`
+does that). Notation: ``z(tau)`` is the margin after a step of size ``tau``; the *kink* is the step at which it reaches 1.
+
+Half-quadratic loop, all families (Eqs. 16-19 anchored at the parameters before the triplet)::
+
+    tau <- min(C * weight(hinge at tau), kink),   starting at tau = 0
+
+Frobenius proximity in M (Eqs. 22 and 25): ``z(tau) = z + tau * ||A||^2``.
+
+Frobenius proximity in L (Eqs. 26-33, solved exactly): ``L(tau) = (I - 2 tau sym(g h'))^-1 L``. With
+``p = L'g``, ``q = L'h``, ``k^2 = |h|^2 / |g|^2`` the two eigenvalues of ``2 sym(g h')`` are ``m_plus`` and ``-m_minus`` and
+
+    ``z(tau) = a_plus / (1 - tau m_plus)^2 - a_minus / (1 + tau m_minus)^2``,
+    ``m_plus = |g||h| + g.h``, ``m_minus = |g||h| - g.h``, ``a_plus, a_minus = (k p.p + q.q / k +- 2 p.q) / 4``,
+
+which rises with ``tau`` up to the bound ``1 / m_plus``.
+"""
+
+import math
+
+__all__ = [
+    "factored_curve",
+    "factored_kink",
+    "factored_update",
+    "factored_z",
+    "half_quadratic",
+    "linear_kink",
+    "linear_z",
+    "subgradient_update",
+]
+
+#: A step stays this share below the bound where ``L`` would become infinite (the hard case of a quadratic constraint).
+_BELOW_BOUND = 1.0 - 1e-6
+
+
+def half_quadratic(z_after, curve, kink, C, weight, params, max_hq_iter):
+    """Step size and final weight of one active triplet (Eqs. 17-19, Algorithm 1 step 3.3).
+
+    ``z_after(tau, curve)`` is the margin after the step, ``weight(hinge, *params)`` the loss's half-quadratic weight.
+    """
+    tau = 0.0
+    w = 1.0
+    for _ in range(max_hq_iter):
+        w = weight(max(0.0, 1.0 - z_after(tau, curve)), params[0], params[1])
+        tau = min(C * w, kink)
+    return tau, w
+
+
+def linear_z(tau, curve):
+    """Margin after ``M + tau A``: ``curve = (z, ||A||_F^2)``."""
+    return curve[0] + tau * curve[1]
+
+
+def linear_kink(curve):
+    """Passive-aggressive step that just removes the loss, ``hinge / ||A||_F^2`` (Eqs. 22 and 25)."""
+    return (1.0 - curve[0]) / curve[1]
+
+
+def factored_curve(gg, hh, gh, pp, qq, pq):
+    """``(a_plus, a_minus, m_plus, m_minus)`` from the two Gram matrices of ``(g, h)`` and ``(p, q)``."""
+    norms = math.sqrt(gg) * math.sqrt(hh)
+    ratio = math.sqrt(hh) / math.sqrt(gg)
+    a = 0.25 * (ratio * pp + qq / ratio)
+    a_plus = max(0.0, a + 0.5 * pq)
+    # The difference is p.q by construction; keep that so that z(0) has no rounding of its own.
+    return a_plus, a_plus - pq, max(0.0, norms + gh), max(0.0, norms - gh)
+
+
+def factored_z(tau, curve):
+    """Margin after the exact low-rank step of size ``tau``."""
+    a_plus, a_minus, m_plus, m_minus = curve
+    shrink = 1.0 - tau * m_plus
+    grow = 1.0 + tau * m_minus
+    return a_plus / (shrink * shrink) - a_minus / (grow * grow)
+
+
+def factored_kink(curve):
+    """Step at which the low-rank margin reaches 1, by Newton's method inside a shrinking bracket.
+
+    When the critical direction is orthogonal to ``L`` the margin never gets there: then the bound, a hair below.
+    """
+    a_plus, a_minus, m_plus, m_minus = curve
+    if m_plus == 0.0:
+        # No bound: the margin rises towards a_plus.
+        return (math.sqrt(a_minus / (a_plus - 1.0)) - 1.0) / m_minus if a_plus > 1.0 else math.inf
+    bound = _BELOW_BOUND / m_plus
+    tau, low, high = bound, 0.0, bound
+    for _ in range(200):
+        shrink = 1.0 - tau * m_plus
+        grow = 1.0 + tau * m_minus
+        plus = a_plus / (shrink * shrink)
+        minus = a_minus / (grow * grow)
+        gap = plus - minus - 1.0
+        if tau == bound:
+            if gap <= 0.0:
+                return bound
+            new = 0.0  # the bound was only looked at; Newton starts from the other end
+        else:
+            if gap < 0.0:
+                low = tau
+            else:
+                high = tau
+            new = tau - 0.5 * gap / (plus * m_plus / shrink + minus * m_minus / grow)
+            if not low < new < high:
+                new = 0.5 * (low + high)
+            if abs(new - tau) <= 1e-16 * new:
+                return new
+        tau = new
+    return tau
+
+
+def factored_update(tau, curve, gg, hh, gh):
+    """Four coefficients of the exact step: ``L + g (a1 p + a2 q)' + h (b1 p + b2 q)'``."""
+    _, _, m_plus, m_minus = curve
+    scale = tau / ((1.0 - tau * m_plus) * (1.0 + tau * m_minus))
+    straight = (1.0 - tau * gh) * scale
+    return tau * hh * scale, straight, straight, tau * gg * scale
+
+
+def subgradient_update(C_t, step_size, n_steps, gg, hh, gh, pp, qq, pq):
+    """The same four coefficients after ``n_steps`` sub-gradient steps of Eqs. (32) and (33), and the margin reached.
+
+    Every iterate stays in ``L + span(g, h) span(p, q)'``, so the loop needs no vector. It starts at ``L`` and
+    moves by ``-step_size * [(L - L_t) - 2 C_t sym(g h') L]``, the second part only while the loss is positive.
+    """
+    a1 = a2 = b1 = b2 = 0.0
+    # Rows of the iterate in the basis (p, q): g'L = (gp, gq), h'L = (hp, hq).
+    gp, gq, hp, hq = 1.0, 0.0, 0.0, 1.0
+    z = pq
+    for _ in range(n_steps):
+        pull = step_size * C_t if z < 1.0 else 0.0
+        keep = 1.0 - step_size
+        a1, a2, b1, b2 = keep * a1 + pull * hp, keep * a2 + pull * hq, keep * b1 + pull * gp, keep * b2 + pull * gq
+        gp, gq = 1.0 + gg * a1 + gh * b1, gg * a2 + gh * b2
+        hp, hq = gh * a1 + hh * b1, 1.0 + gh * a2 + hh * b2
+        z = gp * hp * pp + gq * hq * qq + (gp * hq + gq * hp) * pq
+    return a1, a2, b1, b2, z

@@ -1,0 +1,41 @@
+"""Sources of triplets ``(anchor, positive, negative)`` from labelled rows."""
+
+from nearkin.triplets._batch import BatchTriplets
+from nearkin.triplets._octg import OCTG
+from nearkin.triplets._one_pass import OnePassTriplets
+from nearkin.triplets._random import RandomTriplets
+from nearkin.triplets._source import TripletSource, View
+from nearkin.triplets._triplets import NoisyRoles, Triplets
+
+__all__ = [
+    "OCTG",
+    "BatchTriplets",
+    "NoisyRoles",
+    "OnePassTriplets",
+    "RandomTriplets",
+    "TripletSource",
+    "Triplets",
+    "View",
+    "as_source",
+]
+
+_BY_NAME = {"octg": OCTG, "one_pass": OnePassTriplets, "batch": BatchTriplets, "random": RandomTriplets}
+
+
+def as_source(triplets: str | TripletSource) -> TripletSource:
+    """Fresh source from a name or from an instance, which is not touched.
+
+    Examples
+    --------
+    >>> as_source("octg")
+    OCTG()
+    """
+    from sklearn.base import clone
+
+    if isinstance(triplets, TripletSource):
+        return clone(triplets)
+    if isinstance(triplets, str) and triplets in _BY_NAME:
+        return _BY_NAME[triplets]()
+    raise ValueError(
+        f"`triplets` must be one of {', '.join(map(repr, _BY_NAME))} or a TripletSource; got {triplets!r}."
+    )

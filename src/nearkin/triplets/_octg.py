@@ -1,0 +1,241 @@
+"""OCTG, the online cluster-based triplet generator (section 3.4 of the paper)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearkin.checks import Instance, Integer, OneOf, Real, Rule
+from nearkin.measures import DISTANCE, SIMILARITY
+from nearkin.rows import Rows
+from nearkin.triplets._source import TripletSource, View
+from nearkin.triplets._triplets import Triplets
+
+__all__ = ["OCTG"]
+
+Array = NDArray[np.floating]
+Codes = NDArray[np.int64]
+
+#: Largest table of scores (rows x centres) held at once, in numbers.
+_TABLE = 1 << 20
+
+
+class OCTG(TripletSource):
+    """Online cluster-based triplet generator: anchors are rows, positives and negatives are class centres.
+
+    For a row ``(x, y)`` the positive is the nearest centre ``V+`` of class y; every centre ``V-`` of another class with
+    **not** ``d2(x, V+) + margin < d2(x, V-)`` is an impostor and gives a triplet ``(x, V+, V-)``, the nearest first. A wrongly
+    labelled row can therefore spoil only the anchor of its own triplets. Cost O(n_centers * n_classes * d) per row.
+
+    Parameters
+    ----------
+    n_centers : int, default=1
+        Centres per class, by k-means on the first batch. Under label noise one is the safe choice: with several, a
+        centre may settle on wrongly labelled rows.
+    margin : float, default=1.0
+        Required gap between squared distances (or between similarities), on the learner's scale.
+    metric : {"auto", "euclidean", "dot", "learned"}, default="auto"
+        What selects the centres: Euclidean distance or inner product, or the metric learned so far. "auto" is the
+        learner's own measure before learning.
+    max_impostors : int or None, default=None
+        Keep only this many nearest impostors of a row.
+    update_centers : bool, default=False
+        Move the nearest centre of its class towards each row, with the row's plausibility as its weight.
+    refresh : int, default=32
+        With ``metric="learned"`` or ``update_centers=True``, rows between two looks at the learned metric and centres; 1
+        is the literal algorithm. Counted along the stream, so that the chunks it comes in do not matter.
+    n_init : int or None, default=None
+        Rows of the first batch that k-means sees; None for all.
+    centers : array-like of shape (n_given, n_features) or None, default=None
+        Centres to use instead of k-means, as raw features.
+    center_labels : array-like of shape (n_given,) or None, default=None
+        Labels of `centers`.
+
+    Attributes
+    ----------
+    centers_ : ndarray of shape (n_centers_in_all, n_features)
+        On the learner's scale.
+    center_codes_ : ndarray of int64
+        Class of each centre as the learner numbers it.
+    center_counts_ : ndarray
+        Weight behind each centre.
+
+    Notes
+    -----
+    Squared distances and margin 1 make the impostors exactly the triplets with positive hinge loss; with rows scaled to unit
+    variance and unit length this reproduces the OCTG column of Table 1. The paper gives neither the margin nor the number of centres.
+    A class first met in mid-stream takes its first row as its centre, which gives no triplet itself.
+
+    Examples
+    --------
+    >>> X, y = np.array([[0.0], [0.2], [1.0], [1.2]]), ["a", "a", "b", "b"]
+    >>> triplets = OCTG().build(X, y)
+    >>> triplets.anchor.tolist(), triplets.margins().round(2).tolist()
+    ([0, 1, 2, 3], [1.2, 0.8, 0.8, 1.2])
+    """
+
+    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
+        "n_centers": (Integer(1),),
+        "margin": (Real(0.0, np.inf, open_high=True),),
+        "metric": (OneOf(("auto", "euclidean", "dot", "learned")),),
+        "max_impostors": (Integer(1), OneOf((None,))),
+        "update_centers": (Instance((bool, np.bool_), "True or False"),),
+        "refresh": (Integer(1),),
+        "n_init": (Integer(2), OneOf((None,))),
+    }
+
+    def __init__(
+        self,
+        n_centers: int = 1,
+        *,
+        margin: float = 1.0,
+        metric: str = "auto",
+        max_impostors: int | None = None,
+        update_centers: bool = False,
+        refresh: int = 32,
+        n_init: int | None = None,
+        centers: ArrayLike | None = None,
+        center_labels: ArrayLike | None = None,
+    ):
+        self.n_centers = n_centers
+        self.margin = margin
+        self.metric = metric
+        self.max_impostors = max_impostors
+        self.update_centers = update_centers
+        self.refresh = refresh
+        self.n_init = n_init
+        self.centers = centers
+        self.center_labels = center_labels
+
+    def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
+        """Find the centres of every class in the first batch, or take those that were given."""
+        super().start(rows, codes, view, rng)
+        if self.centers is not None:
+            self._take_given(view, rows)
+            return
+        if self.n_init is not None:
+            codes = codes[: self.n_init]
+        means, counts, owners = [], [], []
+        for code in np.unique(codes):
+            members = np.flatnonzero(codes == code)
+            centers, sizes = _centers_of(rows, members, self.n_centers, rng)
+            means.append(centers)
+            counts.append(sizes)
+            owners.append(np.full(len(centers), code))
+        self.centers_ = np.concatenate(means).astype(rows.dtype)
+        self.center_counts_ = np.concatenate(counts).astype(np.float64)
+        self.center_codes_ = np.concatenate(owners).astype(np.int64)
+
+    def _take_given(self, view: View, rows: Rows) -> None:
+        given = np.asarray(self.centers)
+        if given.ndim != 2 or given.shape[1] != rows.n_features or not np.isfinite(given.astype(np.float64)).all():
+            raise ValueError(
+                f"OCTG: `centers` must be finite numbers of shape (n_given, {rows.n_features}); got shape {given.shape}."
+            )
+        if self.center_labels is None or np.shape(self.center_labels) != (len(given),):
+            raise ValueError(f"OCTG: `centers` needs `center_labels`, one label for each of the {len(given)} centres.")
+        self.centers_ = np.ascontiguousarray(view.scaled(given.astype(rows.dtype)), dtype=rows.dtype)
+        self.center_codes_ = view.codes_of(self.center_labels)
+        self.center_counts_ = np.ones(len(given))
+
+    def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
+        """Pieces of the batch; each looks at the centres and the metric as they are when it begins."""
+        from nearkin.kernels.impostors import scan
+
+        most = len(self.centers_) + len(codes) if self.max_impostors is None else self.max_impostors
+        at = 0
+        while at < len(rows):
+            stop = self._piece_end(at, len(rows), rows)
+            unknown = np.isin(codes[at:stop], self.center_codes_, invert=True)
+            founder = at + int(unknown.argmax()) if unknown.any() else None
+            if founder is not None:
+                stop = founder
+            if stop > at:
+                block = rows.take(slice(at, stop))
+                scores = self._scores(block, view)
+                anchor, positive, negative = scan(scores, codes[at:stop], self.center_codes_, self.margin, most)
+                origin = self._count(stop - at)
+                if self.update_centers:
+                    self._pending = block, _own_centre(scores, codes[at:stop], self.center_codes_)
+                yield Triplets(
+                    Rows(block),
+                    Rows(self.centers_),
+                    anchor,
+                    positive,
+                    negative,
+                    origin,
+                    np.full(len(self.centers_), -1),
+                )
+            if founder is not None:
+                self._found_class(rows.take(slice(founder, founder + 1)), int(codes[founder]))
+                self._count(1)
+                stop = founder + 1
+            at = stop
+
+    def receive(self, triplets: Triplets, plausibility: Array) -> None:
+        """Move the centres (3.15): ``n <- n + w``, ``V <- V + w / n (x - V)``, w the smallest plausibility of the row."""
+        if not self.update_centers:
+            return
+        block, nearest = self._pending
+        weight = np.ones(len(block))
+        np.minimum.at(weight, triplets.anchor, plausibility)
+        self.centers_ = self.centers_.copy()  # the triplets just learned still point at the old ones
+        for x, w, j in zip(block, weight, nearest, strict=True):
+            self.center_counts_[j] += w
+            self.centers_[j] += (w / self.center_counts_[j]) * (x - self.centers_[j])
+        del self._pending
+
+    def probe(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
+        """Centres stand still and are chosen by the metric learned so far, the same for every row."""
+        still = copy.copy(self)
+        still.metric, still.update_centers, still.refresh = "learned", False, max(self.refresh, 1024)
+        return still.generate(rows, codes, view)
+
+    def _scores(self, block: Array, view: View) -> Array:
+        if self.metric == "learned":
+            return view.scores(block, self.centers_)
+        measure = {"auto": view.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
+        return measure.scores(block, self.centers_)
+
+    def _piece_end(self, at: int, n: int, rows: Rows) -> int:
+        """End of the piece that begins at row ``at`` of the batch."""
+        if self.metric == "learned" or self.update_centers:
+            return min(n, at + self.refresh - self.n_rows_seen_ % self.refresh)
+        return min(n, at + max(1, min(_TABLE // len(self.centers_), rows.block_size)))
+
+    def _found_class(self, row: Array, code: int) -> None:
+        self.centers_ = np.concatenate([self.centers_, row])
+        self.center_codes_ = np.append(self.center_codes_, code)
+        self.center_counts_ = np.append(self.center_counts_, 1.0)
+
+
+def _own_centre(scores: Array, codes: Codes, center_codes: Codes) -> Codes:
+    """Index of the best centre of each row's own class."""
+    own = np.where(codes[:, None] == center_codes[None, :], scores, -np.inf)
+    return own.argmax(axis=1)
+
+
+def _centers_of(rows: Rows, members: Codes, n_centers: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Centres of one class and how many rows stand behind each."""
+    if n_centers == 1:
+        total = np.zeros(rows.n_features)
+        step = len(members) if rows.is_dense else rows.block_size
+        for start in range(0, len(members), step):
+            total += rows.take(members[start : start + step]).sum(axis=0, dtype=np.float64)
+        return (total / len(members))[None, :], np.array([len(members)])
+    if not rows.is_dense:
+        # Sparse rows would have to be dense for k-means: it sees as many as fit into one block.
+        members = np.sort(rng.permutation(members)[: max(rows.block_size, 4 * n_centers)])
+    sample = rows.take(members)
+    distinct = len(np.unique(sample, axis=0))
+    if distinct <= n_centers:
+        centers, counts = np.unique(sample, axis=0, return_counts=True)
+        return centers, counts
+    from sklearn.cluster import KMeans
+
+    fit = KMeans(n_centers, n_init=4, random_state=int(rng.integers(2**31 - 1))).fit(sample)
+    return fit.cluster_centers_, np.bincount(fit.labels_, minlength=n_centers)

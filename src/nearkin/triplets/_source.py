@@ -1,0 +1,130 @@
+"""The contract of a triplet source: labelled rows in, triplets out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_X_y
+
+from nearkin.checks import Rule, check_parameters, generator
+from nearkin.measures import DISTANCE, SIMILARITY, Measure
+from nearkin.rows import Rows
+from nearkin.triplets._triplets import Triplets
+
+__all__ = ["TripletSource", "View"]
+
+Array = NDArray[np.floating]
+Codes = NDArray[np.int64]
+
+
+class View(Protocol):
+    """What a source sees of the learner it feeds."""
+
+    measure: Measure
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """All pairs of scaled rows under the metric learned so far; larger is closer."""
+
+    def scaled(self, X: ArrayLike) -> Array:
+        """Raw rows on the learner's scale."""
+
+    def codes_of(self, labels: ArrayLike) -> Codes:
+        """Whole numbers that stand for labels; new ones are given to new labels."""
+
+
+class PlainView:
+    """The view of nobody: no scaling, nothing learned."""
+
+    def __init__(self, measure: Measure):
+        self.measure = measure
+        self.classes: dict[Any, int] = {}
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """Scores under the identity."""
+        return self.measure.scores(left, right)
+
+    def scaled(self, X: ArrayLike) -> Array:
+        """The rows as they are."""
+        return np.asarray(X)
+
+    def codes_of(self, labels: ArrayLike) -> Codes:
+        """Labels numbered by first appearance."""
+        one = [self.classes.setdefault(label, len(self.classes)) for label in np.asarray(labels).tolist()]
+        return np.asarray(one, dtype=np.int64)
+
+
+class TripletSource(BaseEstimator):
+    """Base of all sources: parameters in the constructor, state in attributes that end in an underscore.
+
+    A learner calls `start` with its first batch, then for every batch iterates over `generate` and tells the source
+    with `receive` how plausible each triplet was before it asks for the next piece. Labels arrive as whole numbers in order of
+    first appearance, so nothing can depend on their names.
+
+    To write your own: derive, implement `generate`, and `start` and `receive` if there is something to remember.
+    """
+
+    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {}
+
+    n_rows_seen_: int
+
+    def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
+        """Begin a stream with its first batch; overriding methods call this first."""
+        check_parameters(self, self._rules)
+        self.n_rows_seen_ = 0
+        self.rng_ = rng
+
+    def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
+        """Pieces of the triplets of a batch, in the order in which they are to be learned."""
+        raise TypeError(f"{type(self).__name__} must implement generate().")
+
+    def receive(self, triplets: Triplets, plausibility: Array) -> None:
+        """Hear how plausible the triplets just yielded were; most sources do not care."""
+
+    def probe(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
+        """Triplets that ask how plausible labelled rows are; the source stays as it is."""
+        return copy.deepcopy(self).generate(rows, codes, view)
+
+    def build(
+        self, X: ArrayLike, y: ArrayLike, *, measure: str = "distance", random_state: int | None = None
+    ) -> Triplets:
+        """All triplets of labelled rows, for looking at them (Table 1 of the paper); learners do not need this.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows on the scale on which the margin is meant.
+        y : array-like of shape (n_samples,)
+            Labels.
+        measure : {"distance", "similarity"}, default="distance"
+            What nearness means.
+        random_state : int or None
+            Seed.
+
+        Returns
+        -------
+        Triplets
+            With `margins` and `noisy_roles` to count and weigh them.
+        """
+        X, y = check_X_y(X, y, dtype=[np.float64, np.float32])
+        view = PlainView(DISTANCE if measure == "distance" else SIMILARITY)
+        rows, codes = Rows(X), view.codes_of(y)
+        self.start(rows, codes, view, generator(random_state))
+        parts = []
+        for part in self.generate(rows, codes, view):
+            self.receive(part, np.ones(len(part)))
+            parts.append(part)
+        if not parts:
+            none = np.empty(0, dtype=np.int64)
+            return Triplets(rows, rows, none, none, none, np.arange(len(rows)), np.arange(len(rows)))
+        return Triplets.join(parts)
+
+    def _count(self, n: int) -> Codes:
+        """Stream numbers of the next n rows, which are counted as seen."""
+        first = self.n_rows_seen_
+        self.n_rows_seen_ += n
+        return np.arange(first, first + n)

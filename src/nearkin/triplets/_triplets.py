@@ -1,0 +1,134 @@
+"""A set of triplets by index, with where each of its members came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearkin.measures import DISTANCE, Measure
+from nearkin.rows import Rows
+
+__all__ = ["NoisyRoles", "Triplets", "Vectors"]
+
+Array = NDArray[np.floating]
+Index = NDArray[np.int64]
+
+#: Triplets whose vectors are gathered at once.
+_GATHER = 4096
+
+
+class Vectors(NamedTuple):
+    """Arrays and index arrays as the kernels take them: triplet t is ``(anchors[anchor[t]], ...)``."""
+
+    anchors: Array
+    positives: Array
+    negatives: Array
+    anchor: Index
+    positive: Index
+    negative: Index
+
+
+class NoisyRoles(NamedTuple):
+    """Which triplets have a wrongly labelled anchor, positive or negative (Figure 7 of the paper)."""
+
+    anchor: NDArray[np.bool_]
+    positive: NDArray[np.bool_]
+    negative: NDArray[np.bool_]
+
+    @property
+    def any(self) -> NDArray[np.bool_]:
+        """Noisy in some role."""
+        return self.anchor | self.positive | self.negative
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """Triplets ``(rows[anchor], pool[positive], pool[negative])``.
+
+    Parameters
+    ----------
+    rows : Rows
+        The batch whose rows are anchors.
+    pool : Rows
+        Where positives and negatives come from: the batch itself, remembered rows, or centres.
+    anchor, positive, negative : ndarray of shape (n_triplets,)
+        Indices into ``rows``, ``pool`` and ``pool``.
+    row_origin, pool_origin : ndarray of int64
+        Number of the stream's row behind every member; -1 for a centre, which is no row.
+    """
+
+    rows: Rows
+    pool: Rows
+    anchor: Index
+    positive: Index
+    negative: Index
+    row_origin: Index
+    pool_origin: Index
+
+    def __len__(self) -> int:
+        return len(self.anchor)
+
+    def vectors(self, dtype: np.dtype | None = None) -> Iterator[tuple[slice, Vectors]]:
+        """Pieces of the triplets with their dense vectors; a single piece without copies when all is dense."""
+        if self.rows.is_dense and self.pool.is_dense:
+            pool = self.pool.dense
+            yield slice(0, len(self)), Vectors(self.rows.dense, pool, pool, self.anchor, self.positive, self.negative)
+            return
+        step = max(1, min(_GATHER, self.rows.block_size))
+        for start in range(0, len(self), step):
+            part = slice(start, min(len(self), start + step))
+            here = np.arange(part.stop - part.start)
+            members = (
+                self.rows.take(self.anchor[part]),
+                self.pool.take(self.positive[part]),
+                self.pool.take(self.negative[part]),
+            )
+            yield part, Vectors(*members, here, here, here)
+
+    def directions(self, measure: Measure) -> Iterator[tuple[slice, Array, Array]]:
+        """Pieces of the triplets with the vectors ``g`` and ``h`` of `nearkin.measures`."""
+        for part, v in self.vectors():
+            for start in range(0, part.stop - part.start, _GATHER):
+                inner = slice(start, min(part.stop - part.start, start + _GATHER))
+                members = v.anchors[v.anchor[inner]], v.positives[v.positive[inner]], v.negatives[v.negative[inner]]
+                yield slice(part.start + inner.start, part.start + inner.stop), *measure.directions(*members)
+
+    def margins(self, measure: Measure = DISTANCE) -> Array:
+        """``z`` of every triplet under the measure before learning (M the identity)."""
+        z = np.empty(len(self))
+        for part, g, h in self.directions(measure):
+            z[part] = (g * h).sum(axis=1)
+        return z
+
+    def noisy_roles(self, is_noisy: ArrayLike) -> NoisyRoles:
+        """Which roles are played by wrongly labelled rows.
+
+        Parameters
+        ----------
+        is_noisy : array-like of bool of shape (n_rows_of_the_stream,)
+            Whether the label of each row is wrong.
+        """
+        noisy = np.append(np.asarray(is_noisy, dtype=bool), False)  # the last entry answers for centres (-1)
+        pool = noisy[self.pool_origin]
+        return NoisyRoles(noisy[self.row_origin[self.anchor]], pool[self.positive], pool[self.negative])
+
+    @classmethod
+    def join(cls, parts: Sequence[Triplets]) -> Triplets:
+        """One set from several; vectors are gathered, so this is for looking at triplets, not for learning."""
+        rows = [np.concatenate([block for _, block in part.rows.blocks()]) for part in parts]
+        pool = [np.concatenate([block for _, block in part.pool.blocks()]) for part in parts]
+        row_start = np.cumsum([0, *map(len, rows)])[:-1]
+        pool_start = np.cumsum([0, *map(len, pool)])[:-1]
+        return cls(
+            Rows(np.concatenate(rows)),
+            Rows(np.concatenate(pool)),
+            np.concatenate([t.anchor + s for t, s in zip(parts, row_start, strict=True)]),
+            np.concatenate([t.positive + s for t, s in zip(parts, pool_start, strict=True)]),
+            np.concatenate([t.negative + s for t, s in zip(parts, pool_start, strict=True)]),
+            np.concatenate([t.row_origin for t in parts]),
+            np.concatenate([t.pool_origin for t in parts]),
+        )
