@@ -31,8 +31,9 @@ class Real:
 
     def allows(self, value: Any) -> bool:
         """NaN and booleans are never allowed."""
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real) or math.isnan(value):
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
             return False
+        value = float(value)
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high
         return above and below
@@ -49,7 +50,7 @@ class Integer:
 
     def allows(self, value: Any) -> bool:
         """Booleans are not numbers here."""
-        return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= self.low
+        return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= self.low
 
     def __str__(self) -> str:
         return f"a whole number >= {self.low}"
@@ -105,7 +106,7 @@ def generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
-    if random_state is None or (isinstance(random_state, numbers.Integral) and random_state >= 0):
+    if random_state is None or Integer(0).allows(random_state):
         return np.random.default_rng(None if random_state is None else int(random_state))
     raise ValueError(
         f"random_state must be None, a whole number >= 0, numpy.random.Generator or RandomState; got {random_state!r}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -87,15 +88,18 @@ class Labels:
     def classes(self) -> NDArray[Any]:
         """All classes known or declared, sorted where they can be."""
         known = list(self.codes) if self.allowed is None else self.allowed
-        try:
+        with contextlib.suppress(TypeError):
             known = sorted(known)
-        except TypeError:
-            pass
         if any(isinstance(one, tuple) for one in known) or len({type(one) for one in known}) > 1:
             out = np.empty(len(known), dtype=object)
             out[:] = known
             return out
         return np.asarray(known)
+
+    def check_declared(self, declared: list[Any], owner: str) -> None:
+        """Refuse a later declaration that differs from the first."""
+        if self.allowed is not None and set(declared) != set(self.allowed):
+            raise ValueError(f"{owner}: `classes` differs from the one of the first call; leave it out.")
 
     def encode(self, labels: NDArray[Any], owner: str, *, grow: bool = True) -> Codes:
         """Numbers of the labels; new labels get new numbers, or are refused."""
@@ -105,7 +109,8 @@ class Labels:
             strange = [one for one in distinct if one not in self.allowed]
             if strange:
                 raise ValueError(
-                    f"{owner}: y holds {strange[:5]}, which are not among the declared classes {self.classes.tolist()[:20]}. "
+                    f"{owner}: y holds {strange[:5]}, which are not among the declared classes "
+                    f"{self.classes.tolist()[:20]}. "
                     "Declare them in `classes` at the first call, or leave `classes` out to let new classes appear."
                 )
         if unknown and not grow:

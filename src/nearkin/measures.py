@@ -6,8 +6,8 @@ similarity ``A = x w'`` with ``w = x+ - x-`` (Eq. 22), distance ``A = v v' - u u
 
     ``z = g' M h``   for both,
 
-with ``g = x`` for a similarity and ``g = (x - x+) + (x - x-)`` for a distance. So a measure is: which ``g``, and whether
-``A`` is ``g h'`` or its symmetric part. Everything after that (steps, kernels) is written once.
+with ``g = x`` for a similarity and ``g = (x - x+) + (x - x-)`` for a distance. So a measure is: which ``g``, and
+whether ``A`` is ``g h'`` or its symmetric part. Everything after that (steps, kernels) is written once.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +59,13 @@ class Scaling:
         live = std > 0
         factor = np.where(live, 1.0 / np.where(live, std, 1.0), 0.0)
         if how == "pairs":
-            factor /= np.sqrt(2.0 * max(1, np.count_nonzero(live)))
+            factor /= np.sqrt(2.0 * max(1, int(np.count_nonzero(live))))
         dtype = X.dtype
         return cls(mean.astype(dtype), _representable(factor, dtype), unit_rows=how == "unit")
 
     def apply(self, X: Array | sparse.csr_array) -> Array:
         """Scaled rows as a dense array of the same dtype."""
-        dense = X.toarray() if sparse.issparse(X) else X
+        dense: Array = X.toarray() if sparse.issparse(X) else X  # type: ignore[union-attr]
         if self.shift is not None and self.factor is not None:
             dense = (dense - self.shift) * self.factor
         if self.unit_rows:
@@ -77,12 +78,12 @@ class Scaling:
 
 
 def _representable(values: Array, dtype: np.dtype) -> Array:
-    """Cast without overflow to infinity: a factor too large for the dtype belongs to a column that is constant in it."""
+    """Cast without overflow: a factor too large for the dtype belongs to a column that is constant in it."""
     limit = np.finfo(dtype).max
     return np.where(values > limit, 0.0, values).astype(dtype)
 
 
-def _moments(X: Array | sparse.csr_array) -> tuple[Array, Array]:
+def _moments(X: Any) -> tuple[Array, Array]:
     """Mean and standard deviation of every column in double precision, for any magnitude a double can hold."""
     if sparse.issparse(X):
         from sklearn.utils.sparsefuncs import mean_variance_axis

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import nearkin
 from nearkin._version import __version__
 
 __all__ = ["load", "save"]
@@ -25,20 +26,16 @@ __all__ = ["load", "save"]
 FORMAT = 1
 _MARK = "nearkin-model"
 
-#: Classes that may stand in a file, by the name under which they do.
-_CLASSES = {
-    **dict.fromkeys(("OASIS", "ODML", "LOSL", "LODML", "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "Euclidean"), "nearkin.learners"),
-    **dict.fromkeys(("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets"), "nearkin.triplets"),
-    **dict.fromkeys(("Hinge", "RescaledHinge"), "nearkin.losses"),
+#: Parts of models that are not public names; those are found through the package itself.
+_PARTS = {
     "FullMatrix": "nearkin.learners._parameters",
     "Identity": "nearkin.learners._parameters",
     "Labels": "nearkin.labels",
     "LowRank": "nearkin.learners._parameters",
     "Measure": "nearkin.measures",
-    "RobustKNeighborsClassifier": "nearkin.neighbors",
     "Scaling": "nearkin.rows",
     "State": "nearkin.learners._learner",
-}  # fmt: skip
+}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -163,9 +160,8 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
     if isinstance(value, np.random.Generator):
         return {"$generator": _encode(value.bit_generator.state, arrays, where)}
     name = type(value).__name__
-    if name in _CLASSES and type(value) is getattr(importlib.import_module(_CLASSES[name]), name, None):
-        state = value.__getstate__() if name == "RobustKNeighborsClassifier" else vars(value)
-        kept = {k: v for k, v in state.items() if k not in ("_sklearn_version", "_pending")}
+    if type(value) is _class(name):
+        kept = {k: v for k, v in vars(value).items() if k not in getattr(value, "_transient", ())}
         return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in kept.items()}}
     raise TypeError(
         f"cannot save {where}: {type(value).__module__}.{name} is no class of nearkin. Models with parts of your own "
@@ -207,11 +203,17 @@ def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     raise KeyError(f"unknown entry {sorted(tree)[:3]}")
 
 
+def _class(name: str) -> type | None:
+    """Class of this package that may stand in a file under this name."""
+    home = _PARTS.get(name) or nearkin._HOME.get(name)
+    found = getattr(importlib.import_module(home), name) if home else None
+    return found if isinstance(found, type) else None
+
+
 def _object(tree: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    name = tree["$class"]
-    if name not in _CLASSES:
-        raise KeyError(f"class {name!r}")
-    cls = getattr(importlib.import_module(_CLASSES[name]), name)
-    made = cls.__new__(cls)
+    cls = _class(tree["$class"])
+    if cls is None:
+        raise KeyError(f"class {tree['$class']!r}")
+    made: Any = object.__new__(cls)
     vars(made).update({str(k): _decode(v, arrays) for k, v in tree["state"].items()})
     return made

@@ -1,7 +1,8 @@
 r"""One triplet, one step: the scalar mathematics that every learner shares.
 
-Functions here take and return plain numbers, so they read like the formulas and compile as they stand (`nearkin.kernels`
-does that). Notation: ``z(tau)`` is the margin after a step of size ``tau``; the *kink* is the step at which it reaches 1.
+Functions here take and return plain numbers, so they read like the formulas and compile as they stand
+(`nearkin.kernels` does that). Notation: ``z(tau)`` is the margin after a step of size ``tau``; the *kink* is the
+step at which it reaches 1.
 
 Half-quadratic loop, all families (Eqs. 16-19 anchored at the parameters before the triplet)::
 
@@ -10,7 +11,8 @@ Half-quadratic loop, all families (Eqs. 16-19 anchored at the parameters before 
 Frobenius proximity in M (Eqs. 22 and 25): ``z(tau) = z + tau * ||A||^2``.
 
 Frobenius proximity in L (Eqs. 26-33, solved exactly): ``L(tau) = (I - 2 tau sym(g h'))^-1 L``. With
-``p = L'g``, ``q = L'h``, ``k^2 = |h|^2 / |g|^2`` the two eigenvalues of ``2 sym(g h')`` are ``m_plus`` and ``-m_minus`` and
+``p = L'g``, ``q = L'h``, ``k^2 = |h|^2 / |g|^2`` the two eigenvalues of ``2 sym(g h')`` are ``m_plus`` and
+``-m_minus`` and
 
     ``z(tau) = a_plus / (1 - tau m_plus)^2 - a_minus / (1 + tau m_minus)^2``,
     ``m_plus = |g||h| + g.h``, ``m_minus = |g||h| - g.h``, ``a_plus, a_minus = (k p.p + q.q / k +- 2 p.q) / 4``,
@@ -31,7 +33,8 @@ __all__ = [
     "subgradient_update",
 ]
 
-#: A step stays this share below the bound where ``L`` would become infinite (the hard case of a quadratic constraint).
+#: A step stays this share below the bound where ``L`` would become infinite (the hard case of a quadratic
+#: constraint).
 _BELOW_BOUND = 1.0 - 1e-6
 
 

@@ -1,9 +1,9 @@
 """Sequential sweeps over triplets for a full matrix M (Algorithms 1 and 2).
 
-Every sweep takes the parameter (changed in place), the vectors with the three index arrays into them, the measure, ``C``, the
-loss's numbers and the number of half-quadratic iterations; it fills ``plausibility`` and returns the number of
-updates. They differ in what a step does, nothing else: `sweep` moves, `sweep_project` moves and clips the one
-negative eigenvalue that a step can leave, `sweep_exact` solves the step on the cone itself.
+Every sweep takes the parameter (changed in place), the vectors with the three index arrays into them, the measure,
+``C``, the loss's numbers and the number of half-quadratic iterations; it fills ``plausibility`` and returns the
+number of updates. They differ in what a step does, nothing else: `sweep` moves, `sweep_project` moves and clips
+the one negative eigenvalue that a step can leave, `sweep_exact` solves the step on the cone itself.
 """
 
 import math

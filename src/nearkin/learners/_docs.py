@@ -11,13 +11,15 @@ Class = TypeVar("Class", bound=type)
 _TEXTS = {
     "steps": """
     C : float, default={C}
-        Aggressiveness: upper bound on a step before robust weighting; 0 never moves, infinity always removes the loss.
+        Aggressiveness: upper bound on a step before robust weighting; 0 never moves, infinity always removes the
+        loss.
     loss : {"hinge", "rescaled_hinge"} or Loss, default="{loss}"
         "hinge" trusts every triplet alike (Eq. 8); "rescaled_hinge" bounds what one triplet can do (Eq. 10).
     eta : float, default=1.0
         How fast a triplet's weight falls with its hinge, for "rescaled_hinge"; 0 is the plain hinge.
     max_hq_iter : int, default=3
-        Half-quadratic iterations per triplet, each weighing it anew at the parameters reached (Algorithm 1, step 3.3).""",
+        Half-quadratic iterations per triplet, each weighing it anew at the parameters reached (step 3.3 of
+        Algorithm 1).""",
     "stream": """
     triplets : {"octg", "one_pass", "batch", "random"} or TripletSource, default="octg"
         Where triplets come from when rows and labels are given.
@@ -27,10 +29,12 @@ _TEXTS = {
         Whether each pass of `fit` takes the rows in a new random order; `partial_fit` keeps the order given.
     scale : {"auto", "pairs", "unit", None}, default="auto"
         How raw features are brought to the scale on which the margin 1 is meaningful; learned at the first batch.
-        "pairs": unit variance per feature, then one number so that two rows have mean squared distance 1 ("auto" for distances).
-        "unit": zero mean and unit variance per feature, then rows of length 1 ("auto" for similarities). None: as they come.
+        "pairs": unit variance per feature, then one number so that two rows have mean squared distance 1 ("auto"
+        for distances). "unit": zero mean and unit variance per feature, then rows of length 1 ("auto" for
+        similarities). None: as they come.
     rescore : bool, default=True
-        Whether `fit` scores all rows with the final metric for `plausibility_`; otherwise the weights of the last pass.
+        Whether `fit` scores all rows with the final metric for `plausibility_`; otherwise the weights of the last
+        pass.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the order, of k-means and of drawn triplets.""",
     "lowrank": """
@@ -69,7 +73,7 @@ def documented(cls: Class) -> Class:
     """Fill ``{steps}``, ``{stream}``, ``{lowrank}`` and ``{fitted}`` of a docstring with the shared descriptions."""
     import inspect
 
-    parameters = inspect.signature(cls.__init__).parameters
+    parameters = inspect.signature(cls).parameters
     text = cls.__doc__ or ""
     for name, block in _TEXTS.items():
         for key in ("C", "loss", "n_epochs"):

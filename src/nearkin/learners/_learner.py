@@ -1,4 +1,7 @@
-"""The estimator shell: validate, delegate, store. What is learned lives in `_parameters`, from what in `nearkin.triplets`."""
+"""The estimator shell: validate, delegate, store.
+
+What is learned lives in `_parameters`, what it is learned from in `nearkin.triplets`.
+"""
 
 from __future__ import annotations
 
@@ -198,9 +201,8 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             state = self._first_state(X, rng, Labels(declared))
         else:
             state = self._state.copy()
-            if classes is not None and state.labels.allowed is not None:
-                if set(as_labels(classes, self._name).tolist()) != set(state.labels.allowed):
-                    raise ValueError(f"{self._name}: `classes` differs from the one of the first call; leave it out.")
+            if classes is not None:
+                state.labels.check_declared(as_labels(classes, self._name).tolist(), self._name)
         codes = state.labels.encode(y, self._name)
         rows = self._scaled(X, state)
         if state.source is None:
@@ -337,7 +339,8 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         state = self._fitted
         if state.source is None:
             raise ValueError(
-                f"{self._name} was fitted on explicit triplets and knows no classes; show it labelled rows with partial_fit first."
+                f"{self._name} was fitted on explicit triplets and knows no classes; "
+                "show it labelled rows with partial_fit first."
             )
         X = self._check_rows(X, reset=False)
         codes = state.labels.encode(self._check_labels(X, y), self._name, grow=False)
@@ -475,8 +478,9 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             bad = np.flatnonzero(~(largest <= limit))
             if len(bad):
                 raise ValueError(
-                    f"{self._name}: row {part.start + bad[0]} holds a value of {largest[bad[0]]:.3g} after scaling; the largest "
-                    f"that {np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. Use scale='auto', or rescale the data."
+                    f"{self._name}: row {part.start + bad[0]} holds a value of {largest[bad[0]]:.3g} after scaling; "
+                    f"the largest that {np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. "
+                    "Use scale='auto', or rescale the data."
                 )
 
     def _start_source(self, state: State, rows: Rows, codes: NDArray[np.int64], rng: np.random.Generator) -> None:
@@ -549,5 +553,6 @@ def _check_finite(parameter: Parameter, owner: str) -> None:
     values = getattr(parameter, "M", getattr(parameter, "L", None))
     if values is not None and not np.isfinite(values).all():
         raise ValueError(
-            f"{owner}: the steps grew beyond what {values.dtype} can hold. Lower `C` (or `step_size`), or use scale='auto'."
+            f"{owner}: the steps grew beyond what {values.dtype} can hold. "
+            "Lower `C` (or `step_size`), or use scale='auto'."
         )

@@ -1,6 +1,7 @@
 """What a learner learns: a full matrix M, a factor L, or nothing.
 
-A parameter knows how to learn from triplets (by handing arrays to a kernel), to score pairs, and to show itself as a metric or a map.
+A parameter knows how to learn from triplets (by handing arrays to a kernel), to score pairs, and to show itself as
+a metric or a map.
 """
 
 from __future__ import annotations
@@ -88,12 +89,15 @@ def _learn(triplets: Triplets, C: float, sweep: Callable[..., int]) -> tuple[Arr
 class FullMatrix:
     """M of shape (d, d), begun at the identity (Algorithms 1 and 2)."""
 
+    # Components of this M, made when somebody asks and not saved.
+    _transient = ("_root",)
+    _root: Array | None = None
+
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure, psd: str = "none"):
         self.measure = measure
         self.psd = psd
         self.M = np.eye(n_features, dtype=dtype)
         self.floor = np.ones(1)  # lower bound of M's smallest eigenvalue, kept by the projecting sweep
-        self._root: Array | None = None  # components of this M, once somebody asked
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """One sweep; ``psd`` chooses what a step does."""

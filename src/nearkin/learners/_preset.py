@@ -16,7 +16,7 @@ def with_defaults(**defaults: Any) -> Callable[[Class], Class]:
     """Give a class its parent's constructor with other default values, visible in its signature."""
 
     def decorate(cls: Class) -> Class:
-        parent = cls.__init__
+        parent = cls.__init__  # type: ignore[misc]
         signature = inspect.signature(parent)
         unknown = set(defaults) - set(signature.parameters)
         if unknown:

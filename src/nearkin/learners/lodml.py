@@ -10,9 +10,9 @@ __all__ = ["LODML", "RobustLODML"]
 
 @documented
 class LODML(LowRankLearner):
-    """Online low-rank distance ``d2(x, y) = ||L'x - L'y||^2``, L of shape d x r; positive semi-definite by construction.
+    """Online low-rank distance ``d2(x, y) = ||L'x - L'y||^2``, L of shape d x r.
 
-    One update costs O(dr), memory is L however long the stream.
+    Positive semi-definite by construction. One update costs O(dr), memory is L however long the stream.
 
     Parameters
     ----------
@@ -31,9 +31,10 @@ class LODML(LowRankLearner):
 
     Notes
     -----
-    ``solver="exact"`` takes the global minimiser of the proximal problem behind Eq. (33) in closed form, up to one scalar root; the paper
-    leaves step size and number of its sub-gradient steps open. If L is orthogonal to the direction that a triplet asks for, no
-    step along this curve can remove its loss: the step then stops just below the bound where L would become infinite.
+    ``solver="exact"`` takes the global minimiser of the proximal problem behind Eq. (33) in closed form, up to one
+    scalar root; the paper leaves step size and number of its sub-gradient steps open. If L is orthogonal to the
+    direction that a triplet asks for, no step along this curve can remove its loss: the step then stops just below
+    the bound where L would become infinite.
 
     Examples
     --------

@@ -31,8 +31,9 @@ class LOSL(LowRankLearner):
 
     Notes
     -----
-    ``solver="exact"`` takes the global minimiser of the proximal problem of Eq. (31) in closed form, up to one scalar root; the paper
-    leaves step size and number of its sub-gradient steps open. A step with step size 1 is its first-order expansion.
+    ``solver="exact"`` takes the global minimiser of the proximal problem of Eq. (31) in closed form, up to one
+    scalar root; the paper leaves step size and number of its sub-gradient steps open. A step with step size 1 is
+    its first-order expansion.
 
     Examples
     --------

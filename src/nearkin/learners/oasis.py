@@ -40,9 +40,9 @@ class OASIS(OnlineLearner):
 
     Notes
     -----
-    Steps of Eq. (22) from the identity; the similarity is the bilinear form itself, not its square. M need not be symmetric, so there
-    is no single embedding whose inner product is the score: `query_map_` and `item_map_` give its two sides, and
-    `transform` maps by the nearest positive semi-definite matrix.
+    Steps of Eq. (22) from the identity; the similarity is the bilinear form itself, not its square. M need not be
+    symmetric, so there is no single embedding whose inner product is the score: `query_map_` and `item_map_` give
+    its two sides, and `transform` maps by the nearest positive semi-definite matrix.
 
     References
     ----------
@@ -108,7 +108,8 @@ class RobustOASIS(OASIS):
 
     Notes
     -----
-    The half-quadratic loop starts from M before the triplet in every iteration (Eq. 19 measures the distance to it) and weighs first, then steps.
+    The half-quadratic loop starts from M before the triplet in every iteration (Eq. 19 measures the distance to
+    it) and weighs first, then steps.
 
     Examples
     --------

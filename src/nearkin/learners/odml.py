@@ -23,15 +23,17 @@ __all__ = ["ODML", "RobustODML"]
 class ODML(OnlineLearner):
     """Online Mahalanobis distance ``d2(x, y) = (x - y)' M (x - y)`` by passive-aggressive steps on the cone ``M >= 0``.
 
-    One update costs O(d^2), and O(d^3) whenever a step may have left the cone. Memory is one d x d matrix however long the stream.
-    For d in the thousands see `LODML`.
+    One update costs O(d^2), and O(d^3) whenever a step may have left the cone. Memory is one d x d matrix however
+    long the stream. For d in the thousands see `LODML`.
 
     Parameters
     ----------
     {steps}
     psd : {"project", "exact", "end", "none"}, default="project"
-        "project" clips the negative eigenvalue after each triplet (Algorithm 2); "exact" takes the minimiser of Eq. (24) on the
-        cone, which is slow and meant for comparison; "end" clips what is shown, not what is learned on; "none" never clips.
+        "project" clips the negative eigenvalue after each triplet (Algorithm 2); "exact" takes the minimiser of
+        Eq. (24) on
+        the cone, which is slow and meant for comparison; "end" clips what is shown, not what is learned on; "none"
+        never clips.
     {stream}
 
     Attributes
@@ -45,8 +47,9 @@ class ODML(OnlineLearner):
 
     Notes
     -----
-    Steps of Eq. (25) from the identity. A step followed by a projection is what the literature runs, but not the minimiser of
-    Eq. (24): the exact one never takes a smaller step. The projection comes after the half-quadratic loop, once per triplet.
+    Steps of Eq. (25) from the identity. A step followed by a projection is what the literature runs, but not the
+    minimiser of Eq. (24): the exact one never takes a smaller step. The projection comes after the half-quadratic
+    loop, once per triplet.
 
     References
     ----------
@@ -120,8 +123,8 @@ class RobustODML(ODML):
 
     Notes
     -----
-    Algorithm 2 can be read as accumulating the inner updates on M or as restarting each from M before the triplet. Eq. (24) measures
-    the distance to the latter, so we restart; only then does the objective never rise.
+    Algorithm 2 can be read as accumulating the inner updates on M or as restarting each from M before the triplet.
+    Eq. (24) measures the distance to the latter, so we restart; only then does the objective never rise.
 
     Examples
     --------

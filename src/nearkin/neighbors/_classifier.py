@@ -29,9 +29,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     learner : "auto", OnlineLearner or None, default="auto"
-        Measure to learn: "auto" is `RobustLODML` with its defaults, None the plain Euclidean distance (on scaled features). A
-        learner that is fitted already is used as it is (wrap it in scikit-learn's `FrozenEstimator` to keep it so through `clone`);
-        any other is cloned and fitted.
+        Measure to learn: "auto" is `RobustLODML` with its defaults, None the plain Euclidean distance (on scaled
+        features). A learner that is fitted already is used as it is (wrap it in scikit-learn's `FrozenEstimator`
+        to keep it so through `clone`); any other is cloned and fitted.
     n_neighbors : int, default=3
         Neighbours that vote; 3 in the paper.
     noise_rate : float in [0, 1) or "auto", default="auto"
@@ -60,8 +60,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Algorithm 5: sort by weight, drop the lowest `noise_rate` share, vote among the `n_neighbors` nearest of the rest with the weights as votes.
-    Equal votes go to the class of the nearest neighbour among them. Similarities, also asymmetric ones, work like distances.
+    Algorithm 5: sort by weight, drop the lowest `noise_rate` share, vote among the `n_neighbors` nearest of the
+    rest with the weights as votes. Equal votes go to the class of the nearest neighbour among them. Similarities,
+    also asymmetric ones, work like distances.
 
     Examples
     --------
@@ -79,6 +80,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         "n_neighbors": (Integer(1),),
         "noise_rate": (Real(0.0, 1.0, open_high=True), OneOf(("auto",))),
     }
+
+    # The index over the voting rows, built when it is first needed and not saved.
+    _transient = ("_search",)
+    _search: NeighbourSearch | None = None
 
     def __init__(
         self,
@@ -202,10 +207,6 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """Whether there are rows that vote."""
         return hasattr(self, "_items")
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but the index, which is built again when it is needed."""
-        return {**super().__getstate__(), "_search": None}
-
     def _learn(self, X: ArrayLike, labels: NDArray[Any]) -> tuple[OnlineLearner, Array]:
         learner = getattr(self.learner, "estimator", self.learner)  # a FrozenEstimator holds a fitted one
         if learner is None:
@@ -214,7 +215,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             learner = RobustLODML(random_state=self.random_state)
         elif not isinstance(learner, OnlineLearner):
             raise ValueError(
-                f"{type(self).__name__}: parameter `learner` must be 'auto', None or a learner of nearkin; got {self.learner!r}."
+                f"{type(self).__name__}: parameter `learner` must be 'auto', None or a learner of nearkin; "
+                f"got {self.learner!r}."
             )
         elif learner.__sklearn_is_fitted__():
             return learner, learner.plausibility(X, labels)

@@ -16,9 +16,9 @@ Array = NDArray[np.floating]
 class NeighbourSearch:
     """Index over mapped items.
 
-    Distances are searched as they are. For similarities one coordinate more makes the largest inner product the smallest distance:
-    with ``y~ = (y, sqrt(R^2 - |y|^2))`` and ``q~ = (q, 0)``, ``|q~ - y~|^2 = |q|^2 + R^2 - 2 q'y``, exactly and also when the two
-    sides are mapped differently.
+    Distances are searched as they are. For similarities one coordinate more makes the largest inner product the
+    smallest distance: with ``y~ = (y, sqrt(R^2 - |y|^2))`` and ``q~ = (q, 0)``, ``|q~ - y~|^2 = |q|^2 + R^2 - 2 q'y``,
+    exactly, and also when the two sides are mapped differently.
 
     Parameters
     ----------

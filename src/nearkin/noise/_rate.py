@@ -31,9 +31,10 @@ def margins_of(plausibility: ArrayLike, loss: Loss) -> NDArray[np.floating]:
 def estimate_noise_rate(plausibility: ArrayLike, loss: Loss) -> float:
     """Share of wrong labels among the rows whose class is most certain.
 
-    A row with margin ``z < 0`` lies nearer to another class than to its own. Near a boundary that happens to rightly labelled
-    rows too, so only rows with a large ``|z|`` are asked, whichever way they point: there a right label gives ``z > 0`` and a
-    wrong one ``z < 0``. The share of the latter is taken among the most certain quarter and half; the smaller one counts.
+    A row with margin ``z < 0`` lies nearer to another class than to its own. Near a boundary that happens to
+    rightly labelled rows too, so only rows with a large ``|z|`` are asked, whichever way they point: there a right
+    label gives ``z > 0`` and a wrong one ``z < 0``. The share of the latter is taken among the most certain
+    quarter and half; the smaller one counts.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ def estimate_noise_rate(plausibility: ArrayLike, loss: Loss) -> float:
 
     Notes
     -----
-    Assumes that wrong labels do not follow the features. A first estimate: it sees a few class centres, not neighbourhoods.
+    Assumes that wrong labels do not follow the features. A first estimate: it sees a few class centres, not
+    neighbourhoods.
 
     Examples
     --------

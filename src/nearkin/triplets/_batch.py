@@ -22,10 +22,12 @@ _TABLE = 1 << 22
 
 
 class BatchTriplets(TripletSource):
-    """All pairs (target neighbour, impostor) of every row within its batch; O(n^2 d) time, no memory of earlier batches.
+    """All pairs (target neighbour, impostor) of every row within its batch.
 
-    Targets of a row are its `n_targets` nearest rows of its own class. Impostors of (row, target) are the rows of other
-    classes with ``d2(row, impostor) <= margin + d2(row, target)``.
+    O(n^2 d) time; nothing is remembered of earlier batches.
+
+    Targets of a row are its `n_targets` nearest rows of its own class. Impostors of (row, target) are the rows of
+    other classes with ``d2(row, impostor) <= margin + d2(row, target)``.
 
     Parameters
     ----------

@@ -27,9 +27,10 @@ _TABLE = 1 << 20
 class OCTG(TripletSource):
     """Online cluster-based triplet generator: anchors are rows, positives and negatives are class centres.
 
-    For a row ``(x, y)`` the positive is the nearest centre ``V+`` of class y; every centre ``V-`` of another class with
-    **not** ``d2(x, V+) + margin < d2(x, V-)`` is an impostor and gives a triplet ``(x, V+, V-)``, the nearest first. A wrongly
-    labelled row can therefore spoil only the anchor of its own triplets. Cost O(n_centers * n_classes * d) per row.
+    For a row ``(x, y)`` the positive is the nearest centre ``V+`` of class y; every centre ``V-`` of another class
+    with **not** ``d2(x, V+) + margin < d2(x, V-)`` is an impostor and gives a triplet ``(x, V+, V-)``, the nearest
+    first. A wrongly labelled row can therefore spoil only the anchor of its own triplets. Cost O(n_centers *
+    n_classes * d) per row.
 
     Parameters
     ----------
@@ -46,8 +47,8 @@ class OCTG(TripletSource):
     update_centers : bool, default=False
         Move the nearest centre of its class towards each row, with the row's plausibility as its weight.
     refresh : int, default=32
-        With ``metric="learned"`` or ``update_centers=True``, rows between two looks at the learned metric and centres; 1
-        is the literal algorithm. Counted along the stream, so that the chunks it comes in do not matter.
+        With ``metric="learned"`` or ``update_centers=True``, rows between two looks at the learned metric and
+        centres; 1 is the literal algorithm. Counted along the stream, so that the chunks it comes in do not matter.
     n_init : int or None, default=None
         Rows of the first batch that k-means sees; None for all.
     centers : array-like of shape (n_given, n_features) or None, default=None
@@ -66,9 +67,10 @@ class OCTG(TripletSource):
 
     Notes
     -----
-    Squared distances and margin 1 make the impostors exactly the triplets with positive hinge loss; with rows scaled to unit
-    variance and unit length this reproduces the OCTG column of Table 1. The paper gives neither the margin nor the number of centres.
-    A class first met in mid-stream takes its first row as its centre, which gives no triplet itself.
+    Squared distances and margin 1 make the impostors exactly the triplets with positive hinge loss; with rows
+    scaled to unit variance and unit length this reproduces the OCTG column of Table 1. The paper gives neither the
+    margin nor the number of centres. A class first met in mid-stream takes its first row as its centre, which
+    gives no triplet itself.
 
     Examples
     --------
@@ -134,7 +136,8 @@ class OCTG(TripletSource):
         given = np.asarray(self.centers)
         if given.ndim != 2 or given.shape[1] != rows.n_features or not np.isfinite(given.astype(np.float64)).all():
             raise ValueError(
-                f"OCTG: `centers` must be finite numbers of shape (n_given, {rows.n_features}); got shape {given.shape}."
+                f"OCTG: `centers` must be finite numbers of shape (n_given, {rows.n_features}); "
+                f"got shape {given.shape}."
             )
         if self.center_labels is None or np.shape(self.center_labels) != (len(given),):
             raise ValueError(f"OCTG: `centers` needs `center_labels`, one label for each of the {len(given)} centres.")
@@ -177,7 +180,7 @@ class OCTG(TripletSource):
             at = stop
 
     def receive(self, triplets: Triplets, plausibility: Array) -> None:
-        """Move the centres (3.15): ``n <- n + w``, ``V <- V + w / n (x - V)``, w the smallest plausibility of the row."""
+        """Move the centres: ``n <- n + w``, ``V <- V + w / n (x - V)``, w the smallest plausibility of the row."""
         if not self.update_centers:
             return
         block, nearest = self._pending
@@ -219,7 +222,9 @@ def _own_centre(scores: Array, codes: Codes, center_codes: Codes) -> Codes:
     return own.argmax(axis=1)
 
 
-def _centers_of(rows: Rows, members: Codes, n_centers: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def _centers_of(
+    rows: Rows, members: Codes, n_centers: int, rng: np.random.Generator
+) -> tuple[Array, NDArray[np.integer]]:
     """Centres of one class and how many rows stand behind each."""
     if n_centers == 1:
         total = np.zeros(rows.n_features)

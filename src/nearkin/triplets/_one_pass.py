@@ -21,9 +21,9 @@ _BLOCK = 4096
 class OnePassTriplets(TripletSource):
     """Triplets from the newest row of each class; at most one per row, memory O(n_classes * d).
 
-    Once two classes exist and y has been seen: if the previous row has label y it is the positive, and the negative is the
-    newest row of the class registered last (of the one before it, if that class is y); otherwise the previous
-    row is the negative and the positive is the newest row of class y.
+    Once two classes exist and y has been seen: if the previous row has label y it is the positive, and the
+    negative is the newest row of the class registered last (of the one before it, if that class is y); otherwise
+    the previous row is the negative and the positive is the newest row of class y.
 
     Attributes
     ----------
@@ -32,8 +32,9 @@ class OnePassTriplets(TripletSource):
 
     Notes
     -----
-    Rule as in the authors' released code, which goes by order of registration, not by recency; the two differ for more than
-    two classes. A wrong label spoils the row's own triplet and every triplet that uses it as positive or negative.
+    Rule as in the authors' released code, which goes by order of registration, not by recency; the two differ for
+    more than two classes. A wrong label spoils the row's own triplet and every triplet that uses it as positive or
+    negative.
 
     Examples
     --------

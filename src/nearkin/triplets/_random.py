@@ -28,8 +28,8 @@ class RandomTriplets(TripletSource):
 
     Notes
     -----
-    A row that is alone in its class within the batch, or a batch of one class, gives no triplet. OASIS's published ports may
-    draw the anchor itself as positive; such a triplet says nothing about nearness and is left out here.
+    A row that is alone in its class within the batch, or a batch of one class, gives no triplet. OASIS's published
+    ports may draw the anchor itself as positive; such a triplet says nothing about nearness and is left out here.
 
     Examples
     --------

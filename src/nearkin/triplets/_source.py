@@ -25,7 +25,9 @@ Codes = NDArray[np.int64]
 class View(Protocol):
     """What a source sees of the learner it feeds."""
 
-    measure: Measure
+    @property
+    def measure(self) -> Measure:
+        """Distance or similarity."""
 
     def scores(self, left: Array, right: Array) -> Array:
         """All pairs of scaled rows under the metric learned so far; larger is closer."""
@@ -62,8 +64,8 @@ class TripletSource(BaseEstimator):
     """Base of all sources: parameters in the constructor, state in attributes that end in an underscore.
 
     A learner calls `start` with its first batch, then for every batch iterates over `generate` and tells the source
-    with `receive` how plausible each triplet was before it asks for the next piece. Labels arrive as whole numbers in order of
-    first appearance, so nothing can depend on their names.
+    with `receive` how plausible each triplet was before it asks for the next piece. Labels arrive as whole numbers
+    in order of first appearance, so nothing can depend on their names.
 
     To write your own: derive, implement `generate`, and `start` and `receive` if there is something to remember.
     """
