@@ -77,6 +77,12 @@ class Scaling:
         return dense
 
 
+def _plain(X: Array) -> Array:
+    """C-ordered and writeable, so that compiled loops meet one kind of array; copied only if it is not."""
+    X = np.ascontiguousarray(X)
+    return X if X.flags.writeable else X.copy()
+
+
 def _representable(values: Array, dtype: np.dtype) -> Array:
     """Cast without overflow: a factor too large for the dtype belongs to a column that is constant in it."""
     limit = np.finfo(dtype).max
@@ -121,7 +127,7 @@ class Rows:
     def __init__(self, X: Array | sparse.csr_array, scaling: Scaling | None = None):
         self.scaling = scaling if scaling is not None else Scaling()
         self.is_dense = not sparse.issparse(X)
-        self._X = np.ascontiguousarray(self.scaling.apply(X)) if self.is_dense else X
+        self._X = _plain(self.scaling.apply(X)) if self.is_dense else X
 
     def __len__(self) -> int:
         return int(self._X.shape[0])

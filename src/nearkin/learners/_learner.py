@@ -152,9 +152,8 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X = self._check_rows(X, reset=True)
         y = self._check_labels(X, y)
         rng = generator(self.random_state)
-        state = self._first_state(X, rng, Labels())
+        state, rows = self._first_state(X, rng, Labels())
         codes = state.labels.encode(y, self._name)
-        rows = self._scaled(X, state)
         self._start_source(state, rows, codes, rng)
         total = len(rows) * self.n_epochs
         for epoch in range(self.n_epochs):
@@ -198,13 +197,13 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         rng = generator(self.random_state)
         if first:
             declared = None if classes is None else as_labels(classes, self._name).tolist()
-            state = self._first_state(X, rng, Labels(declared))
+            state, rows = self._first_state(X, rng, Labels(declared))
         else:
             state = self._state.copy()
+            rows = self._scaled(X, state.scaling)
             if classes is not None:
                 state.labels.check_declared(as_labels(classes, self._name).tolist(), self._name)
         codes = state.labels.encode(y, self._name)
-        rows = self._scaled(X, state)
         if state.source is None:
             self._start_source(state, rows, codes, rng)
         weight = self._learn_rows(state, rows, codes, 0, len(rows))
@@ -247,15 +246,20 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"{self._name}: anchors, positives and negatives must have equally many rows; got {sizes}."
             )
         pool = _stacked(positives, negatives)
-        state = (
-            self._first_state(_stacked(anchors, pool), generator(self.random_state), Labels())
-            if first
-            else self._state.copy()
-        )
+        if first:
+            state, _ = self._first_state(_stacked(anchors, pool), generator(self.random_state), Labels())
+        else:
+            state = self._state.copy()
         n = sizes[0]
         at = np.arange(n)
         triplets = Triplets(
-            self._scaled(anchors, state), self._scaled(pool, state), at, at, at + n, at, np.full(2 * n, -1)
+            self._scaled(anchors, state.scaling),
+            self._scaled(pool, state.scaling),
+            at,
+            at,
+            at + n,
+            at,
+            np.full(2 * n, -1),
         )
         loss = as_loss(self.loss, self.eta)
         for _ in range(n_epochs):
@@ -344,7 +348,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
         X = self._check_rows(X, reset=False)
         codes = state.labels.encode(self._check_labels(X, y), self._name, grow=False)
-        return self._score_rows(state, self._scaled(X, state), codes)
+        return self._score_rows(state, self._scaled(X, state.scaling), codes)
 
     # ------------------------------------------------------------------ fitted attributes
 
@@ -457,17 +461,17 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if len(left) != len(right):
             raise ValueError(f"{self._name}: X1 and X2 must have equally many rows; got {len(left)} and {len(right)}.")
 
-    def _first_state(self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels) -> State:
+    def _first_state(self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels) -> tuple[State, Rows]:
+        """State before the first triplet, and the scaled first batch."""
         how = self.scale
         if how == "auto":
             how = "pairs" if self._measure.is_distance else "unit"
         scaling = Scaling.learn(X, how)
-        rows = Rows(X, scaling)
-        self._check_range(rows)
-        return State(scaling, self._begin(rows, rng), labels, X.dtype)
+        rows = self._scaled(X, scaling)
+        return State(scaling, self._begin(rows, rng), labels, X.dtype), rows
 
-    def _scaled(self, X: Array | sparse.csr_array, state: State) -> Rows:
-        rows = Rows(X, state.scaling)
+    def _scaled(self, X: Array | sparse.csr_array, scaling: Scaling) -> Rows:
+        rows = Rows(X, scaling)
         self._check_range(rows)
         return rows
 

@@ -1,7 +1,8 @@
 """Classification by neighbours: search, vote, and the classifier made of them."""
 
 from nearkin.neighbors._classifier import RobustKNeighborsClassifier
+from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors._search import NeighbourSearch
 from nearkin.neighbors._vote import vote
 
-__all__ = ["NeighbourSearch", "RobustKNeighborsClassifier", "vote"]
+__all__ = ["NeighbourSearch", "RobustKNeighborsClassifier", "leave_one_out_votes", "vote"]

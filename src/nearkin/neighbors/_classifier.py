@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -13,7 +14,7 @@ from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters
 from nearkin.labels import as_labels
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
 from nearkin.learners._learner import all_or_nothing
-from nearkin.losses import as_loss
+from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors._search import NeighbourSearch
 from nearkin.neighbors._vote import vote
 from nearkin.noise import estimate_noise_rate
@@ -22,6 +23,12 @@ __all__ = ["RobustKNeighborsClassifier"]
 
 Array = NDArray[np.floating]
 
+#: Most rows whose neighbours are asked for the noise rate.
+_ASKED = 5000
+
+#: Most numbers of a sparse matrix that are made dense for it.
+_SPARSE_NUMBERS = 1 << 24
+
 
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     """Nearest neighbours under a learned measure, with implausible training rows dropped and the others' votes weighed.
@@ -29,13 +36,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     learner : "auto", OnlineLearner or None, default="auto"
-        Measure to learn: "auto" is `RobustLODML` with its defaults, None the plain Euclidean distance (on scaled
+        Measure to learn: "auto" is `RobustLODML` with three passes, None the plain Euclidean distance (on scaled
         features). A learner that is fitted already is used as it is (wrap it in scikit-learn's `FrozenEstimator`
         to keep it so through `clone`); any other is cloned and fitted.
     n_neighbors : int, default=3
         Neighbours that vote; 3 in the paper.
     noise_rate : float in [0, 1) or "auto", default="auto"
-        Share of training rows to drop, the least plausible first (the eta of Algorithm 5). "auto" estimates it.
+        Share of training rows to drop, the least plausible first (the eta of Algorithm 5). "auto" estimates it from
+        neighbours in the input space.
     random_state : int, Generator, RandomState or None, default=None
         Seed for the default learner; a learner that is given brings its own.
 
@@ -137,7 +145,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{owner}: X has {checked.shape[0]} rows but y has {len(labels)} labels.")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         self.learner_, self.plausibility_ = self._learn(X, labels)
-        self.noise_rate_ = self._rate()
+        self.noise_rate_ = self._rate(checked, codes.astype(np.int64))
         dropped = int(np.floor(self.noise_rate_ * len(labels) + 1e-9))
         by_plausibility = np.argsort(self.plausibility_, kind="stable")
         self.kept_ = np.sort(by_plausibility[dropped:])
@@ -212,7 +220,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if learner is None:
             learner = Euclidean(random_state=self.random_state)
         elif isinstance(learner, str) and learner == "auto":
-            learner = RobustLODML(random_state=self.random_state)
+            learner = RobustLODML(n_epochs=3, random_state=self.random_state)
         elif not isinstance(learner, OnlineLearner):
             raise ValueError(
                 f"{type(self).__name__}: parameter `learner` must be 'auto', None or a learner of nearkin; "
@@ -223,10 +231,18 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         fitted = clone(learner).fit(X, labels)
         return fitted, fitted.plausibility_
 
-    def _rate(self) -> float:
+    def _rate(self, X: Any, codes: NDArray[np.int64]) -> float:
+        """Share to drop; "auto" asks the neighbours of at most 5,000 rows before any metric was learned."""
         if not isinstance(self.noise_rate, str):
             return float(self.noise_rate)
-        return estimate_noise_rate(self.plausibility_, as_loss(self.learner_.loss, self.learner_.eta))
+        if self.plausibility_.min() == self.plausibility_.max():
+            return 0.0  # nothing tells which rows to drop
+        if sparse.issparse(X):  # dense rows are needed: as many as fit into a bounded block
+            some = _spread(len(codes), max(1000, _SPARSE_NUMBERS // X.shape[1]))
+            X, codes = X[some], codes[some]
+        which = _spread(len(codes), _ASKED)
+        rows = self.learner_.scaling_.apply(X)
+        return estimate_noise_rate(leave_one_out_votes(rows, codes, len(self.classes_), which=which), codes[which])
 
     def _neighbours(self, X: ArrayLike, n_neighbors: int | None) -> tuple[Array, NDArray[np.intp]]:
         check_is_fitted(self)
@@ -237,3 +253,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if self._search is None:
             self._search = NeighbourSearch(self._items, self.learner_._measure)
         return self._search.query(self.learner_.map_queries(X), min(wanted, len(self._items)))
+
+
+def _spread(n: int, most: int) -> NDArray[np.int64]:
+    """At most ``most`` of n rows, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

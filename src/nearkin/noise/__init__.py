@@ -1,6 +1,6 @@
 """Wrong labels: how plausible a label is and how many are wrong."""
 
 from nearkin.noise._flip import flip_labels
-from nearkin.noise._rate import estimate_noise_rate, margins_of
+from nearkin.noise._rate import estimate_noise_rate
 
-__all__ = ["estimate_noise_rate", "flip_labels", "margins_of"]
+__all__ = ["estimate_noise_rate", "flip_labels"]

@@ -1,73 +1,54 @@
-"""How many labels are wrong, from plausibilities alone."""
+"""How many labels are wrong, from what neighbours say."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from nearkin.losses import Loss
+__all__ = ["estimate_noise_rate"]
 
-__all__ = ["estimate_noise_rate", "margins_of"]
-
-#: Shares of the most certain rows that are asked; the smaller answer is taken.
+#: Shares of the most certain rows of each predicted class that are asked; the smaller answer is taken.
 _CERTAIN = (0.25, 0.5)
 
 
-def margins_of(plausibility: ArrayLike, loss: Loss) -> NDArray[np.floating]:
-    """Margins ``z`` that would give these plausibilities, at most 1 (where the hinge ends).
+def estimate_noise_rate(votes: NDArray[np.floating], codes: NDArray[np.integer]) -> float:
+    """Share of labels that neighbours contradict, among the rows about which neighbours are most certain.
 
-    Examples
-    --------
-    >>> from nearkin.losses import RescaledHinge
-    >>> margins_of([1.0, np.exp(-1.0)], RescaledHinge(1.0)).round(6).tolist()
-    [1.0, 0.0]
-    """
-    grid = np.concatenate([-np.logspace(3, 0, 2001), np.linspace(-1, 1, 4001)[1:]])
-    known = loss.plausibility(grid)
-    rising = np.append(True, np.diff(known) > 0)
-    return np.interp(np.log(np.asarray(plausibility)), np.log(known[rising]), grid[rising])
-
-
-def estimate_noise_rate(plausibility: ArrayLike, loss: Loss) -> float:
-    """Share of wrong labels among the rows whose class is most certain.
-
-    A row with margin ``z < 0`` lies nearer to another class than to its own. Near a boundary that happens to
-    rightly labelled rows too, so only rows with a large ``|z|`` are asked, whichever way they point: there a right
-    label gives ``z > 0`` and a wrong one ``z < 0``. The share of the latter is taken among the most certain
-    quarter and half; the smaller one counts.
+    Near a boundary neighbours also contradict right labels, so only the most certain rows of each predicted class are
+    asked: there a contradiction is a wrong label. Asked are the upper quarter and the upper half; the smaller answer
+    counts.
 
     Parameters
     ----------
-    plausibility : array-like of shape (n_samples,)
-        In (0, 1], as learners give it.
-    loss : Loss
-        The loss behind it. With the plain hinge every plausibility is 1, which is no evidence: the answer is 0.
+    votes : ndarray of shape (n_samples, n_classes)
+        Shares of the votes of each row's neighbours, the row itself left out.
+    codes : ndarray of shape (n_samples,)
+        Column of each row's label.
 
     Returns
     -------
     float
-        In [0, 0.5].
+        Between 0 and 0.9 times the rate at which labels would say nothing, ``1 - 1 / n_classes``.
 
     Notes
     -----
-    Assumes that wrong labels do not follow the features. A first estimate: it sees a few class centres, not
-    neighbourhoods.
+    Assumes that wrong labels do not follow the features. Votes must come from a space that was not learned from the
+    same labels: a learned one agrees with its labels too well. Where classes truly overlap, that shows as noise.
 
     Examples
     --------
-    >>> from nearkin.losses import RescaledHinge
-    >>> z = np.array([0.9] * 8 + [-0.9] * 2 + [0.1, -0.1] * 5)
-    >>> loss = RescaledHinge(1.0)
-    >>> round(estimate_noise_rate(loss.plausibility(z), loss), 3)
-    0.2
+    >>> votes = np.array([[0.9, 0.1]] * 4 + [[0.1, 0.9]] * 4 + [[0.6, 0.4]] * 8)
+    >>> codes = np.array([1, 0, 0, 0] + [1] * 4 + [0] * 8)
+    >>> estimate_noise_rate(votes, codes)  # one of the eight most certain rows is contradicted
+    0.125
     """
-    weights = np.asarray(plausibility, dtype=np.float64)
-    if weights.size == 0 or weights.min() == weights.max():
-        return 0.0
-    z = margins_of(weights, loss)
-    certainty = np.abs(z)
-    answers = []
-    for share in _CERTAIN:
-        certain = certainty >= np.quantile(certainty, 1.0 - share)
-        answers.append(float(np.mean(z[certain] < 0)))
-    return min(0.5, *answers)
+    n_classes = votes.shape[1]
+    predicted = votes.argmax(axis=1)
+    # Most certain first within each predicted class; rank as a share of its class.
+    order = np.lexsort((-votes.max(axis=1), predicted))
+    size = np.bincount(predicted, minlength=n_classes)
+    first = np.cumsum(size) - size
+    place = np.arange(len(order)) - first[predicted[order]]
+    wrong = predicted[order] != codes[order]
+    answers = [wrong[place < np.ceil(share * size[predicted[order]])].mean() for share in _CERTAIN]
+    return float(min(*answers, 0.9 * (1.0 - 1.0 / n_classes)))

@@ -77,7 +77,7 @@ class OCTG(TripletSource):
     >>> X, y = np.array([[0.0], [0.2], [1.0], [1.2]]), ["a", "a", "b", "b"]
     >>> triplets = OCTG().build(X, y)
     >>> triplets.anchor.tolist(), triplets.margins().round(2).tolist()
-    ([0, 1, 2, 3], [1.2, 0.8, 0.8, 1.2])
+    ([1, 2], [0.8, 0.8])
     """
 
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {

@@ -72,7 +72,7 @@ class Triplets:
     def __len__(self) -> int:
         return len(self.anchor)
 
-    def vectors(self, dtype: np.dtype | None = None) -> Iterator[tuple[slice, Vectors]]:
+    def vectors(self) -> Iterator[tuple[slice, Vectors]]:
         """Pieces of the triplets with their dense vectors; a single piece without copies when all is dense."""
         if self.rows.is_dense and self.pool.is_dense:
             pool = self.pool.dense

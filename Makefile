@@ -1,0 +1,52 @@
+# Everything runs in .venv, which is made from what pyproject.toml asks for. Needs Python 3.11 or newer, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test test-all lint types docs examples scale clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.base ## set up and run the main job on embedded data
+	$(BIN)/nearkin demo
+
+test: $(VENV)/.test ## set up and run all tests (heavy optional parts where they are installed)
+	$(BIN)/python -m pytest -n auto -q
+
+test-all: $(VENV)/.test $(VENV)/.docs lint types docs ## everything, and a skipped test is a failure
+	NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto -q
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+docs: $(VENV)/.docs ## build the documentation into site/, warnings are errors
+	$(BIN)/mkdocs build --strict -q
+
+scale: $(VENV)/.base ## repeat the experiment behind scale="auto" (NEARKIN_DATA names the data folder)
+	$(BIN)/python benchmarks/scale.py
+
+clean: ## remove everything that was made
+	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nearkin needs Python 3.11 or newer; name one with PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@ $(VENV)/.base
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@

@@ -1,0 +1,16 @@
+"""The command line: parse, call the library, format. Nothing is computed here.
+
+Heavy imports stay inside the commands, so that ``nearkin --help`` answers at once.
+"""
+
+from nearkin.cli._program import main
+from nearkin.cli.demo import demo
+from nearkin.cli.fit import fit
+from nearkin.cli.info import info
+from nearkin.cli.predict import predict
+from nearkin.cli.transform import transform
+
+__all__ = ["main"]
+
+for _command in (demo, fit, predict, transform, info):
+    main.add_command(_command)

@@ -1,0 +1,71 @@
+"""Errors become one line on stderr and an exit code; a traceback is shown only on request."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+__all__ = ["INTERNAL", "INTERRUPTED", "USER", "Settings", "UserError", "describe", "report", "show_warning"]
+
+#: Exit codes: a mistake of the user, a bug of ours, Ctrl-C.
+USER, INTERNAL, INTERRUPTED = 2, 1, 130
+
+
+class UserError(click.ClickException):
+    """A mistake that the user can repair; the message says how."""
+
+    exit_code = USER
+
+
+@dataclass
+class Settings:
+    """What holds for a whole run of the program."""
+
+    debug: bool = False
+
+
+def describe(error: BaseException) -> tuple[str, int]:
+    """Message and exit code of an error.
+
+    Examples
+    --------
+    >>> describe(UserError("no such column"))
+    ('no such column', 2)
+    >>> describe(FileNotFoundError(2, "No such file or directory", "wine.csv"))
+    ('wine.csv: No such file or directory', 2)
+    """
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{error.format_message()} See '{error.ctx.command_path} --help'.", USER
+    if isinstance(error, click.ClickException):
+        return error.format_message(), USER
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}", USER
+    if isinstance(error, MemoryError):
+        return "the data does not fit into memory; use fewer rows or columns.", USER
+    if isinstance(error, ValueError):
+        return str(error), USER
+    kind = type(error).__name__
+    return f"internal error ({kind}: {error}). Please report it with what --debug shows.", INTERNAL
+
+
+def report(error: BaseException, settings: Settings) -> int:
+    """Print an error as one line (after its traceback, if asked for) and return the exit code."""
+    if settings.debug:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    message, code = describe(error)
+    click.echo(f"nearkin: {one_line(message)}", err=True)
+    return code
+
+
+def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as one line, without the place in the code that gave it."""
+    click.echo(f"nearkin: warning: {one_line(str(message))}", err=True)
+
+
+def one_line(text: str) -> str:
+    """Text with every run of white space made one space."""
+    return " ".join(text.split())

@@ -1,0 +1,89 @@
+"""The program around the commands: errors, warnings, interrupts and the options that all share."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from nearkin._version import __version__
+from nearkin.cli._errors import INTERRUPTED, Settings, report, show_warning
+
+__all__ = ["Program", "examples", "main", "with_debug"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Program(click.Group):
+    """A click group that ends every failure with one line on stderr and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run and exit."""
+        settings = Settings()
+        extra.setdefault("obj", settings)
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="replace")  # a label that the terminal cannot show
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = show_warning
+                code = super().main(args, prog_name or "nearkin", complete_var, standalone_mode=False, **extra)
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("nearkin: interrupted.", err=True)
+            code = INTERRUPTED
+        except Exception as error:
+            code = report(error, settings)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().obj.debug = True
+
+
+def with_debug(command: Command) -> Command:
+    """Add ``--debug``, which every command understands."""
+    option = click.option(
+        "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_set_debug, help="Show tracebacks."
+    )
+    return option(command)
+
+
+def examples(*lines: str) -> str:
+    r"""Epilog with example commands, kept as they are by click's ``\b``."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+@click.group(
+    cls=Program,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    epilog=examples(
+        "nearkin demo",
+        "nearkin fit train.csv --label species -o model.nearkin",
+        "nearkin predict model.nearkin new.csv > predictions.csv",
+    ),
+)
+@click.version_option(__version__, "-V", "--version", prog_name="nearkin", message="%(prog)s %(version)s")
+@with_debug
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Learn what is near from examples, even when some of the labels lie.
+
+    Data is CSV (with a header row), Parquet, npz or npy. Every command has its
+    own --help with examples.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

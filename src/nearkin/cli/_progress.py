@@ -1,0 +1,37 @@
+"""A progress bar on stderr, for those who look."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nearkin.progress import listening
+
+__all__ = ["progress_bar"]
+
+
+@contextmanager
+def progress_bar(*, quiet: bool) -> Iterator[None]:
+    """Draw what the library reports inside the block, if stderr is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from tqdm import tqdm
+
+    bars: dict[str, Any] = {}
+
+    def draw(task: str, done: int, total: int) -> None:
+        if task not in bars:
+            bars[task] = tqdm(
+                total=total, desc=task, unit=" rows", unit_scale=True, leave=False, ncols=78, file=sys.stderr
+            )
+        bars[task].update(done - bars[task].n)
+
+    try:
+        with listening(draw):
+            yield
+    finally:
+        for one in bars.values():
+            one.close()

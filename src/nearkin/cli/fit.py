@@ -1,0 +1,195 @@
+"""``nearkin fit``: learn from a file and save the model."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nearkin.cli._errors import UserError
+from nearkin.cli._options import DATA, PATH, drop_option, listed, quiet_option
+from nearkin.cli._program import examples, with_debug
+
+if TYPE_CHECKING:
+    from nearkin.cli._data import Data
+
+__all__ = ["fit"]
+
+#: Names on the command line and the classes behind them.
+LEARNERS = {
+    "robust-lodml": "RobustLODML",
+    "robust-odml": "RobustODML",
+    "robust-losl": "RobustLOSL",
+    "robust-oasis": "RobustOASIS",
+    "lodml": "LODML",
+    "odml": "ODML",
+    "losl": "LOSL",
+    "oasis": "OASIS",
+    "euclidean": "Euclidean",
+}
+#: Options of the learner, by the names of its parameters.
+_FLAGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale"}
+
+
+class NoiseRate(click.ParamType):
+    """``auto`` or a share."""
+
+    name = "noise rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        """A number in [0, 1), or "auto"."""
+        if value == "auto":
+            return "auto"
+        try:
+            share = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither 'auto' nor a number.", param, ctx)
+        if not 0 <= share < 1:
+            hint = f" ({share:g} percent is {share / 100:g})" if 1 <= share < 100 else ""
+            self.fail(f"must be 'auto' or a number in [0, 1); got {value}{hint}.", param, ctx)
+        return share
+
+
+@click.command(
+    short_help="Learn a classifier from a file and save it.",
+    epilog=examples(
+        "nearkin fit wine.csv --label cultivar -o wine.nearkin",
+        "nearkin fit sales.parquet --label bought --drop customer_id -o sales.nearkin",
+        "nearkin fit letters.npz --label y --centers 4 --epochs 5 -o letters.nearkin",
+        "nearkin fit embeddings.npy --labels labels.txt -o model.nearkin",
+    ),
+)
+@DATA
+@click.option("--label", metavar="COL", help="Column of labels (npz: array).  [npz: y]")
+@click.option("--labels", type=PATH, metavar="FILE", help="File of labels: npy, or text with one a line.")
+@click.option("-o", "--output", type=PATH, required=True, metavar="MODEL", help="Where to save the model.")
+@click.option("--features", multiple=True, metavar="COL[,COL]", help="Use these columns only (npz: one array).")
+@drop_option
+@click.option(
+    "--learner", type=click.Choice(list(LEARNERS)), metavar="NAME", default="robust-lodml",
+    help=f"{', '.join(list(LEARNERS)[:-1])} or {list(LEARNERS)[-1]}.  [default: robust-lodml]",
+)  # fmt: skip
+@click.option("--neighbors", type=click.IntRange(1), metavar="K", help="Neighbours that vote.")
+@click.option(
+    "--noise-rate", type=NoiseRate(), metavar="auto|SHARE", default="auto", show_default=True,
+    help="Share of rows that do not vote because their labels are the least plausible; auto estimates it.",
+)  # fmt: skip
+@click.option("--C", "C", type=float, help="Aggressiveness of a step.")
+@click.option("--eta", type=float, help="How fast trust falls with the loss of a triplet.")
+@click.option("--epochs", "n_epochs", type=click.IntRange(1), metavar="N", help="Passes over the data.")
+@click.option("--components", "n_components", type=click.IntRange(1), metavar="R", help="Rank of a low-rank map.")
+@click.option("--centers", type=click.IntRange(1), metavar="N", help="Centres per class in the triplet generator.")
+@click.option("--scale", type=click.Choice(["auto", "pairs", "unit", "none"]), help="How features are scaled.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same model."
+)
+@quiet_option
+@with_debug
+def fit(
+    data: Path,
+    label: str | None,
+    labels: Path | None,
+    output: Path,
+    features: tuple[str, ...],
+    drop: tuple[str, ...],
+    learner: str,
+    neighbors: int | None,
+    noise_rate: float | str,
+    centers: int | None,
+    seed: int,
+    quiet: bool,
+    **parameters: Any,
+) -> None:
+    """Learn a classifier from DATA and save it.
+
+    DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
+    features. Rows whose label the learned measure finds implausible do not
+    vote. Options that are left out keep the library's defaults.
+    """
+    import numpy as np
+
+    from nearkin.cli._data import read_training
+    from nearkin.cli._output import check_destination
+    from nearkin.cli._progress import progress_bar
+    from nearkin.neighbors import RobustKNeighborsClassifier
+    from nearkin.saving import save
+
+    check_destination(output, [data, *([labels] if labels else [])])
+    _check_replaceable(output)
+    begun = time.perf_counter()
+    model = RobustKNeighborsClassifier(
+        _learner(learner, parameters, centers, seed), noise_rate=noise_rate, random_state=seed
+    )
+    if neighbors is not None:
+        model.set_params(n_neighbors=neighbors)
+    rows = read_training(data, label, labels, listed(features), listed(drop))
+    assert rows.y is not None
+    with progress_bar(quiet=quiet):
+        model.fit(rows.X, rows.y)
+    if rows.names is not None:
+        model.feature_names_in_ = np.array(rows.names, dtype=object)
+    model.label_name_ = rows.label
+    save(model, output)
+    if not quiet:
+        _summarise(model, rows, output, time.perf_counter() - begun)
+
+
+def _learner(name: str, given: dict[str, Any], centers: int | None, seed: int) -> Any:
+    """The learner with the options that were given; one that it does not have is refused."""
+    import nearkin
+
+    cls = getattr(nearkin, LEARNERS[name])
+    known = inspect.signature(cls).parameters
+    parameters = {key: value for key, value in given.items() if value is not None}
+    for key in parameters:
+        if key not in known or (key == "eta" and known["loss"].default == "hinge"):
+            raise UserError(f"{_FLAGS[key]} means nothing to the learner {name}; leave it out.")
+    if parameters.get("scale") == "none":
+        parameters["scale"] = None
+    if centers is not None:
+        parameters["triplets"] = nearkin.OCTG(n_centers=centers)
+    return cls(**parameters, random_state=seed)
+
+
+def _check_replaceable(path: Path) -> None:
+    """A model may take the place of a model, of nothing else."""
+    from nearkin.cli._models import header_of
+
+    if path.exists() and (not path.is_file() or header_of(path) is None):
+        raise UserError(f"{path} exists and is not a nearkin model; choose another name, or remove it.")
+
+
+def _summarise(model: Any, rows: Data, output: Path, seconds: float) -> None:
+    import numpy as np
+
+    from nearkin.cli import _text
+
+    assert rows.y is not None
+    classes, counts = np.unique(rows.y, return_counts=True)
+    sizes = [f"{name} ({count:,})" for name, count in zip(classes, counts, strict=True)]
+    shown = ", ".join(sizes[:10]) + (f" and {len(sizes) - 10} more" if len(sizes) > 10 else "")
+    inner = model.learner_
+    suspects = len(rows.X) - len(model.kept_)
+    how = "estimated" if model.noise_rate == "auto" else "as given"
+    if model.noise_rate == "auto" and getattr(inner, "loss", None) == "hinge":
+        how = "the plain hinge trusts every label; use a robust learner"
+    lines = [
+        ("rows", f"{len(rows.X):,}"),
+        ("features", f"{rows.X.shape[1]:,}"),
+        ("classes", f"{len(classes)}: {shown}"),
+        ("learner", type(inner).__name__),
+        ("triplets", f"{inner.n_triplets_seen_:,}, of which {inner.n_updates_:,} moved the measure"),
+        ("noise rate", f"{_text.percent(model.noise_rate_)} ({how})"),
+        (
+            "suspects",
+            f"{_text.count(suspects, 'row')} without a vote: the least plausible labels" if suspects else "none",
+        ),
+        ("time", f"{seconds:.1f} s"),
+        ("saved", f"{output} ({_text.size(output.stat().st_size)})"),
+    ]
+    click.echo(_text.pairs(lines))
+    if rows.n_unnamed:
+        click.echo("nearkin: note: a column without a name was taken for a row index and left out.", err=True)

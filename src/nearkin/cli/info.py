@@ -1,0 +1,127 @@
+"""``nearkin info``: what a model file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nearkin.cli._options import MODEL
+from nearkin.cli._program import examples, with_debug
+
+__all__ = ["info"]
+
+_COUNTERS = ("n_rows_seen_", "n_triplets_seen_", "n_updates_")
+
+
+@click.command(
+    short_help="Show what a model file holds.",
+    epilog=examples("nearkin info wine.nearkin", "nearkin info wine.nearkin --json"),
+)
+@MODEL
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@with_debug
+def info(model: Path, as_json: bool) -> None:
+    """Show what MODEL is, what it was fitted on and how it is set."""
+    facts = _facts(model)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(facts, indent=2))
+    else:
+        _show(facts)
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    import nearkin
+    from nearkin.cli._models import header_of, load_model
+
+    model = load_model(path)
+    header = header_of(path) or {}
+    estimator, learner = model.estimator, model.learner
+    is_classifier = learner is not estimator
+    facts: dict[str, Any] = {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "format": header.get("format"),
+        "written_by": header.get("nearkin"),
+        "read_by": nearkin.__version__,
+        "class": type(estimator).__name__,
+        "parameters": _parameters(estimator),
+        "fitted": hasattr(estimator, "n_features_in_"),
+    }
+    if not facts["fitted"]:
+        return facts
+    facts |= {
+        "learner": type(learner).__name__ if is_classifier else None,
+        "learner_parameters": _parameters(learner) if is_classifier else None,
+        "n_features": int(estimator.n_features_in_),
+        "feature_names": model.feature_names,
+        "label": model.label,
+        "classes": [one.item() if hasattr(one, "item") else one for one in estimator.classes_],
+        "map_shape": list(learner.components_.shape)
+        if learner._measure.is_distance
+        else list(learner.query_map_.shape),
+        "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS},
+    }
+    if is_classifier:
+        facts |= {
+            "noise_rate": float(estimator.noise_rate_),
+            "n_rows": len(estimator.plausibility_),
+            "n_voting": len(estimator.kept_),
+        }
+    return facts
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    """Parameters that JSON can hold; others as they print."""
+    plain = (str, int, float, bool, type(None))
+    given = estimator.get_params(deep=False)
+    return {name: value if isinstance(value, plain) else " ".join(repr(value).split()) for name, value in given.items()}
+
+
+def _show(facts: dict[str, Any]) -> None:
+    from nearkin.cli import _text
+
+    click.echo(_text.bold(facts["file"]))
+    lines = [
+        ("model", facts["class"]),
+        ("file", f"{_text.size(facts['bytes'])}, written by nearkin {facts['written_by']} (format {facts['format']})"),
+    ]
+    if not facts["fitted"]:
+        click.echo(_text.pairs([*lines, ("state", "not fitted"), ("parameters", _words(facts["parameters"]))]))
+        return
+    counters = facts["counters"]
+    names = facts["feature_names"]
+    features = f"{facts['n_features']:,}" + (f": {_listed(names, 16)}" if names else " without names")
+    lines += [
+        ("features", features),
+        ("label", facts["label"] or "without a name"),
+        ("classes", f"{len(facts['classes']):,}: {_listed(facts['classes'], 16)}"),
+        ("map", " x ".join(f"{one:,}" for one in facts["map_shape"])),
+        ("learned from", ", ".join(_text.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet"))),
+        ("updates", f"{counters['n_updates']:,}"),
+    ]
+    if facts["learner"]:
+        dropped = facts["n_rows"] - facts["n_voting"]
+        lines += [
+            (
+                "noise rate",
+                f"{_text.percent(facts['noise_rate'])}, {dropped:,} of {facts['n_rows']:,} rows do not vote",
+            ),
+            ("parameters", _words({k: v for k, v in facts["parameters"].items() if k != "learner"})),
+            ("learner", f"{facts['learner']}: {_words(facts['learner_parameters'])}"),
+        ]
+    else:
+        lines.append(("parameters", _words(facts["parameters"])))
+    click.echo(_text.pairs(lines))
+
+
+def _words(parameters: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _listed(some: list[Any], most: int) -> str:
+    rest = len(some) - most
+    return ", ".join(str(one) for one in some[:most]) + (f" and {rest:,} more" if rest > 0 else "")

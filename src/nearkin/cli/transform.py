@@ -1,0 +1,78 @@
+"""``nearkin transform``: rows in the learned space."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from nearkin.cli._errors import UserError
+from nearkin.cli._options import DATA, MODEL, PATH, array_option, drop_option, id_option, listed, quiet_option
+from nearkin.cli._program import examples, with_debug
+
+__all__ = ["transform"]
+
+
+@click.command(
+    short_help="Map rows into the learned space.",
+    epilog=examples(
+        "nearkin transform wine.nearkin wine.csv -o mapped.npy",
+        "nearkin transform wine.nearkin wine.csv --id cultivar -o mapped.csv",
+    ),
+)
+@MODEL
+@DATA
+@click.option(
+    "-o", "--output", type=PATH, metavar="FILE", help=".csv, .tsv, .npy, .npz or .parquet.  [default: CSV to stdout]"
+)
+@id_option
+@array_option
+@drop_option
+@quiet_option
+@with_debug
+def transform(
+    model: Path,
+    data: Path,
+    output: Path | None,
+    ids: tuple[str, ...],
+    array: str | None,
+    drop: tuple[str, ...],
+    quiet: bool,
+) -> None:
+    """Map the rows of DATA to where plain distance is the learned one.
+
+    Columns are matched by name, as in predict. The output has the columns c0,
+    c1, ... after those named by --id; in npz the array X, and one more for
+    every --id.
+    """
+    import numpy as np
+
+    from nearkin.cli._data import check_passed_on, read_for_model
+    from nearkin.cli._models import load_fitted
+    from nearkin.cli._output import check_destination, replacing, write_columns
+
+    if output is not None:
+        check_destination(output, [model, data], (".csv", ".tsv", ".npy", ".npz", ".parquet", ".pq"))
+    kind = output.suffix.lower() if output is not None else ".csv"
+    if kind == ".npy" and ids:
+        raise UserError("npy holds one array; use .npz, .csv or .parquet to pass on --id columns.")
+    loaded = load_fitted(model)
+    rows = read_for_model(
+        data, loaded.feature_names, loaded.learner.n_features_in_, loaded.label,
+        label_is_asked=False, ids=ids, array=array, drop=listed(drop),
+    )  # fmt: skip
+    mapped = loaded.learner.transform(rows.X)
+    columns = {f"c{i}": mapped[:, i] for i in range(mapped.shape[1])}
+    check_passed_on(ids, ["X"] if kind == ".npz" else columns)
+    if output is not None and kind == ".npy":
+        with replacing(output) as file:
+            np.save(file, mapped)
+    elif output is not None and kind == ".npz":
+        kept = {name: np.asarray(values) for name, values in rows.ids.items()}
+        plain = {name: values.astype(str) if values.dtype.hasobject else values for name, values in kept.items()}
+        with replacing(output) as file:
+            np.savez(file, **{**plain, "X": mapped})
+    else:
+        write_columns(output, {**rows.ids, **columns})
+    if output is not None and not quiet:
+        click.echo(f"{len(mapped):,} rows of {mapped.shape[1]:,} numbers in {output}", err=True)
