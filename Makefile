@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-all lint types docs examples scale clean
+.PHONY: help demo test test-all lint types docs scale clean
 .DEFAULT_GOAL := help
 
 help: ## this list

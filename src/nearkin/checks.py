@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
-__all__ = ["Instance", "Integer", "OneOf", "Real", "Rule", "check_parameters", "generator"]
+__all__ = [
+    "Instance",
+    "Integer",
+    "OneOf",
+    "Real",
+    "Rule",
+    "check_parameters",
+    "check_rows",
+    "check_seed",
+    "generator",
+    "named_errors",
+]
 
 
 class Rule(Protocol):
@@ -64,10 +77,14 @@ class OneOf:
 
     def allows(self, value: Any) -> bool:
         """Membership by type and value."""
-        return any(type(value) is type(one) and value == one for one in self.values)
+        return any(_same_kind(value, one) and bool(value == one) for one in self.values)
 
     def __str__(self) -> str:
         return ", ".join(repr(one) for one in self.values)
+
+
+def _same_kind(value: Any, one: Any) -> bool:
+    return isinstance(value, str) if isinstance(one, str) else type(value) is type(one)
 
 
 @dataclass(frozen=True)
@@ -79,7 +96,7 @@ class Instance:
 
     def allows(self, value: Any) -> bool:
         """Whether it is one."""
-        return isinstance(value, self.kind)
+        return isinstance(value, self.kind) and not isinstance(value, type)
 
     def __str__(self) -> str:
         return self.words
@@ -94,6 +111,26 @@ def check_parameters(owner: object, rules: Mapping[str, tuple[Rule, ...]]) -> No
             raise ValueError(f"{type(owner).__name__}: parameter `{name}` must be {words}; got {value!r}.")
 
 
+def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
+    """Finite numbers as a dense array or CSR matrix, by scikit-learn's rules; every message names the estimator."""
+    if not hasattr(X, "iloc") and [str(one) for one in getattr(X, "dtypes", ())] == ["Float32"] * np.shape(X)[-1]:
+        dtype = np.float32 if isinstance(dtype, list) else dtype  # a polars frame, which would be widened
+    with named_errors(estimator), np.errstate(over="ignore", invalid="ignore"):
+        return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+
+
+@contextmanager
+def named_errors(owner: object) -> Iterator[None]:
+    """Let every `ValueError` of the block begin with its owner's name, unless it tells it anyway."""
+    name = type(owner).__name__
+    try:
+        yield
+    except ValueError as error:
+        if name in str(error):
+            raise
+        raise ValueError(f"{name}: {error}") from error
+
+
 def generator(random_state: Any) -> np.random.Generator:
     """Random generator from a seed, a generator, a legacy `RandomState` or None; never the global one.
 
@@ -102,12 +139,19 @@ def generator(random_state: Any) -> np.random.Generator:
     >>> int(generator(0).integers(100)) == int(generator(0).integers(100))
     True
     """
+    check_seed(random_state)
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
-    if random_state is None or Integer(0).allows(random_state):
-        return np.random.default_rng(None if random_state is None else int(random_state))
-    raise ValueError(
-        f"random_state must be None, a whole number >= 0, numpy.random.Generator or RandomState; got {random_state!r}."
-    )
+    return np.random.default_rng(None if random_state is None else int(random_state))
+
+
+def check_seed(random_state: Any) -> None:
+    """Refuse what is no seed, without drawing from it."""
+    kinds = (np.random.Generator, np.random.RandomState)
+    if not (random_state is None or isinstance(random_state, kinds) or Integer(0).allows(random_state)):
+        raise ValueError(
+            "parameter `random_state` must be None, a whole number >= 0, numpy.random.Generator or RandomState; "
+            f"got {random_state!r}."
+        )

@@ -3,40 +3,71 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+import numbers
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-__all__ = ["Labels", "as_labels", "first_appearance"]
+__all__ = ["Labels", "as_labels", "first_appearance", "sorted_classes"]
 
 Codes = NDArray[np.int64]
 
 
-def as_labels(y: ArrayLike, owner: str) -> NDArray[Any]:
-    """One-dimensional array of labels; missing and continuous values are refused with a clear message."""
-    if isinstance(y, (list, tuple)) and any(isinstance(one, tuple) for one in y):
-        labels = np.empty(len(y), dtype=object)
-        labels[:] = y
-    else:
-        labels = column_or_1d(np.asarray(y), warn=True)
-    if labels.dtype.kind in "fc":
-        if not np.isfinite(labels).all():
-            bad = int(np.flatnonzero(~np.isfinite(labels))[0])
+def as_labels(y: Any, owner: str) -> NDArray[Any]:
+    """One-dimensional array of labels; missing, continuous and unhashable ones are refused with a clear message."""
+    labels = _one_array(y)
+    kind = labels.dtype.kind
+    if kind in "mM":  # as scalars, or their numbers would take their place
+        labels = _objects(list(labels))
+    elif kind in "fc":
+        bad = np.flatnonzero(~np.isfinite(labels))
+        if len(bad):
             raise ValueError(
-                f"{owner}: y holds {labels[bad]} at row {bad}; every row needs a label. Drop such rows first."
+                f"{owner}: y holds {labels[bad[0]]} at row {bad[0]}; every row needs a label. Drop such rows."
             )
-        check_classification_targets(labels)
+        try:
+            check_classification_targets(labels)
+        except ValueError as error:
+            raise ValueError(f"{owner}: {error}") from None
     if labels.dtype.kind == "O":
         for row, label in enumerate(labels):
-            if label is None or label != label or type(label).__name__ == "NAType":
+            if _is_missing(label):
+                raise ValueError(f"{owner}: y holds {label!r} at row {row}; every row needs a label. Drop such rows.")
+            try:
+                hash(label)
+            except TypeError:
                 raise ValueError(
-                    f"{owner}: y holds {label!r} at row {row}; every row needs a label. Drop such rows first."
-                )
+                    f"{owner}: y holds {label!r} at row {row}, which cannot be hashed; use text, numbers or tuples."
+                ) from None
     return labels
+
+
+def _one_array(y: Any) -> NDArray[Any]:
+    """Labels as an array that does not turn one kind into another."""
+    if isinstance(y, (list, tuple)):
+        plain = all(isinstance(one, str) for one in y) or all(
+            isinstance(one, (numbers.Number, np.generic)) for one in y
+        )
+        if not plain and not all(isinstance(one, (list, np.ndarray)) for one in y):
+            return _objects(y)
+    return column_or_1d(np.asarray(y), warn=True)
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None or type(label).__name__ == "NAType":
+        return True
+    differs = label != label
+    return isinstance(differs, (bool, np.bool_)) and bool(differs)
 
 
 def first_appearance(labels: NDArray[Any]) -> tuple[list[Any], Codes]:
@@ -47,16 +78,43 @@ def first_appearance(labels: NDArray[Any]) -> tuple[list[Any], Codes]:
     >>> first_appearance(np.array(["b", "a", "b"]))
     (['b', 'a'], array([0, 1, 0]))
     """
-    try:
-        distinct, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    except TypeError:  # labels of several kinds cannot be sorted
+    if labels.dtype.kind == "O":
         seen: dict[Any, int] = {}
-        codes = np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.int64)
+        codes = np.array([seen.setdefault(label, len(seen)) for label in labels.tolist()], dtype=np.int64)
         return list(seen), codes
+    distinct, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return distinct[order].tolist(), rank[inverse.ravel()].astype(np.int64)
+
+
+def sorted_classes(labels: NDArray[Any]) -> tuple[NDArray[Any], Codes]:
+    """Distinct labels as an array, sorted where they can be, and the place of each row's label in it.
+
+    Examples
+    --------
+    >>> sorted_classes(np.array(["b", "a", "b"]))
+    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1]))
+    """
+    if labels.dtype.kind != "O":
+        classes, codes = np.unique(labels, return_inverse=True)
+        return classes, codes.ravel().astype(np.int64)
+    distinct, codes = first_appearance(labels)
+    classes = _sorted(distinct)
+    place = {one: i for i, one in enumerate(classes.tolist())}
+    return classes, np.array([place[one] for one in distinct], dtype=np.int64)[codes]
+
+
+def _sorted(distinct: list[Any]) -> NDArray[Any]:
+    """As an array; sorted if the labels are of one kind that has an order."""
+    kinds = {type(one) for one in distinct}
+    if len(kinds) == 1 and kinds <= {str, int, float, bool}:
+        return np.asarray(sorted(distinct))
+    if len(kinds) == 1 and not kinds & {set, frozenset}:  # sets have an order, but not a total one
+        with contextlib.suppress(TypeError):
+            distinct = sorted(distinct)
+    return _objects(distinct)
 
 
 class Labels:
@@ -76,7 +134,7 @@ class Labels:
 
     def __init__(self, declared: Iterable[Any] | None = None):
         self.codes: dict[Any, int] = {}
-        self.allowed: list[Any] | None = None if declared is None else list(declared)
+        self.allowed: list[Any] | None = None if declared is None else list(dict.fromkeys(declared))
 
     def copy(self) -> Labels:
         """Independent copy."""
@@ -87,14 +145,7 @@ class Labels:
     @property
     def classes(self) -> NDArray[Any]:
         """All classes known or declared, sorted where they can be."""
-        known = list(self.codes) if self.allowed is None else self.allowed
-        with contextlib.suppress(TypeError):
-            known = sorted(known)
-        if any(isinstance(one, tuple) for one in known) or len({type(one) for one in known}) > 1:
-            out = np.empty(len(known), dtype=object)
-            out[:] = known
-            return out
-        return np.asarray(known)
+        return _sorted(list(self.codes) if self.allowed is None else self.allowed)
 
     def check_declared(self, declared: list[Any], owner: str) -> None:
         """Refuse a later declaration that differs from the first."""

@@ -67,7 +67,8 @@ class Scaling:
         """Scaled rows as a dense array of the same dtype."""
         dense: Array = X.toarray() if sparse.issparse(X) else X  # type: ignore[union-attr]
         if self.shift is not None and self.factor is not None:
-            dense = (dense - self.shift) * self.factor
+            with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is refused by its owner
+                dense = (dense - self.shift) * self.factor
         if self.unit_rows:
             # Dividing by the largest entry first keeps the squares in range.
             largest = np.abs(dense).max(axis=1, keepdims=True)

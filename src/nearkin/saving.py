@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 
 import nearkin
 from nearkin._version import __version__
@@ -25,6 +27,7 @@ __all__ = ["load", "save"]
 
 FORMAT = 1
 _MARK = "nearkin-model"
+_BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 #: Parts of models that are not public names; those are found through the package itself.
 _PARTS = {
@@ -61,7 +64,13 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     tree = _encode(model, arrays, "model")
     header = {"kind": _MARK, "format": FORMAT, "nearkin": __version__, "model": tree}
     path = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    target = path.resolve()  # a link stays a link
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{path} is no regular file; name a file to save to.")
+    try:
+        handle, name = tempfile.mkstemp(prefix=".nearkin-", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise type(error)(error.errno, f"cannot save: {error.strerror}", str(path)) from None
     part = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -75,8 +84,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o666 & ~mask)
-        part.replace(path)
-        _sync_folder(path.parent)
+        part.replace(target)
+        _sync_folder(target.parent)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -110,17 +119,25 @@ def load(path: str | os.PathLike[str]) -> Any:
                 raise _Newer(header.get("nearkin", "unknown"))
             names = [n for n in archive.namelist() if n.endswith(".npy")]
             arrays = {n[:-4]: np.lib.format.read_array(io.BytesIO(archive.read(n)), allow_pickle=False) for n in names}
-            return _decode(header["model"], arrays)
-    except FileNotFoundError:
+            return _checked(_decode(header["model"], arrays))
+    except (FileNotFoundError, PermissionError):
         raise
     except _Newer as error:
         raise ValueError(
             f"{path} was written by a newer nearkin ({error}); this is {__version__}. Upgrade nearkin to read it."
         ) from None
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError, EOFError) as error:
+    except Exception as error:  # whatever a foreign or damaged file brings up, it is no model
         raise ValueError(
-            f"{path} is not a nearkin model, or it is damaged ({type(error).__name__}: {error}). Save the model again."
+            f"{path} is not a nearkin model, or it is damaged ({type(error).__name__}: {error})."
         ) from None
+
+
+def _checked(model: Any) -> Any:
+    """The model, if it is one and complete."""
+    if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
+        raise TypeError(f"it holds {type(model).__name__}, no model")
+    model.get_params()
+    return model
 
 
 class _Newer(Exception):
@@ -142,8 +159,11 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
     """JSON tree of a value; arrays are collected beside it."""
     if value is None or (isinstance(value, (bool, str, int)) and type(value) in (bool, str, int)):
         return value
-    if isinstance(value, np.generic):
-        return {"$scalar": _encode(value.item(), arrays, where), "dtype": value.dtype.str}
+    if isinstance(value, np.generic) and not isinstance(value, float | str):
+        plain = value.astype(np.int64).item() if value.dtype.kind in "mM" else value.item()
+        return {"$scalar": _encode(plain, arrays, where), "dtype": value.dtype.str}
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, np.dtype):
@@ -159,6 +179,10 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         return {"$dict": [[_encode(k, arrays, where), _encode(v, arrays, where)] for k, v in value.items()]}
     if isinstance(value, np.random.Generator):
         return {"$generator": _encode(value.bit_generator.state, arrays, where)}
+    if isinstance(value, np.random.RandomState):
+        return {"$random_state": _encode(value.get_state(legacy=False), arrays, where)}
+    if isinstance(value, FrozenEstimator):
+        return {"$frozen": _encode(value.estimator, arrays, where)}
     name = type(value).__name__
     if type(value) is _class(name):
         kept = {k: v for k, v in vars(value).items() if k not in getattr(value, "_transient", ())}
@@ -182,7 +206,9 @@ def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
         flat[:] = [_decode(one, arrays) for one in tree["$objects"]]
         return flat.reshape(tree["shape"])
     if "$scalar" in tree:
-        return np.dtype(tree["dtype"]).type(_decode(tree["$scalar"], arrays))
+        dtype = np.dtype(tree["dtype"])
+        plain = _decode(tree["$scalar"], arrays)
+        return np.array(plain, dtype=np.int64).view(dtype)[()] if dtype.kind in "mM" else dtype.type(plain)
     if "$float" in tree:
         return float(tree["$float"])
     if "$dtype" in tree:

@@ -65,11 +65,12 @@ class Arrays:
 def read_arrays(path: Path) -> Arrays:
     """Arrays of an npz or npy file; Python objects are never unpickled."""
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return Arrays(path, {"": found})
-        with found:
-            return Arrays(path, {name: found[name] for name in found.files})
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return Arrays(path, {"": found})
+            with found:
+                return Arrays(path, {name: found[name] for name in found.files})
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         if "Object arrays" in str(error):
             raise UserError(f"{path} holds Python objects; save plain numbers or text instead.") from None

@@ -53,6 +53,7 @@ def load_model(path: Path) -> Model:
         raise UserError(f"{path} holds a {type(estimator).__name__}, which is no model.")
     # Names are matched by the reader; scikit-learn would only miss them on the plain arrays that it gets.
     names = vars(estimator).pop("feature_names_in_", None)
+    vars(getattr(estimator, "learner_", estimator)).pop("feature_names_in_", None)
     return Model(
         path, estimator, None if names is None else [str(one) for one in names], getattr(estimator, "label_name_", None)
     )
@@ -60,9 +61,12 @@ def load_model(path: Path) -> Model:
 
 def load_fitted(path: Path) -> Model:
     """Read a model that can be used."""
-    from sklearn.utils.validation import _is_fitted
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
 
     model = load_model(path)
-    if not hasattr(model.estimator, "n_features_in_") or not _is_fitted(model.estimator):
-        raise UserError(f"{path} holds a {type(model.estimator).__name__} that was never fitted.")
+    try:
+        check_is_fitted(model.estimator)
+    except (NotFittedError, TypeError):  # TypeError: no estimator with a fit at all
+        raise UserError(f"{path} holds a {type(model.estimator).__name__} that was never fitted.") from None
     return model

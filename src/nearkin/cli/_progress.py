@@ -24,9 +24,9 @@ def progress_bar(*, quiet: bool) -> Iterator[None]:
 
     def draw(task: str, done: int, total: int) -> None:
         if task not in bars:
-            bars[task] = tqdm(
-                total=total, desc=task, unit=" rows", unit_scale=True, leave=False, ncols=78, file=sys.stderr
-            )
+            # A size of our own: a terminal that says it has no rows would hide the bar.
+            shape = {"ncols": 78, "nrows": 20}
+            bars[task] = tqdm(total=total, desc=task, unit_scale=True, leave=False, file=sys.stderr, **shape)
         bars[task].update(done - bars[task].n)
 
     try:

@@ -12,6 +12,8 @@ import click
 __all__ = ["bold", "columns", "count", "names", "pairs", "percent", "size"]
 
 WIDTH = 80
+#: A space at which no line is broken; shown as a plain one.
+_GLUE = "\N{NO-BREAK SPACE}"
 
 
 def bold(text: str) -> str:
@@ -76,7 +78,7 @@ def names(some: Iterable[Any], most: int = 8) -> str:
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and values, aligned and wrapped.
+    """Names and values, aligned and wrapped; no-break spaces keep words together.
 
     Examples
     --------
@@ -88,7 +90,8 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
     lines = []
     for name, value in rows:
         first = f"  {name:<{width}}  "
-        kept = textwrap.wrap(value, WIDTH - len(first), break_on_hyphens=False) or [""]
+        wrapped = textwrap.wrap(value, WIDTH - len(first), break_on_hyphens=False) or [""]
+        kept = [line.replace(_GLUE, " ") for line in wrapped]
         lines.append(first + kept[0])
         lines.extend(" " * len(first) + more for more in kept[1:])
     return "\n".join(lines)

@@ -20,6 +20,7 @@ __all__ = ["fit"]
 
 #: Names on the command line and the classes behind them.
 LEARNERS = {
+    "auto": "RobustLODML",
     "robust-lodml": "RobustLODML",
     "robust-odml": "RobustODML",
     "robust-losl": "RobustLOSL",
@@ -69,8 +70,8 @@ class NoiseRate(click.ParamType):
 @click.option("--features", multiple=True, metavar="COL[,COL]", help="Use these columns only (npz: one array).")
 @drop_option
 @click.option(
-    "--learner", type=click.Choice(list(LEARNERS)), metavar="NAME", default="robust-lodml",
-    help=f"{', '.join(list(LEARNERS)[:-1])} or {list(LEARNERS)[-1]}.  [default: robust-lodml]",
+    "--learner", type=click.Choice(list(LEARNERS)), metavar="NAME", default="auto",
+    help=f"{', '.join(list(LEARNERS)[1:-1])} or {list(LEARNERS)[-1]}.  [default: the classifier's own, robust-lodml]",
 )  # fmt: skip
 @click.option("--neighbors", type=click.IntRange(1), metavar="K", help="Neighbours that vote.")
 @click.option(
@@ -130,9 +131,9 @@ def fit(
     with progress_bar(quiet=quiet):
         model.fit(rows.X, rows.y)
     if rows.names is not None:
-        model.feature_names_in_ = np.array(rows.names, dtype=object)
+        model.feature_names_in_ = model.learner_.feature_names_in_ = np.array(rows.names, dtype=object)
     model.label_name_ = rows.label
-    save(model, output)
+    save(model, output.resolve())  # a link stays a link
     if not quiet:
         _summarise(model, rows, output, time.perf_counter() - begun)
 
@@ -147,6 +148,8 @@ def _learner(name: str, given: dict[str, Any], centers: int | None, seed: int) -
     for key in parameters:
         if key not in known or (key == "eta" and known["loss"].default == "hinge"):
             raise UserError(f"{_FLAGS[key]} means nothing to the learner {name}; leave it out.")
+    if name == "auto" and not parameters and centers is None:
+        return "auto"
     if parameters.get("scale") == "none":
         parameters["scale"] = None
     if centers is not None:
@@ -169,7 +172,7 @@ def _summarise(model: Any, rows: Data, output: Path, seconds: float) -> None:
 
     assert rows.y is not None
     classes, counts = np.unique(rows.y, return_counts=True)
-    sizes = [f"{name} ({count:,})" for name, count in zip(classes, counts, strict=True)]
+    sizes = [f"{name}\N{NO-BREAK SPACE}({count:,})" for name, count in zip(classes, counts, strict=True)]
     shown = ", ".join(sizes[:10]) + (f" and {len(sizes) - 10} more" if len(sizes) > 10 else "")
     inner = model.learner_
     suspects = len(rows.X) - len(model.kept_)

@@ -3,6 +3,7 @@
 * `step` compiles a scalar formula of `nearkin.steps` so that it is inlined where it is used; functions may then be
   passed as arguments and the caller can still be cached on disk.
 * `body` is a loop that takes such functions as arguments.
+* `helper` is a function that kernels call; an `exact_helper` keeps its sums in the order written.
 * `kernel` is an entry point: cached on disk, runs without the interpreter lock.
 
 Sums may be reordered (the dot products are several times faster so), nothing else is relaxed: NaN and infinity keep
@@ -16,4 +17,5 @@ _REORDER = {"reassoc", "contract", "nsz"}
 step = njit(inline="always", error_model="numpy")
 body = njit(inline="always", error_model="numpy", fastmath=_REORDER)
 helper = njit(error_model="numpy", fastmath=_REORDER)
+exact_helper = njit(error_model="numpy", fastmath=False)  # unset, it would inherit the caller's
 kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)

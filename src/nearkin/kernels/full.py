@@ -18,6 +18,9 @@ __all__ = ["sweep", "sweep_exact", "sweep_project"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
+#: Most passive-aggressive steps that an exact step may be long: on the cone a margin can stay out of reach.
+_LONGEST = 1e6
+
 
 @helper
 def _bilinear(M, g, h):
@@ -115,12 +118,18 @@ def _exact_kink(M, g, h, cap, pa_kink):
     The projected margin rises with the step and is never above the one without projection, so the search starts at
     the passive-aggressive step.
     """
-    if cap <= pa_kink or _bilinear(_projected(M, g, h, cap), g, h) <= 1.0:
+    if cap <= pa_kink:
         return cap
+    cap = min(cap, _LONGEST * pa_kink)
     low = pa_kink
-    high = cap
     if _bilinear(_projected(M, g, h, low), g, h) >= 1.0:
         return low
+    high = min(2.0 * low, cap)
+    while _bilinear(_projected(M, g, h, high), g, h) < 1.0:
+        if high == cap:
+            return cap
+        low = high
+        high = min(2.0 * high, cap)
     for _ in range(200):
         middle = 0.5 * (low + high)
         if not low < middle < high:

@@ -19,6 +19,7 @@ def scan(scores, row_class, centre_class, margin, max_impostors):
     positive = np.empty(n * m, np.int64)
     negative = np.empty(n * m, np.int64)
     found = np.empty(m, np.int64)
+    away = np.empty(m, scores.dtype)
     count = 0
     for i in range(n):
         own = -1
@@ -30,17 +31,15 @@ def scan(scores, row_class, centre_class, margin, max_impostors):
         n_found = 0
         for j in range(m):
             if centre_class[j] != row_class[i] and not scores[i, own] - margin > scores[i, j]:
-                # Insertion keeps the nearest first and equal ones in order; few centres pass the test.
-                at = n_found
-                while at > 0 and scores[i, found[at - 1]] < scores[i, j]:
-                    found[at] = found[at - 1]
-                    at -= 1
-                found[at] = j
+                found[n_found] = j
+                away[n_found] = -scores[i, j]
                 n_found += 1
+        # The nearest first, equal ones in the order of the centres.
+        order = np.argsort(away[:n_found], kind="mergesort")
         for s in range(min(n_found, max_impostors)):
             anchor[count] = i
             positive[count] = own
-            negative[count] = found[s]
+            negative[count] = found[order[s]]
             count += 1
     return anchor[:count].copy(), positive[:count].copy(), negative[:count].copy()
 

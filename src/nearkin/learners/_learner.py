@@ -16,10 +16,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from nearkin import progress
-from nearkin.checks import Instance, Integer, OneOf, Real, Rule, check_parameters, generator
+from nearkin.checks import (
+    Instance,
+    Integer,
+    OneOf,
+    Real,
+    Rule,
+    check_parameters,
+    check_rows,
+    check_seed,
+    generator,
+    named_errors,
+)
 from nearkin.labels import Labels, as_labels
 from nearkin.learners._parameters import Parameter
 from nearkin.losses import Loss, as_loss
@@ -33,7 +44,7 @@ Array = NDArray[np.floating]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 #: Largest scaled feature for which every product of a step stays finite.
-_LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e70}
+_LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
 
 
 @dataclass
@@ -58,6 +69,10 @@ class State:
         """For the triplet source: pairs under the metric learned so far."""
         return self.parameter.scores(left, right)
 
+    def frozen(self) -> Parameter:
+        """For the triplet source: the metric as it is now."""
+        return self.parameter.copy()
+
     def scaled(self, X: ArrayLike) -> Array:
         """For the triplet source: raw rows on the learner's scale."""
         return self.scaling.apply(np.asarray(X, dtype=self.dtype))
@@ -76,13 +91,20 @@ class State:
 
 @contextmanager
 def _unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
-    """Put every attribute back if the block raises, an interrupt included."""
+    """Put every attribute back if the block raises, an interrupt included, and the seed if it is a generator."""
     before = dict(vars(estimator))
+    seed = before.get("random_state")
+    seed_state = copy.deepcopy(seed) if isinstance(seed, (np.random.Generator, np.random.RandomState)) else None
     try:
-        yield
+        with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused by name
+            yield
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)
+        if isinstance(seed, np.random.Generator):
+            seed.bit_generator.state = seed_state.bit_generator.state
+        elif isinstance(seed, np.random.RandomState):
+            seed.set_state(seed_state.get_state())
         raise
 
 
@@ -284,7 +306,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         ndarray of shape (n_samples, n_components)
             Mapped rows.
         """
-        return self._mapped(X, self._fitted.parameter.embed)
+        return self._embedded(X)
 
     def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> Array:
         """Score of row i of X1 with row i of X2; larger is closer.
@@ -310,19 +332,19 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         if not self._measure.is_distance:
             raise TypeError(f"{self._name} learns a similarity, which is no distance: use pair_score.")
-        left, right = self.transform(X1), self.transform(X2)
+        left, right = self._embedded(X1), self._embedded(X2)
         self._check_pairs(left, right)
         return np.sqrt(-self._measure.pair_scores(left, right))
 
     def map_queries(self, X: ArrayLike) -> Array:
         """Left side of the score: scaled X times `query_map_`'. Inner products with `map_items` are the scores."""
         parameter = self._fitted.parameter
-        return self.transform(X) if self._measure.is_distance else self._mapped(X, _times(parameter.query_map))
+        return self._embedded(X) if self._measure.is_distance else self._mapped(X, _times(parameter.query_map))
 
     def map_items(self, X: ArrayLike) -> Array:
         """Right side of the score: scaled X times `item_map_`'."""
         parameter = self._fitted.parameter
-        return self.transform(X) if self._measure.is_distance else self._mapped(X, _times(parameter.item_map))
+        return self._embedded(X) if self._measure.is_distance else self._mapped(X, _times(parameter.item_map))
 
     def plausibility(self, X: ArrayLike, y: ArrayLike) -> Array:
         """How plausible the labels of rows are under the learned metric.
@@ -360,7 +382,8 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @property
     def components_(self) -> Array:
         """Map of shape (n_components, n_features); ``transform(X) == scaling_.apply(X) @ components_.T``."""
-        return self._learned("components_").parameter.components
+        with named_errors(self):
+            return self._learned("components_").parameter.components
 
     @property
     def query_map_(self) -> Array:
@@ -442,12 +465,13 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _check_parameters(self) -> None:
         check_parameters(self, self._rules)
-        as_source(self.triplets)
+        with named_errors(self):
+            as_source(self.triplets)
+            check_seed(self.random_state)
 
     def _check_rows(self, X: ArrayLike, *, reset: bool) -> Array | sparse.csr_array:
         dtype = [np.float64, np.float32] if reset or not self._is_begun else self._state.dtype
-        X = validate_data(self, X, accept_sparse="csr", dtype=dtype, reset=reset)
-        return X
+        return check_rows(self, X, dtype=dtype, reset=reset)
 
     def _check_labels(self, X: Array | sparse.csr_array, y: ArrayLike) -> NDArray[Any]:
         if y is None:
@@ -532,9 +556,14 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _store(self, state: State) -> None:
         self._state = state
 
+    def _embedded(self, X: ArrayLike) -> Array:
+        """`transform` as a plain array, whatever output scikit-learn was told to make of it."""
+        with named_errors(self):
+            return self._mapped(X, self._fitted.parameter.embed)
+
     def _mapped(self, X: ArrayLike, mapping: Callable[[Array], Array]) -> Array:
         state = self._fitted
-        rows = Rows(self._check_rows(X, reset=False), state.scaling)
+        rows = self._scaled(self._check_rows(X, reset=False), state.scaling)
         return np.concatenate([mapping(block) for _, block in rows.blocks()])
 
 
@@ -554,8 +583,12 @@ def _stacked(one: Any, other: Any) -> Any:
 
 
 def _check_finite(parameter: Parameter, owner: str) -> None:
+    """Refuse a parameter that is not finite, or so large that the distances it gives would not be."""
     values = getattr(parameter, "M", getattr(parameter, "L", None))
-    if values is not None and not np.isfinite(values).all():
+    if values is None:
+        return
+    limit = float(np.finfo(values.dtype).max) ** (0.25 if hasattr(parameter, "L") else 0.5)
+    if not np.abs(values).max() <= limit:
         raise ValueError(
             f"{owner}: the steps grew beyond what {values.dtype} can hold. "
             "Lower `C` (or `step_size`), or use scale='auto'."

@@ -88,12 +88,18 @@ class LowRankLearner(OnlineLearner):
         )
 
     def _given_start(self, d: int) -> Array:
-        start = np.asarray(self.init, dtype=np.float64)
+        try:
+            start = np.asarray(self.init, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{self._name}: parameter `init` must be 'auto', 'pca', 'identity' or an array of numbers; "
+                f"got {self.init!r}."
+            ) from None
         r = self.n_components if self.n_components is not None else (len(start) if start.ndim == 2 else 0)
         if start.shape != (r, d) or not np.isfinite(start).all():
             raise ValueError(
                 f"{self._name}: `init` must be finite numbers of shape (n_components, n_features) = ({r}, {d}); "
-                f"got shape {start.shape}."
+                f"got {self.init!r}, of shape {start.shape}."
             )
         return start
 

@@ -162,8 +162,8 @@ class FullMatrix:
         values, vectors = np.linalg.eigh(0.5 * (metric + metric.T))
         if self.measure.is_distance and values[0] < -1e-6 * max(1.0, values[-1]):
             raise ValueError(
-                f"the learned matrix has a negative eigenvalue ({values[0]:.3g}), so it is no distance and has no map; "
-                "fit with psd='project', 'exact' or 'end'."
+                f"the learned matrix has a negative eigenvalue ({values[0]:.3g}), so it is no distance and has no map. "
+                "Fit with psd='project', 'exact' or 'end'."
             )
         values, vectors = values[::-1], vectors[:, ::-1]
         # Signs are free; a fixed choice makes equal models look equal.

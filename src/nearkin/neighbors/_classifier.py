@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters
-from nearkin.labels import as_labels
+from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters, check_rows, check_seed, named_errors
+from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
 from nearkin.learners._learner import all_or_nothing
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
@@ -52,7 +52,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     learner_ : OnlineLearner
         Fitted learner.
     noise_rate_ : float
-        Share dropped.
+        Share of wrong labels, given or estimated.
     plausibility_ : ndarray of shape (n_samples,)
         Of every training row.
     kept_ : ndarray of int
@@ -68,9 +68,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Algorithm 5: sort by weight, drop the lowest `noise_rate` share, vote among the `n_neighbors` nearest of the
-    rest with the weights as votes. Equal votes go to the class of the nearest neighbour among them. Similarities,
-    also asymmetric ones, work like distances.
+    Algorithm 5: sort by weight, drop the lowest `noise_rate` share, vote among the `n_neighbors` nearest of the rest
+    with the weights as votes. A row with plausibility 1 is never dropped. Equal votes go to the class of the nearest
+    neighbour among them. Similarities, also asymmetric ones, work like distances.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         "noise_rate": (Real(0.0, 1.0, open_high=True), OneOf(("auto",))),
     }
 
-    # The index over the voting rows, built when it is first needed and not saved.
+    # The index over the voting rows, which is not saved.
     _transient = ("_search",)
     _search: NeighbourSearch | None = None
 
@@ -119,6 +119,17 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         return cls(learner, n_neighbors=3, noise_rate=noise_rate, **parameters)
 
+    @staticmethod
+    def default_learner(random_state: Any = None) -> OnlineLearner:
+        """What ``learner="auto"`` stands for, as a learner whose parameters can be changed.
+
+        Examples
+        --------
+        >>> RobustKNeighborsClassifier.default_learner()
+        RobustLODML(n_epochs=3)
+        """
+        return RobustLODML(n_epochs=3, random_state=random_state)
+
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the measure, weigh the rows and keep those that vote.
@@ -137,21 +148,25 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self, self._rules)
         owner = type(self).__name__
-        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        with named_errors(self):
+            check_seed(self.random_state)
+        checked = check_rows(self, X, dtype=[np.float64, np.float32], reset=True)
         if y is None:
             raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
         labels = as_labels(y, owner)
         if len(labels) != checked.shape[0]:
             raise ValueError(f"{owner}: X has {checked.shape[0]} rows but y has {len(labels)} labels.")
-        self.classes_, codes = np.unique(labels, return_inverse=True)
+        self.classes_, codes = sorted_classes(labels)
         self.learner_, self.plausibility_ = self._learn(X, labels)
-        self.noise_rate_ = self._rate(checked, codes.astype(np.int64))
+        self.noise_rate_ = self._rate(checked, codes)
         dropped = int(np.floor(self.noise_rate_ * len(labels) + 1e-9))
         by_plausibility = np.argsort(self.plausibility_, kind="stable")
+        # Nothing speaks against a row of plausibility 1, so the order of such rows must not decide.
+        dropped = min(dropped, int(np.count_nonzero(self.plausibility_ < 1.0)))
         self.kept_ = np.sort(by_plausibility[dropped:])
         self._items = self.learner_.map_items(X)[self.kept_]
-        self._codes = codes[self.kept_].astype(np.int64)
-        self._search = None
+        self._codes = codes[self.kept_]
+        self._search = NeighbourSearch(self._items, self.learner_._measure)
         return self
 
     def kneighbors(self, X: ArrayLike, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.intp]]:
@@ -203,7 +218,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_queries,)
             Classes.
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        shares = self.predict_proba(X)
+        return self.classes_[shares.argmax(axis=1)]
 
     def __sklearn_tags__(self) -> Any:
         """Takes sparse rows."""
@@ -220,7 +236,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if learner is None:
             learner = Euclidean(random_state=self.random_state)
         elif isinstance(learner, str) and learner == "auto":
-            learner = RobustLODML(n_epochs=3, random_state=self.random_state)
+            learner = self.default_learner(self.random_state)
         elif not isinstance(learner, OnlineLearner):
             raise ValueError(
                 f"{type(self).__name__}: parameter `learner` must be 'auto', None or a learner of nearkin; "
@@ -235,8 +251,6 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """Share to drop; "auto" asks the neighbours of at most 5,000 rows before any metric was learned."""
         if not isinstance(self.noise_rate, str):
             return float(self.noise_rate)
-        if self.plausibility_.min() == self.plausibility_.max():
-            return 0.0  # nothing tells which rows to drop
         if sparse.issparse(X):  # dense rows are needed: as many as fit into a bounded block
             some = _spread(len(codes), max(1000, _SPARSE_NUMBERS // X.shape[1]))
             X, codes = X[some], codes[some]
@@ -249,8 +263,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         wanted = self.n_neighbors if n_neighbors is None else n_neighbors
         if not Integer(1).allows(wanted):
             raise ValueError(f"{type(self).__name__}: `n_neighbors` must be {Integer(1)}; got {wanted!r}.")
-        validate_data(self, X, accept_sparse="csr", reset=False, skip_check_array=True)
-        if self._search is None:
+        check_rows(self, X, dtype=[np.float64, np.float32], reset=False)
+        if self._search is None:  # after loading
             self._search = NeighbourSearch(self._items, self.learner_._measure)
         return self._search.query(self.learner_.map_queries(X), min(wanted, len(self._items)))
 

@@ -47,7 +47,7 @@ def leave_one_out_votes(
 
     Examples
     --------
-    >>> rows = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
+    >>> rows = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]])
     >>> votes = leave_one_out_votes(rows, np.array([0, 0, 1, 1, 1, 1]), 2, n_neighbors=2)
     >>> votes.argmax(axis=1).tolist()  # the third label is contradicted by both neighbours
     [0, 0, 0, 1, 1, 1]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.checks import Real, generator
-from nearkin.labels import as_labels
+from nearkin.labels import as_labels, sorted_classes
 
 __all__ = ["flip_labels"]
 
@@ -42,7 +42,7 @@ def flip_labels(y: ArrayLike, rate: float, *, random_state: Any = None) -> tuple
         raise ValueError(f"flip_labels: `rate` must be {Real(0.0, 1.0)}; got {rate!r}.")
     labels = as_labels(y, "flip_labels")
     rng = generator(random_state)
-    classes, codes = np.unique(labels, return_inverse=True)
+    classes, codes = sorted_classes(labels)
     if len(classes) < 2:
         raise ValueError("flip_labels: y holds one class, so no label can be wrong.")
     chosen = rng.permutation(len(labels))[: round(rate * len(labels))]

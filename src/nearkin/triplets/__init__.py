@@ -37,5 +37,5 @@ def as_source(triplets: str | TripletSource) -> TripletSource:
     if isinstance(triplets, str) and triplets in _BY_NAME:
         return _BY_NAME[triplets]()
     raise ValueError(
-        f"`triplets` must be one of {', '.join(map(repr, _BY_NAME))} or a TripletSource; got {triplets!r}."
+        f"parameter `triplets` must be one of {', '.join(map(repr, _BY_NAME))} or a TripletSource; got {triplets!r}."
     )

@@ -60,7 +60,7 @@ class BatchTriplets(TripletSource):
         """Triplets of a block of anchors against the whole batch."""
         from nearkin.kernels.impostors import scan_batch
 
-        origin = self._count(len(rows))
+        origin = self.number_rows(len(rows))
         most = len(rows) if self.max_impostors is None else self.max_impostors
         step = max(1, min(_TABLE // len(rows), rows.block_size))
         scores = np.empty((step, len(rows)), rows.dtype)

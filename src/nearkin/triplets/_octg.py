@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.checks import Instance, Integer, OneOf, Real, Rule
+from nearkin.labels import as_labels
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.rows import Rows
 from nearkin.triplets._source import TripletSource, View
@@ -133,13 +134,16 @@ class OCTG(TripletSource):
         self.center_codes_ = np.concatenate(owners).astype(np.int64)
 
     def _take_given(self, view: View, rows: Rows) -> None:
-        given = np.asarray(self.centers)
-        if given.ndim != 2 or given.shape[1] != rows.n_features or not np.isfinite(given.astype(np.float64)).all():
+        try:
+            given = np.asarray(self.centers, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"OCTG: `centers` must be numbers; got {self.centers!r}.") from None
+        if given.ndim != 2 or given.shape[1] != rows.n_features or not np.isfinite(given).all():
             raise ValueError(
                 f"OCTG: `centers` must be finite numbers of shape (n_given, {rows.n_features}); "
                 f"got shape {given.shape}."
             )
-        if self.center_labels is None or np.shape(self.center_labels) != (len(given),):
+        if self.center_labels is None or len(as_labels(self.center_labels, "OCTG")) != len(given):
             raise ValueError(f"OCTG: `centers` needs `center_labels`, one label for each of the {len(given)} centres.")
         self.centers_ = np.ascontiguousarray(view.scaled(given.astype(rows.dtype)), dtype=rows.dtype)
         self.center_codes_ = view.codes_of(self.center_labels)
@@ -149,9 +153,12 @@ class OCTG(TripletSource):
         """Pieces of the batch; each looks at the centres and the metric as they are when it begins."""
         from nearkin.kernels.impostors import scan
 
+        moving = self.metric == "learned" or self.update_centers
         most = len(self.centers_) + len(codes) if self.max_impostors is None else self.max_impostors
         at = 0
         while at < len(rows):
+            if not moving or self.n_rows_seen_ % self.refresh == 0:
+                self._look(view)
             stop = self._piece_end(at, len(rows), rows)
             unknown = np.isin(codes[at:stop], self.center_codes_, invert=True)
             founder = at + int(unknown.argmax()) if unknown.any() else None
@@ -161,21 +168,14 @@ class OCTG(TripletSource):
                 block = rows.take(slice(at, stop))
                 scores = self._scores(block, view)
                 anchor, positive, negative = scan(scores, codes[at:stop], self.center_codes_, self.margin, most)
-                origin = self._count(stop - at)
+                origin = self.number_rows(stop - at)
                 if self.update_centers:
                     self._pending = block, _own_centre(scores, codes[at:stop], self.center_codes_)
-                yield Triplets(
-                    Rows(block),
-                    Rows(self.centers_),
-                    anchor,
-                    positive,
-                    negative,
-                    origin,
-                    np.full(len(self.centers_), -1),
-                )
+                pool = Rows(self.shown_centers_)
+                yield Triplets(Rows(block), pool, anchor, positive, negative, origin, np.full(len(pool), -1))
             if founder is not None:
                 self._found_class(rows.take(slice(founder, founder + 1)), int(codes[founder]))
-                self._count(1)
+                self.number_rows(1)
                 stop = founder + 1
             at = stop
 
@@ -195,14 +195,15 @@ class OCTG(TripletSource):
     def probe(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Centres stand still and are chosen by the metric learned so far, the same for every row."""
         still = copy.copy(self)
-        still.metric, still.update_centers, still.refresh = "learned", False, max(self.refresh, 1024)
+        still.metric, still.update_centers, still.refresh = "learned", False, 1024
+        still._look(view)
         return still.generate(rows, codes, view)
 
     def _scores(self, block: Array, view: View) -> Array:
         if self.metric == "learned":
-            return view.scores(block, self.centers_)
+            return self.shown_metric_.scores(block, self.shown_centers_)
         measure = {"auto": view.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
-        return measure.scores(block, self.centers_)
+        return measure.scores(block, self.shown_centers_)
 
     def _piece_end(self, at: int, n: int, rows: Rows) -> int:
         """End of the piece that begins at row ``at`` of the batch."""
@@ -210,8 +211,15 @@ class OCTG(TripletSource):
             return min(n, at + self.refresh - self.n_rows_seen_ % self.refresh)
         return min(n, at + max(1, min(_TABLE // len(self.centers_), rows.block_size)))
 
+    def _look(self, view: View) -> None:
+        """What the next rows are compared with; kept until the next look, wherever the stream is cut into chunks."""
+        self.shown_centers_ = self.centers_
+        if self.metric == "learned":
+            self.shown_metric_ = view.frozen()
+
     def _found_class(self, row: Array, code: int) -> None:
         self.centers_ = np.concatenate([self.centers_, row])
+        self.shown_centers_ = np.concatenate([self.shown_centers_, row])
         self.center_codes_ = np.append(self.center_codes_, code)
         self.center_counts_ = np.append(self.center_counts_, 1.0)
 
@@ -232,9 +240,9 @@ def _centers_of(
         for start in range(0, len(members), step):
             total += rows.take(members[start : start + step]).sum(axis=0, dtype=np.float64)
         return (total / len(members))[None, :], np.array([len(members)])
-    if not rows.is_dense:
+    if not rows.is_dense and len(members) > (most := max(rows.block_size, 4 * n_centers)):
         # Sparse rows would have to be dense for k-means: it sees as many as fit into one block.
-        members = np.sort(rng.permutation(members)[: max(rows.block_size, 4 * n_centers)])
+        members = np.sort(rng.permutation(members)[:most])
     sample = rows.take(members)
     distinct = len(np.unique(sample, axis=0))
     if distinct <= n_centers:

@@ -77,7 +77,7 @@ class OnePassTriplets(TripletSource):
                 order.append(code)
             where[code] = n_known + i
             previous = code
-        origin = self._count(len(block))
+        origin = self.number_rows(len(block))
         pool = np.concatenate([self.newest_, block])
         pool_origin = np.concatenate([self.newest_origin_, origin])
         kept = np.array([where[code] for code in order], dtype=np.int64)

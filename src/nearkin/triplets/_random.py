@@ -45,7 +45,7 @@ class RandomTriplets(TripletSource):
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """One piece for the whole batch."""
-        n, origin = len(rows), self._count(len(rows))
+        n, origin = len(rows), self.number_rows(len(rows))
         by_class = np.argsort(codes, kind="stable")
         size = np.bincount(codes)
         first = np.cumsum(size) - size

@@ -16,10 +16,17 @@ from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.rows import Rows
 from nearkin.triplets._triplets import Triplets
 
-__all__ = ["TripletSource", "View"]
+__all__ = ["Scorer", "TripletSource", "View"]
 
 Array = NDArray[np.floating]
 Codes = NDArray[np.int64]
+
+
+class Scorer(Protocol):
+    """Something that scores pairs of scaled rows."""
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """All pairs; larger is closer."""
 
 
 class View(Protocol):
@@ -35,6 +42,9 @@ class View(Protocol):
     def scaled(self, X: ArrayLike) -> Array:
         """Raw rows on the learner's scale."""
 
+    def frozen(self) -> Scorer:
+        """The metric learned so far, as something that later learning does not change."""
+
     def codes_of(self, labels: ArrayLike) -> Codes:
         """Whole numbers that stand for labels; new ones are given to new labels."""
 
@@ -49,6 +59,10 @@ class PlainView:
     def scores(self, left: Array, right: Array) -> Array:
         """Scores under the identity."""
         return self.measure.scores(left, right)
+
+    def frozen(self) -> Scorer:
+        """Nothing is learned here."""
+        return self
 
     def scaled(self, X: ArrayLike) -> Array:
         """The rows as they are."""
@@ -67,7 +81,8 @@ class TripletSource(BaseEstimator):
     with `receive` how plausible each triplet was before it asks for the next piece. Labels arrive as whole numbers
     in order of first appearance, so nothing can depend on their names.
 
-    To write your own: derive, implement `generate`, and `start` and `receive` if there is something to remember.
+    To write your own: derive, implement `generate` (number the rows of every piece with `number_rows`), and `start` and
+    `receive` if there is something to remember.
     """
 
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {}
@@ -125,8 +140,11 @@ class TripletSource(BaseEstimator):
             return Triplets(rows, rows, none, none, none, np.arange(len(rows)), np.arange(len(rows)))
         return Triplets.join(parts)
 
-    def _count(self, n: int) -> Codes:
-        """Stream numbers of the next n rows, which are counted as seen."""
+    def number_rows(self, n: int) -> Codes:
+        """Count the next n rows as seen and return their numbers in the stream.
+
+        `generate` calls this for the rows behind every piece before it yields it.
+        """
         first = self.n_rows_seen_
         self.n_rows_seen_ += n
         return np.arange(first, first + n)

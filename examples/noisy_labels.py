@@ -1,0 +1,47 @@
+"""Wrong labels in the training data: how much they hurt, and how to find them.
+
+A fifth of the training labels of two small data sets is replaced by another class. The test labels stay right.
+Three classifiers see the same training rows:
+
+* plain 3-NN on z-scored features, which believes every label;
+* Robust-kNN without metric learning, which drops and weighs implausible rows;
+* Robust-kNN with its default learner, RobustLODML.
+
+One split per data set, so the figures move by a few points with the seed.
+"""
+
+import numpy as np
+from sklearn.datasets import load_digits, load_wine
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import nearkin
+
+NOISE = 0.2
+
+for name, load in (("wine", load_wine), ("digits", load_digits)):
+    X, y = load(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=1)
+    given, is_wrong = nearkin.flip_labels(y_train, NOISE, random_state=1)
+
+    models = {
+        "plain 3-NN": make_pipeline(StandardScaler(), KNeighborsClassifier(3)),
+        "Robust-kNN, Euclidean": nearkin.RobustKNeighborsClassifier(learner=None),
+        "Robust-kNN, RobustLODML": nearkin.RobustKNeighborsClassifier(random_state=0),
+    }
+    print(f"{name}: {len(X_train)} training rows, {is_wrong.sum()} labels replaced")
+    for title, model in models.items():
+        model.fit(X_train, given)
+        print(f"  {title:24s} accuracy on clean test labels {100 * model.score(X_test, y_test):5.1f} %")
+
+    # The same fit says which rows to look at first. No model is cross-validated for this.
+    robust = models["Robust-kNN, RobustLODML"]
+    print(f"  estimated noise rate {robust.noise_rate_:.2f}, true rate {is_wrong.mean():.2f}")
+    suspects = np.argsort(robust.plausibility_)[: is_wrong.sum()]
+    print(f"  of the {len(suspects)} least plausible rows, {is_wrong[suspects].sum()} have a wrong label")
+    row = suspects[0]
+    others = robust.learner_.classes_
+    fits = [robust.learner_.plausibility(X_train[[row]], [label])[0] for label in others]
+    print(f"  row {row}: given {given[row]}, most plausible {others[int(np.argmax(fits))]}, right {y_train[row]}\n")

@@ -1,0 +1,52 @@
+"""A stream: learn batch by batch, meet new classes, stop, and go on from a file.
+
+The rows of the digits data arrive in batches. The first batches hold only the digits 0 to 4, then the others appear.
+Nothing of earlier batches is kept except the model.
+"""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+import nearkin
+
+X, y = load_digits(return_X_y=True)
+X_test, y_test = X[1400:], y[1400:]
+first_half = np.flatnonzero(y[:1400] < 5)
+second_half = np.flatnonzero(y[:1400] >= 5)
+order = np.concatenate([first_half, np.random.default_rng(0).permutation(np.concatenate([first_half, second_half]))])
+batches = np.array_split(order, 12)
+
+learner = nearkin.RobustLODML(n_components=20, random_state=0)
+with tempfile.TemporaryDirectory() as folder:
+    checkpoint = Path(folder) / "stream.nearkin"
+    for number, batch in enumerate(batches):
+        learner.partial_fit(X[batch], y[batch])
+        if number in (0, 3, 7, 11):
+            print(
+                f"batch {number:2d}: {learner.n_rows_seen_:5d} rows, {learner.n_triplets_seen_:5d} triplets, "
+                f"classes {learner.classes_.tolist()}"
+            )
+        if number == 5:
+            # One file holds the metric, the centres and the counters. A reader sees the old file or the new one.
+            nearkin.save(learner, checkpoint)
+
+    # Another process would begin here. It gets the same model as the one that was never interrupted.
+    resumed = nearkin.load(checkpoint)
+    for batch in batches[6:]:
+        resumed.partial_fit(X[batch], y[batch])
+print("resumed model equals the uninterrupted one:", np.array_equal(resumed.components_, learner.components_))
+
+# A batch that cannot be learned is refused as a whole; the model stays as it was.
+before = learner.components_.copy()
+try:
+    learner.partial_fit([[np.nan] * 64], [0])
+except ValueError as error:
+    print("refused:", str(error).splitlines()[0])
+print("model unchanged:", np.array_equal(before, learner.components_))
+
+# Neighbours vote under the learned distance; a fitted learner is used as it is.
+voters = nearkin.RobustKNeighborsClassifier(learner).fit(X[order[-400:]], y[order[-400:]])
+print(f"3-NN among the newest 400 rows: {100 * voters.score(X_test, y_test):.1f} % of {len(y_test)} test rows")

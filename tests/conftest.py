@@ -1,0 +1,67 @@
+"""Where compiled code is kept, how properties are searched, and the data that several tests share."""
+
+import hashlib
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _hash_of_sources() -> str:
+    """Numba does not notice a change in a function that was inlined from another file, so each state of the sources
+    gets its own cache.
+    """
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "src" / "nearkin").rglob("*.py")):
+        digest.update(path.relative_to(ROOT).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".numba_cache" / _hash_of_sources())
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+settings.register_profile(
+    "nearkin",
+    derandomize=True,
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("nearkin")
+
+
+@pytest.fixture(scope="session")
+def global_seed() -> int:
+    """Tests hold for any seed; ``NEARKIN_SEED=7 pytest`` tries another one."""
+    return int(os.environ.get("NEARKIN_SEED", "0"))
+
+
+@pytest.fixture
+def rng(global_seed):
+    return np.random.default_rng(global_seed)
+
+
+@pytest.fixture
+def blobs(rng):
+    """Maker of labelled rows: one Gaussian cloud per class, rows in random order, every class at least twice."""
+
+    def make(n=60, d=5, n_classes=3, spread=0.6, distance=1.0):
+        centers = distance * rng.normal(size=(n_classes, d))
+        y = rng.permutation(np.arange(n) % n_classes)
+        return centers[y] + spread * rng.normal(size=(n, d)), y
+
+    return make
+
+
+@pytest.fixture
+def random_triplets(rng):
+    """Maker of explicit triplets: three arrays of shape (n, d)."""
+
+    def make(n, d, scale=1.0):
+        return tuple(scale * rng.normal(size=(3, n, d)))
+
+    return make

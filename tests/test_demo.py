@@ -1,0 +1,77 @@
+"""The demo: sane numbers, the same for the same seed, and an honest account of them."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from nearkin.cli import main
+from nearkin.experiments.demo import Demo, run_demo
+
+
+@pytest.fixture(scope="module")
+def result():
+    return run_demo(0)
+
+
+def test_the_robust_method_beats_plain_neighbours_by_far(result):
+    mean = {score.method: score.mean for score in result.scores}
+    assert list(mean) == ["Euclidean, 3-NN", "Euclidean, 25-NN", "ODML, 3-NN", "Robust-LODML + Robust-kNN"]
+    assert 0.8 < mean["Euclidean, 3-NN"] < 0.92
+    assert mean["Robust-LODML + Robust-kNN"] > mean["Euclidean, 3-NN"] + 0.05
+    assert mean["Robust-LODML + Robust-kNN"] > 0.93
+
+
+def test_most_flipped_labels_are_found_again(result):
+    for found in result.detections:
+        assert found.n_wrong == 36
+        assert found.n_found <= min(found.n_wrong, found.n_dropped)
+        assert found.recall > 0.7
+        assert found.precision > 0.7
+        assert found.estimated_rate == pytest.approx(0.2, abs=0.08)
+
+
+def test_every_fold_of_every_draw_is_counted(result):
+    assert {len(score.folds) for score in result.scores} == {result.demo.n_folds * result.demo.n_draws}
+    assert all(0 <= one <= 1 for score in result.scores for one in score.folds)
+    assert len(result.detections) == result.demo.n_draws
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_seed_others():
+    small = Demo(n_folds=3, n_draws=1)
+    first, again, other = run_demo(1, small), run_demo(1, small), run_demo(2, small)
+    assert first.scores == again.scores
+    assert first.detections == again.detections
+    assert first.scores != other.scores
+
+
+def test_without_noise_nothing_is_wrong():
+    clean = run_demo(0, Demo(noise_rate=0.0, n_folds=3, n_draws=1))
+    assert clean.detections[0].n_wrong == 0
+    assert clean.detections[0].recall == 0.0
+    assert min(score.mean for score in clean.scores) > 0.9
+
+
+def test_the_table_fits_a_terminal_and_says_where_the_numbers_come_from(result, monkeypatch):
+    monkeypatch.setattr("nearkin.experiments.demo.run_demo", lambda seed: result)
+    shown = CliRunner().invoke(main, ["demo"])
+    assert shown.exit_code == 0
+    assert shown.stderr == ""
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert shown.stdout.isascii()
+    text = " ".join(shown.stdout.split())
+    for words in ("test labels are clean", "10 stratified folds", "standard deviation", "nearkin fit", "estimated"):
+        assert words in text
+    accuracies = re.findall(r"^  (?:Eu|OD|Ro).* (\d+\.\d) +\d+\.\d$", shown.stdout, re.MULTILINE)
+    assert accuracies == [f"{100 * score.mean:.1f}" for score in result.scores]
+
+
+def test_json_holds_what_the_table_shows(result, monkeypatch):
+    monkeypatch.setattr("nearkin.experiments.demo.run_demo", lambda seed: result)
+    shown = CliRunner().invoke(main, ["demo", "--json"])
+    facts = json.loads(shown.stdout)
+    assert facts["scores"][-1]["mean"] == result.scores[-1].mean
+    assert facts["detections"][0]["precision"] == result.detections[0].precision
+    assert facts["seed"] == 0
+    assert facts["demo"] == {"noise_rate": 0.2, "n_folds": 10, "n_draws": 5}
