@@ -658,8 +658,8 @@ def test_given_centres_that_do_not_fit_are_refused(centers, labels, word):
 
 def test_learned_matrix_that_is_no_distance_has_no_map_and_says_so():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
-    model = nearkin.ODML(C=5.0, psd="none", n_epochs=3, random_state=0).fit(X, y)
+    X, positives, negatives = rng.normal(size=(3, 60, 3))
+    model = nearkin.ODML(C=5.0, psd="none", scale=None).fit_triplets(X, positives, negatives)
     assert np.linalg.eigvalsh(model.metric_)[0] < -1e-3
     _refuses(lambda: model.transform(X), model, "negative eigenvalue", "psd='project'")
 

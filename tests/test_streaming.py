@@ -199,6 +199,7 @@ def test_explicit_triplets_and_labelled_rows_may_follow_each_other(random_triple
 @pytest.fixture
 def sparse_rows(rng):
     X = rng.normal(size=(80, 12)) * (rng.random((80, 12)) < 0.3)
+    X[:, 0] = rng.normal(size=80)  # no two rows are equal
     X[:, 3] += 2.0 * (np.arange(80) % 3 == 0)
     return X, np.arange(80) % 3
 

@@ -113,8 +113,9 @@ def check_parameters(owner: object, rules: Mapping[str, tuple[Rule, ...]]) -> No
 
 def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
     """Finite numbers as a dense array or CSR matrix, by scikit-learn's rules; every message names the estimator."""
-    if not hasattr(X, "iloc") and [str(one) for one in getattr(X, "dtypes", ())] == ["Float32"] * np.shape(X)[-1]:
-        dtype = np.float32 if isinstance(dtype, list) else dtype  # a polars frame, which would be widened
+    kinds = [] if hasattr(X, "iloc") else [str(one) for one in getattr(X, "dtypes", ())]
+    if kinds and set(kinds) == {"Float32"} and isinstance(dtype, list):
+        dtype = np.float32  # a polars frame, which would be widened
     with named_errors(estimator), np.errstate(over="ignore", invalid="ignore"):
         return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
 

@@ -119,6 +119,11 @@ class RescaledHinge:
 class Hinge(RescaledHinge):
     """The plain hinge, Eq. (8): the rescaled hinge at ``eta = 0``, where every triplet weighs the same.
 
+    Parameters
+    ----------
+    eta : float, default=0.0
+        Stays 0; for another value use `RescaledHinge`.
+
     Examples
     --------
     >>> Hinge().value([-3.0, 0.5]).tolist(), Hinge().weight([-3.0, 0.5]).tolist()

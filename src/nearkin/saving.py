@@ -6,6 +6,7 @@ is complete, so an interrupted save leaves the old one.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import json
@@ -66,7 +67,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     path = Path(path)
     target = path.resolve()  # a link stays a link
     if target.exists() and not target.is_file():
-        raise ValueError(f"{path} is no regular file; name a file to save to.")
+        raise OSError(errno.EINVAL, "cannot save: this is no regular file", str(path))
     try:
         handle, name = tempfile.mkstemp(prefix=".nearkin-", suffix=".part", dir=target.parent)
     except OSError as error:
@@ -108,6 +109,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     ------
     ValueError
         If the file is damaged, of another kind, or written by a newer version.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, nearkin
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "model.nearkin"
+    ...     nearkin.save(nearkin.LODML().fit([[0.0], [0.1], [1.0]], [0, 0, 1]), path)
+    ...     nearkin.load(path).classes_.tolist()
+    [0, 1]
     """
     path = Path(path)
     try:
@@ -217,11 +227,17 @@ def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {_decode(k, arrays): _decode(v, arrays) for k, v in tree["$dict"]}
     if "$generator" in tree:
         state = _decode(tree["$generator"], arrays)
-        bits = {"PCG64": np.random.PCG64, "MT19937": np.random.MT19937, "Philox": np.random.Philox}[
-            state["bit_generator"]
-        ]()
+        if state["bit_generator"] not in _BIT_GENERATORS:
+            raise KeyError(f"generator {state['bit_generator']!r}")
+        bits = getattr(np.random, state["bit_generator"])()
         bits.state = state
         return np.random.Generator(bits)
+    if "$random_state" in tree:
+        made = np.random.RandomState()
+        made.set_state(_decode(tree["$random_state"], arrays))
+        return made
+    if "$frozen" in tree:
+        return FrozenEstimator(_decode(tree["$frozen"], arrays))
     if "$list" in tree:
         return [_decode(one, arrays) for one in tree["$list"]]
     if "$tuple" in tree:

@@ -47,7 +47,7 @@ def half_quadratic(z_after, curve, kink, C, weight, params, max_hq_iter):
     w = 1.0
     for _ in range(max_hq_iter):
         w = weight(max(0.0, 1.0 - z_after(tau, curve)), params[0], params[1])
-        tau = min(C * w, kink)
+        tau = kink if math.inf == C else min(C * w, kink)  # a weight of zero times infinity is no number
     return tau, w
 
 
@@ -80,36 +80,37 @@ def factored_z(tau, curve):
 
 
 def factored_kink(curve):
-    """Step at which the low-rank margin reaches 1, by Newton's method inside a shrinking bracket.
+    """Step at which the low-rank margin reaches 1, by Newton's method inside a bracket.
 
-    When the critical direction is orthogonal to ``L`` the margin never gets there: then the bound, a hair below.
+    At the root ``plus = 1 + minus`` with ``0 <= minus <= a_minus`` and ``plus >= a_plus``, which gives both ends
+    in closed form. When the critical direction is orthogonal to ``L`` the margin never gets there: then the bound,
+    a hair below.
     """
     a_plus, a_minus, m_plus, m_minus = curve
+    beyond = (math.sqrt(a_minus / (a_plus - 1.0)) - 1.0) / m_minus if a_plus > 1.0 and m_minus > 0.0 else math.inf
     if m_plus == 0.0:
-        # No bound: the margin rises towards a_plus.
-        return (math.sqrt(a_minus / (a_plus - 1.0)) - 1.0) / m_minus if a_plus > 1.0 else math.inf
+        return beyond  # there is no bound and plus stays a_plus
     bound = _BELOW_BOUND / m_plus
-    tau, low, high = bound, 0.0, bound
-    for _ in range(200):
+    low = max(0.0, (1.0 - math.sqrt(a_plus)) / m_plus)
+    high = min(beyond, (1.0 - math.sqrt(a_plus / (1.0 + a_minus))) / m_plus, bound)
+    if low >= high:
+        return high
+    tau = low
+    for i in range(200):
         shrink = 1.0 - tau * m_plus
         grow = 1.0 + tau * m_minus
         plus = a_plus / (shrink * shrink)
         minus = a_minus / (grow * grow)
         gap = plus - minus - 1.0
-        if tau == bound:
-            if gap <= 0.0:
-                return bound
-            new = 0.0  # the bound was only looked at; Newton starts from the other end
+        if gap < 0.0:
+            low = tau
         else:
-            if gap < 0.0:
-                low = tau
-            else:
-                high = tau
-            new = tau - 0.5 * gap / (plus * m_plus / shrink + minus * m_minus / grow)
-            if not low < new < high:
-                new = 0.5 * (low + high)
-            if abs(new - tau) <= 1e-16 * new:
-                return new
+            high = tau
+        new = tau - 0.5 * gap / (plus * m_plus / shrink + minus * m_minus / grow)
+        if not low < new < high or i >= 60:
+            new = 0.5 * (low + high)
+        if abs(new - tau) <= 1e-16 * new:
+            return new
         tau = new
     return tau
 

@@ -45,9 +45,7 @@ def pa_step(M_t: Array, A: Array, C: float, eta: float, max_hq_iter: int) -> tup
     return M, tau, omega
 
 
-def exact_psd_step(
-    M_t: Array, A: Array, C: float, eta: float, max_hq_iter: int
-) -> tuple[Array, float, float]:
+def exact_psd_step(M_t: Array, A: Array, C: float, eta: float, max_hq_iter: int) -> tuple[Array, float, float]:
     """The true minimiser of Eq. (24) with M >= 0: M = P_+(M_t + tau A), sec. 2.4(7), inside the HQ loop.
 
     tau_0 is where the loss *after* projection becomes zero. No cap exceeds C beta eta, so a zero beyond

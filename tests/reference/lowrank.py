@@ -148,9 +148,7 @@ def lodml(
     n_steps: int = 1,
 ) -> Run:
     """Algorithm 4, Robust-LODML (distance); LODML when eta = 0. `L0` is (d, r)."""
-    return _low_rank(
-        triplets, C, L0, eta, max_hq_iter, solver, step_size, n_steps, distance_direction, distance_bound
-    )
+    return _low_rank(triplets, C, L0, eta, max_hq_iter, solver, step_size, n_steps, distance_direction, distance_bound)
 
 
 def _low_rank(

@@ -49,9 +49,7 @@ def prox_full_numeric(
     return best, objective_full(best, M_t, A, C)
 
 
-def prox_lowrank_numeric(
-    L_t: Array, A: Array, C: float, n_starts: int = 20, seed: int = 0
-) -> tuple[Array, float]:
+def prox_lowrank_numeric(L_t: Array, A: Array, C: float, n_starts: int = 20, seed: int = 0) -> tuple[Array, float]:
     """Global minimiser (by many starts) and value of 1/2 ||L - L_t||_F^2 + C hinge(<A, L L'>), Eq. (31).
 
     Not convex: the smallest of the local minima is returned. Meant for d <= 5 and r <= 3.

@@ -150,7 +150,7 @@ def exact_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_h
     z = curve[0]
     for _ in range(max_hq_iter):
         w = weight(max(0.0, 1.0 - z), params[0], params[1])
-        tau = min(C * w, kink)
+        tau = kink if math.inf == C else min(C * w, kink)
         z = _bilinear(_projected(M, g, h, tau), g, h)
     if tau > 0.0:
         M[:] = _projected(M, g, h, tau)

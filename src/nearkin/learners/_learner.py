@@ -94,17 +94,17 @@ def _unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
     """Put every attribute back if the block raises, an interrupt included, and the seed if it is a generator."""
     before = dict(vars(estimator))
     seed = before.get("random_state")
-    seed_state = copy.deepcopy(seed) if isinstance(seed, (np.random.Generator, np.random.RandomState)) else None
+    kept = copy.deepcopy(seed) if isinstance(seed, (np.random.Generator, np.random.RandomState)) else None
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused by name
             yield
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)
-        if isinstance(seed, np.random.Generator):
-            seed.bit_generator.state = seed_state.bit_generator.state
-        elif isinstance(seed, np.random.RandomState):
-            seed.set_state(seed_state.get_state())
+        if isinstance(seed, np.random.Generator) and isinstance(kept, np.random.Generator):
+            seed.bit_generator.state = kept.bit_generator.state
+        elif isinstance(seed, np.random.RandomState) and isinstance(kept, np.random.RandomState):
+            seed.set_state(kept.get_state())
         raise
 
 
@@ -120,7 +120,14 @@ def all_or_nothing(method: Method) -> Method:
 
 
 class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the learners; a learner adds its constructor, its measure and `_begin`, which makes its parameter."""
+    """Base of the learners; a learner adds its constructor, its measure and `_begin`, which makes its parameter.
+
+    Examples
+    --------
+    >>> from nearkin.learners import RobustODML
+    >>> isinstance(RobustODML(), OnlineLearner)
+    True
+    """
 
     _measure: ClassVar[Measure]
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {

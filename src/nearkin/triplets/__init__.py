@@ -25,6 +25,11 @@ _BY_NAME = {"octg": OCTG, "one_pass": OnePassTriplets, "batch": BatchTriplets, "
 def as_source(triplets: str | TripletSource) -> TripletSource:
     """Fresh source from a name or from an instance, which is not touched.
 
+    Parameters
+    ----------
+    triplets : {"octg", "one_pass", "batch", "random"} or TripletSource
+        What the learners take as their ``triplets`` parameter.
+
     Examples
     --------
     >>> as_source("octg")

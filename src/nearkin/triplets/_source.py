@@ -30,7 +30,14 @@ class Scorer(Protocol):
 
 
 class View(Protocol):
-    """What a source sees of the learner it feeds."""
+    """What a source sees of the learner it feeds.
+
+    Examples
+    --------
+    >>> view = PlainView(DISTANCE)  # of no learner at all
+    >>> view.codes_of(["b", "a", "b"]).tolist(), view.scores(np.array([[0.0]]), np.array([[2.0]])).tolist()
+    ([0, 1, 0], [[-4.0]])
+    """
 
     @property
     def measure(self) -> Measure:
@@ -83,6 +90,25 @@ class TripletSource(BaseEstimator):
 
     To write your own: derive, implement `generate` (number the rows of every piece with `number_rows`), and `start` and
     `receive` if there is something to remember.
+
+    Examples
+    --------
+    A source that pairs every row with the row before it, when the two have the same label, against the last row of
+    another label:
+
+    >>> class Runs(TripletSource):
+    ...     def generate(self, rows, codes, view):
+    ...         found = [
+    ...             (i, i - 1, max(np.flatnonzero(codes[:i] != codes[i])))
+    ...             for i in range(1, len(rows))
+    ...             if codes[i] == codes[i - 1] and (codes[:i] != codes[i]).any()
+    ...         ]
+    ...         anchor, positive, negative = np.array(found, dtype=np.int64).reshape(-1, 3).T.copy()
+    ...         origin = self.number_rows(len(rows))
+    ...         yield Triplets(rows, rows, anchor, positive, negative, origin, origin)
+    >>> triplets = Runs().build([[0.0], [1.0], [1.1], [0.1], [0.2]], ["a", "b", "b", "a", "a"])
+    >>> list(zip(triplets.anchor.tolist(), triplets.positive.tolist(), triplets.negative.tolist()))
+    [(2, 1, 0), (4, 3, 2)]
     """
 
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {}

@@ -33,7 +33,19 @@ class Vectors(NamedTuple):
 
 
 class NoisyRoles(NamedTuple):
-    """Which triplets have a wrongly labelled anchor, positive or negative (Figure 7 of the paper)."""
+    """Which triplets have a wrongly labelled anchor, positive or negative (Figure 7 of the paper).
+
+    Parameters
+    ----------
+    anchor, positive, negative : ndarray of bool of shape (n_triplets,)
+        Whether the label of the row in that role is wrong.
+
+    Examples
+    --------
+    >>> roles = NoisyRoles(np.array([True, False]), np.array([False, False]), np.array([False, False]))
+    >>> roles.any.tolist()
+    [True, False]
+    """
 
     anchor: NDArray[np.bool_]
     positive: NDArray[np.bool_]
@@ -59,6 +71,13 @@ class Triplets:
         Indices into ``rows``, ``pool`` and ``pool``.
     row_origin, pool_origin : ndarray of int64
         Number of the stream's row behind every member; -1 for a centre, which is no row.
+
+    Examples
+    --------
+    >>> from nearkin.triplets import OCTG
+    >>> triplets = OCTG().build([[0.0], [0.2], [1.0], [1.2]], ["a", "a", "b", "b"])
+    >>> len(triplets), triplets.noisy_roles([False, True, False, False]).anchor.tolist()
+    (2, [True, False])
     """
 
     rows: Rows
