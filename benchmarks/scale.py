@@ -108,9 +108,8 @@ def main() -> None:
             for noise in map(float, options.noise.split(",")):
                 for scaling, function in SCALINGS.items():
                     accuracy, auroc = cell(X, y, function, LEARNERS[learner], noise, options.folds, options.draws)
-                    rows.append(
-                        dict(data=name, learner=learner, noise=noise, scaling=scaling, accuracy=accuracy, auroc=auroc)
-                    )
+                    keys = {"data": name, "learner": learner, "noise": noise, "scaling": scaling}
+                    rows.append({**keys, "accuracy": accuracy, "auroc": auroc})
                 line = " ".join(f"{r['scaling']}={r['accuracy']:.1f}" + (f"/{r['auroc']:.1f}" if r["auroc"] else "")
                                 for r in rows[-len(SCALINGS):])  # fmt: skip
                 print(f"{name:20s} {learner:12s} {noise:4.2f}  {line}", flush=True)
@@ -120,8 +119,10 @@ def main() -> None:
             for scaling in SCALINGS:
                 mine = [r for r in rows if (r["learner"], r["noise"], r["scaling"]) == (learner, noise, scaling)]
                 auroc = [r["auroc"] for r in mine if r["auroc"] is not None]
-                print(f"{learner:12s} {noise:4.2f} {scaling:13s} {np.mean([r['accuracy'] for r in mine]):5.1f} "
-                      f"worst {min(r['accuracy'] for r in mine):5.1f}" + (f" ({np.mean(auroc):.1f})" if auroc else ""))  # fmt: skip
+                accuracy = [r["accuracy"] for r in mine]
+                ranking = f" ({np.mean(auroc):.1f})" if auroc else ""
+                print(f"{learner:12s} {noise:4.2f} {scaling:13s} {np.mean(accuracy):5.1f} "
+                      f"worst {min(accuracy):5.1f}{ranking}")  # fmt: skip
     if options.out:
         options.out.write_text(json.dumps(rows, indent=1))
 

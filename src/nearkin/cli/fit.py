@@ -148,12 +148,12 @@ def _learner(name: str, given: dict[str, Any], centers: int | None, seed: int) -
     for key in parameters:
         if key not in known or (key == "eta" and known["loss"].default == "hinge"):
             raise UserError(f"{_FLAGS[key]} means nothing to the learner {name}; leave it out.")
-    if name == "auto" and not parameters and centers is None:
-        return "auto"
     if parameters.get("scale") == "none":
         parameters["scale"] = None
     if centers is not None:
         parameters["triplets"] = nearkin.OCTG(n_centers=centers)
+    if name == "auto":
+        return nearkin.RobustKNeighborsClassifier.default_learner(seed).set_params(**parameters)
     return cls(**parameters, random_state=seed)
 
 
