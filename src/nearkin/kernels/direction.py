@@ -28,3 +28,18 @@ def directions(anchor, positive, negative, is_distance, g, h):
         hh += h[k] * h[k]
         gh += g[k] * h[k]
     return gg, hh, gh
+
+
+@exact_helper
+def block_directions(anchors, positives, negatives, ia, ip, ineg, start, is_distance, G, H):
+    """Rows of G and H for the triplets from ``start`` on, written as in `_differences`."""
+    for t in range(G.shape[0]):
+        a, p, n = ia[start + t], ip[start + t], ineg[start + t]
+        if is_distance:
+            for k in range(G.shape[1]):
+                G[t, k] = (anchors[a, k] - positives[p, k]) + (anchors[a, k] - negatives[n, k])
+                H[t, k] = positives[p, k] - negatives[n, k]
+        else:
+            for k in range(G.shape[1]):
+                G[t, k] = anchors[a, k]
+                H[t, k] = positives[p, k] - negatives[n, k]

@@ -31,6 +31,7 @@ from nearkin.checks import (
     generator,
     named_errors,
 )
+from nearkin.kernels.threads import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.learners._parameters import Parameter
 from nearkin.losses import Loss, as_loss
@@ -291,8 +292,9 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             np.full(2 * n, -1),
         )
         loss = as_loss(self.loss, self.eta)
-        for _ in range(n_epochs):
-            weight = self._learn_set(state, triplets, loss)
+        with one_blas_thread():
+            for _ in range(n_epochs):
+                weight = self._learn_set(state, triplets, loss)
         _check_finite(state.parameter, self._name)
         self._store(state)
         self.plausibility_ = weight
@@ -534,11 +536,12 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         loss = as_loss(self.loss, self.eta)
         weight = np.ones(len(rows))
         first = state.source.n_rows_seen_
-        for triplets in state.source.generate(rows, codes, state):
-            plausibility = self._learn_set(state, triplets, loss)
-            state.source.receive(triplets, plausibility)
-            np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, plausibility)
-            progress.advance("learning", done + state.source.n_rows_seen_ - first, total)
+        with one_blas_thread():
+            for triplets in state.source.generate(rows, codes, state):
+                plausibility = self._learn_set(state, triplets, loss)
+                state.source.receive(triplets, plausibility)
+                np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, plausibility)
+                progress.advance("learning", done + state.source.n_rows_seen_ - first, total)
         state.n_rows += len(rows)
         _check_finite(state.parameter, self._name)
         return weight
@@ -555,9 +558,10 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         loss = as_loss(self.loss, self.eta)
         weight = np.ones(len(rows))
         first = state.source.n_rows_seen_
-        for triplets in state.source.probe(rows, codes, state):
-            now = loss.plausibility(state.parameter.margins(triplets))
-            np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now)
+        with one_blas_thread():
+            for triplets in state.source.probe(rows, codes, state):
+                now = loss.plausibility(state.parameter.margins(triplets))
+                np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now)
         return weight
 
     def _store(self, state: State) -> None:

@@ -7,7 +7,7 @@ a metric or a map.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from nearkin.triplets import Triplets
 __all__ = ["FullMatrix", "Identity", "LowRank", "Parameter"]
 
 Array = NDArray[np.floating]
+
+#: From this many features on, a full matrix is learned in blocks.
+_IN_BLOCKS = 40
 
 
 class Parameter(Protocol):
@@ -58,11 +61,18 @@ class Parameter(Protocol):
         """Right side of the score, of shape (r, d)."""
 
 
-def _run(cached: Callable[..., int], loop: Any, step: Any, loss: Loss, *arguments: Any) -> int:
-    """Run a sweep with the loss's weight: from the disk cache for the built-in losses, compiled here for others."""
-    if loss.weight_of_hinge is exponential_weight:
-        return cached(*arguments)
-    return loop(*arguments, _compiled(loss.weight_of_hinge), step)
+class _Sweep(NamedTuple):
+    """A kernel from the disk cache for the built-in losses, and the loop with its step to compile for others."""
+
+    cached: Callable[..., int]
+    loop: Callable[..., int]
+    step: tuple[Any, ...]
+
+    def run(self, loss: Loss, *arguments: Any) -> int:
+        """Run with the loss's weight; returns the number of updates."""
+        if loss.weight_of_hinge is exponential_weight:
+            return self.cached(*arguments)
+        return self.loop(*arguments, _compiled(loss.weight_of_hinge), *self.step)
 
 
 _own_weights: dict[Callable[..., float], Any] = {}
@@ -101,16 +111,22 @@ class FullMatrix:
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """One sweep; ``psd`` chooses what a step does."""
-        from nearkin.kernels import full
+        from nearkin.kernels import blocks, full
 
-        kernel, step = {
-            "project": (full.sweep_project, full.project_step),
-            "exact": (full.sweep_exact, full.exact_step),
-        }.get(self.psd, (full.sweep, full.plain_step))
+        kernels = {
+            "project": _Sweep(full.sweep_project, full.sweep_with, (full.project_step,)),
+            "exact": _Sweep(full.sweep_exact, full.sweep_with, (full.exact_step,)),
+        }
+        free = (
+            _Sweep(blocks.sweep, blocks.sweep_with, ())
+            if len(self.M) >= _IN_BLOCKS
+            else _Sweep(full.sweep, full.sweep_with, (full.plain_step,))
+        )
+        kernel = kernels.get(self.psd, free)
 
         def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            return _run(
-                kernel, full.sweep_with, step, loss,
+            return kernel.run(
+                loss,
                 self.M, *v, self.measure.is_distance, caps, loss.params, max_hq_iter, self.floor, plausibility,
             )  # fmt: skip
 
@@ -198,14 +214,14 @@ class LowRank:
         """One sweep with the chosen solver."""
         from nearkin.kernels import lowrank
 
-        kernel, solve = {
-            "exact": (lowrank.sweep, lowrank.exact_solve),
-            "subgradient": (lowrank.sweep_subgradient, lowrank.subgradient_solve),
+        kernel = {
+            "exact": _Sweep(lowrank.sweep, lowrank.sweep_with, (lowrank.exact_solve,)),
+            "subgradient": _Sweep(lowrank.sweep_subgradient, lowrank.sweep_with, (lowrank.subgradient_solve,)),
         }[self.solver]
 
         def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            return _run(
-                kernel, lowrank.sweep_with, solve, loss,
+            return kernel.run(
+                loss,
                 self.L, *v, self.measure.is_distance, caps, loss.params, max_hq_iter, self.step_size, self.n_steps,
                 plausibility,
             )  # fmt: skip
