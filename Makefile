@@ -31,6 +31,13 @@ docs: $(VENV)/.docs ## build the documentation into site/, warnings are errors
 scale: $(VENV)/.base ## repeat the experiment behind scale="auto" (NEARKIN_DATA names the data folder)
 	$(BIN)/python benchmarks/scale.py
 
+.PHONY: bench bench-quick
+bench: $(VENV)/.bench ## measure speed and memory, up to 25 minutes (NEARKIN_DATA names the data folder)
+	$(BIN)/python -m benchmarks
+
+bench-quick: $(VENV)/.bench ## the same with few sizes, under 3 minutes
+	$(BIN)/python -m benchmarks --quick
+
 clean: ## remove everything that was made
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -46,6 +53,10 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	@touch $@ $(VENV)/.base
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plots]'
+	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'

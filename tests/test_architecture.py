@@ -23,6 +23,7 @@ LAYERS = (
     {"saving"},
     {"deep", "distributed", "streams", "experiments"},
     {"cli"},
+    {"__main__"},
 )
 LAYER_OF = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 LAYER_OF[""] = LAYER_OF["saving"]  # the package itself, which names everything up to there

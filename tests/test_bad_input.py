@@ -201,7 +201,8 @@ def test_complex_rows_are_refused(make):
 def test_one_class_is_refused_and_the_message_says_what_to_do(make):
     X, _ = _data()
     model = make()
-    _refuses(lambda: model.fit(X, np.zeros(len(X))), model, "at least two classes", "Pass `classes=`")
+    hint = ["Pass `classes=`"] if hasattr(model, "partial_fit") else []
+    _refuses(lambda: model.fit(X, np.zeros(len(X))), model, "at least two classes", *hint)
 
 
 @every_learner
@@ -546,6 +547,7 @@ WRONG = {
 WRONG_OF_CLASSIFIER = {
     "learner": ("lodml", 3, True, nearkin.RobustLODML, nearkin.OCTG(), object()),
     "n_neighbors": COUNTS,
+    "weights": ("Uniform", "distance", None, 1, True),
     "noise_rate": (-0.1, 1.0, 1.5, float("nan"), "Auto", None, True),
     "random_state": ("0", -1, 1.5, True, [1, 2]),
 }

@@ -630,3 +630,59 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(home, tmp_path):
     assert b"Traceback" not in seen
     assert b"nearkin: interrupted." in seen
     assert files_in(tmp_path) == []
+
+
+# ------------------------------------------------------------------ doubts and interrupts
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_all_rows_are_listed_with_the_least_plausible_labels_first(home, wine, tmp_path, kind):
+    wrong = wine.copy()
+    wrong.loc[[3, 100], "cultivar"] = 2
+    wrong.to_csv(tmp_path / "wrong.csv", index=False)
+    doubts = tmp_path / f"doubts.{kind}"
+    run("fit", tmp_path / "wrong.csv", "--label", "cultivar", "--drop", "bottle", "--noise-rate", 0.05,
+        "-o", tmp_path / "m.nearkin", "--suspects", doubts)  # fmt: skip
+    listed = pd.read_csv(doubts) if kind == "csv" else pd.read_parquet(doubts)
+    assert set(listed.row[:2]) == {4, 101}
+    assert listed.row.sort_values().tolist() == list(range(1, 179))
+    assert listed.plausibility.is_monotonic_increasing
+    assert (listed.votes == "no").sum() == 8
+    assert listed.label[listed.row == 4].item() == 2
+
+
+def test_doubts_cannot_overwrite_an_input(home, tmp_path):
+    line = fails("fit", home / "wine.csv", "--label", "cultivar", "--drop", "bottle", "-o", tmp_path / "m",
+                 "--suspects", home / "wine.csv")  # fmt: skip
+    assert "input of this command" in line
+
+
+def test_learners_take_the_same_number_of_passes_unless_told(home, tmp_path):
+    for learner in ("auto", "robust-lodml", "odml"):
+        run("fit", home / "wine.npz", "--learner", learner, "-o", tmp_path / learner)
+        assert nearkin.load(tmp_path / learner).learner_.n_epochs == 3
+
+
+def test_an_interrupt_that_was_swallowed_ends_the_work_at_the_next_report():
+    from nearkin.cli._progress import noticing_interrupts
+    from nearkin.progress import advance
+
+    before = signal.getsignal(signal.SIGINT)
+    reached = []
+    with pytest.raises(KeyboardInterrupt), noticing_interrupts():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            pass  # as a compiled library may do
+        reached.append("swallowed")
+        advance("learning", 1, 2)
+        reached.append("went on")
+    assert reached == ["swallowed"]
+    with pytest.raises(KeyboardInterrupt), noticing_interrupts():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise SystemError("returned a result with an exception set") from None
+    assert signal.getsignal(signal.SIGINT) is before

@@ -315,3 +315,41 @@ def test_flipped_labels_are_as_many_as_asked_and_all_wrong(global_seed):
     for bad in (-0.1, 1.1):
         with pytest.raises(ValueError, match="`rate`"):
             flip_labels(y, bad)
+
+
+def test_with_an_estimated_rate_the_rows_that_were_kept_vote_alike(noisy_blobs):
+    X, y, *_ = noisy_blobs
+    auto = RobustKNeighborsClassifier(random_state=0).fit(X, y)
+    plain = RobustKNeighborsClassifier(random_state=0, weights="uniform").fit(X, y)
+    weighed = RobustKNeighborsClassifier(random_state=0, weights="plausibility").fit(X, y)
+    np.testing.assert_array_equal(auto.predict_proba(X), plain.predict_proba(X))
+    assert (auto.predict_proba(X) != weighed.predict_proba(X)).any()
+
+
+def test_a_given_rate_and_algorithm5_weigh_votes_by_plausibility(noisy_blobs):
+    X, y, *_ = noisy_blobs
+    given = RobustKNeighborsClassifier(random_state=0, noise_rate=0.1).fit(X, y)
+    paper = RobustKNeighborsClassifier.algorithm5(noise_rate=0.1, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(given.predict_proba(X), paper.predict_proba(X))
+    assert paper.weights == "plausibility"
+
+
+def test_trusted_labels_all_vote_alike(noisy_blobs):
+    X, y, *_ = noisy_blobs
+    model = RobustKNeighborsClassifier(random_state=0, noise_rate=0, weights="uniform").fit(X, y)
+    assert len(model.kept_) == len(X)
+    learned = model.learner_.transform(X)
+    plain = KNeighborsClassifier(3).fit(learned, y)
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(learned), atol=1e-8)
+
+
+def test_parameters_of_a_learner_that_is_not_given_cannot_be_set():
+    with pytest.raises(ValueError, match=r"learner__C cannot be set .*default_learner"):
+        RobustKNeighborsClassifier().set_params(learner__C=1)
+    assert RobustKNeighborsClassifier(RobustLODML()).set_params(learner__C=1).learner.C == 1
+
+
+def test_more_neighbours_than_rows_are_refused(noisy_blobs):
+    X, y, *_ = noisy_blobs
+    with pytest.raises(ValueError, match=r"n_neighbors=5000 exceeds"):
+        RobustKNeighborsClassifier(n_neighbors=5000).fit(X, y)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from nearkin.losses import Hinge, RescaledHinge
     from nearkin.neighbors import RobustKNeighborsClassifier
-    from nearkin.noise import estimate_noise_rate, flip_labels
+    from nearkin.noise import flip_labels
     from nearkin.saving import load, save
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
@@ -34,7 +34,7 @@ _WHERE = {
     ),
     "nearkin.losses": ("Hinge", "RescaledHinge"),
     "nearkin.neighbors": ("RobustKNeighborsClassifier",),
-    "nearkin.noise": ("estimate_noise_rate", "flip_labels"),
+    "nearkin.noise": ("flip_labels",),
     "nearkin.saving": ("load", "save"),
     "nearkin.triplets": ("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets", "TripletSource"),
 }  # fmt: skip
@@ -59,7 +59,6 @@ __all__ = [
     "RobustODML",
     "TripletSource",
     "__version__",
-    "estimate_noise_rate",
     "flip_labels",
     "load",
     "save",

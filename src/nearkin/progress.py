@@ -18,7 +18,7 @@ _listener: ContextVar[Listener | None] = ContextVar("nearkin_progress", default=
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call ``listener(task, done, total)`` for every advance inside the block.
+    """Call ``listener(task, done, total)`` for every advance inside the block, after those of enclosing blocks.
 
     Examples
     --------
@@ -28,7 +28,14 @@ def listening(listener: Listener) -> Iterator[None]:
     >>> seen
     [('learning', 10, 20)]
     """
-    token = _listener.set(listener)
+    outer = _listener.get()
+
+    def both(task: str, done: int, total: int) -> None:
+        if outer is not None:
+            outer(task, done, total)
+        listener(task, done, total)
+
+    token = _listener.set(both)
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +10,56 @@ from typing import Any
 
 from nearkin.progress import listening
 
-__all__ = ["progress_bar"]
+__all__ = ["noticing_interrupts", "progress_bar"]
+
+
+@contextmanager
+def noticing_interrupts() -> Iterator[None]:
+    """Make sure that Ctrl-C ends the block, also when it comes at a moment in which compiled code drops it.
+
+    An exception raised inside a callback of a compiled library may be lost or come out as another one. The signal is
+    remembered, so that the next report of progress, or the end of the block, raises it again.
+    """
+    seen = False
+
+    def remember(number: int, frame: Any) -> None:
+        nonlocal seen
+        seen = True
+        raise KeyboardInterrupt
+
+    def check(*_: Any) -> None:
+        if seen:
+            raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGINT, remember)
+    except ValueError:  # not in the main thread: signals are somebody else's
+        yield
+        return
+    try:
+        with listening(check):
+            yield
+    except BaseException:
+        check()
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+    check()
 
 
 @contextmanager
 def progress_bar(*, quiet: bool) -> Iterator[None]:
     """Draw what the library reports inside the block, if stderr is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield
-        return
+    with noticing_interrupts():
+        if quiet or not sys.stderr.isatty():
+            yield
+            return
+        with _bars():
+            yield
+
+
+@contextmanager
+def _bars() -> Iterator[None]:
     from tqdm import tqdm
 
     bars: dict[str, Any] = {}

@@ -31,6 +31,10 @@ LEARNERS = {
     "oasis": "OASIS",
     "euclidean": "Euclidean",
 }
+#: Endings of files that hold a table.
+_TABLES = (".csv", ".tsv", ".parquet", ".pq")
+#: Passes over the data, the same for every learner so that they can be compared.
+_EPOCHS = 3
 #: Options of the learner, by the names of its parameters.
 _FLAGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale"}
 
@@ -58,6 +62,7 @@ class NoiseRate(click.ParamType):
     short_help="Learn a classifier from a file and save it.",
     epilog=examples(
         "nearkin fit wine.csv --label cultivar -o wine.nearkin",
+        "nearkin fit wine.csv --label cultivar -o wine.nearkin --suspects doubts.csv",
         "nearkin fit sales.parquet --label bought --drop customer_id -o sales.nearkin",
         "nearkin fit letters.npz --label y --centers 4 --epochs 5 -o letters.nearkin",
         "nearkin fit embeddings.npy --labels labels.txt -o model.nearkin",
@@ -67,11 +72,14 @@ class NoiseRate(click.ParamType):
 @click.option("--label", metavar="COL", help="Column of labels (npz: array).  [npz: y]")
 @click.option("--labels", type=PATH, metavar="FILE", help="File of labels: npy, or text with one a line.")
 @click.option("-o", "--output", type=PATH, required=True, metavar="MODEL", help="Where to save the model.")
+@click.option(
+    "--suspects", type=PATH, metavar="FILE", help="Also write a table of all rows, the least plausible labels first."
+)
 @click.option("--features", multiple=True, metavar="COL[,COL]", help="Use these columns only (npz: one array).")
 @drop_option
 @click.option(
     "--learner", type=click.Choice(list(LEARNERS)), metavar="NAME", default="auto",
-    help=f"{', '.join(list(LEARNERS)[1:-1])} or {list(LEARNERS)[-1]}.  [default: the classifier's own, robust-lodml]",
+    help=f"{', '.join(list(LEARNERS)[1:-1])} or {list(LEARNERS)[-1]}.  [default: auto, which is robust-lodml]",
 )  # fmt: skip
 @click.option("--neighbors", type=click.IntRange(1), metavar="K", help="Neighbours that vote.")
 @click.option(
@@ -80,7 +88,9 @@ class NoiseRate(click.ParamType):
 )  # fmt: skip
 @click.option("--C", "C", type=float, help="Aggressiveness of a step.")
 @click.option("--eta", type=float, help="How fast trust falls with the loss of a triplet.")
-@click.option("--epochs", "n_epochs", type=click.IntRange(1), metavar="N", help="Passes over the data.")
+@click.option(
+    "--epochs", "n_epochs", type=click.IntRange(1), metavar="N", help=f"Passes over the data.  [default: {_EPOCHS}]"
+)
 @click.option("--components", "n_components", type=click.IntRange(1), metavar="R", help="Rank of a low-rank map.")
 @click.option("--centers", type=click.IntRange(1), metavar="N", help="Centres per class in the triplet generator.")
 @click.option("--scale", type=click.Choice(["auto", "pairs", "unit", "none"]), help="How features are scaled.")
@@ -94,6 +104,7 @@ def fit(
     label: str | None,
     labels: Path | None,
     output: Path,
+    suspects: Path | None,
     features: tuple[str, ...],
     drop: tuple[str, ...],
     learner: str,
@@ -113,13 +124,15 @@ def fit(
     import numpy as np
 
     from nearkin.cli._data import read_training
-    from nearkin.cli._output import check_destination
+    from nearkin.cli._output import check_destination, write_columns
     from nearkin.cli._progress import progress_bar
     from nearkin.neighbors import RobustKNeighborsClassifier
     from nearkin.saving import save
 
     check_destination(output, [data, *([labels] if labels else [])])
     _check_replaceable(output)
+    if suspects is not None:
+        check_destination(suspects, [data, output, *([labels] if labels else [])], _TABLES)
     begun = time.perf_counter()
     model = RobustKNeighborsClassifier(
         _learner(learner, parameters, centers, seed), noise_rate=noise_rate, random_state=seed
@@ -134,6 +147,8 @@ def fit(
         model.feature_names_in_ = model.learner_.feature_names_in_ = np.array(rows.names, dtype=object)
     model.label_name_ = rows.label
     save(model, output.resolve())  # a link stays a link
+    if suspects is not None:
+        write_columns(suspects, _doubts(model, rows))
     if not quiet:
         _summarise(model, rows, output, time.perf_counter() - begun)
 
@@ -148,6 +163,8 @@ def _learner(name: str, given: dict[str, Any], centers: int | None, seed: int) -
     for key in parameters:
         if key not in known or (key == "eta" and known["loss"].default == "hinge"):
             raise UserError(f"{_FLAGS[key]} means nothing to the learner {name}; leave it out.")
+    if "n_epochs" in known:
+        parameters.setdefault("n_epochs", _EPOCHS)
     if parameters.get("scale") == "none":
         parameters["scale"] = None
     if centers is not None:
@@ -155,6 +172,20 @@ def _learner(name: str, given: dict[str, Any], centers: int | None, seed: int) -
     if name == "auto":
         return nearkin.RobustKNeighborsClassifier.default_learner(seed).set_params(**parameters)
     return cls(**parameters, random_state=seed)
+
+
+def _doubts(model: Any, rows: Data) -> dict[str, Any]:
+    """All rows, the least plausible first; rows are numbered from 1, as in messages."""
+    import numpy as np
+
+    order = np.argsort(model.plausibility_, kind="stable")
+    votes = np.isin(order, model.kept_)
+    return {
+        "row": order + 1,
+        "label": np.asarray(rows.y)[order],
+        "plausibility": model.plausibility_[order],
+        "votes": np.where(votes, "yes", "no"),
+    }
 
 
 def _check_replaceable(path: Path) -> None:

@@ -99,13 +99,15 @@ def _unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused by name
             yield
-    except BaseException:
+    except BaseException as error:
         vars(estimator).clear()
         vars(estimator).update(before)
         if isinstance(seed, np.random.Generator) and isinstance(kept, np.random.Generator):
             seed.bit_generator.state = kept.bit_generator.state
         elif isinstance(seed, np.random.RandomState) and isinstance(kept, np.random.RandomState):
             seed.set_state(kept.get_state())
+        if isinstance(error, SystemError) and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None  # an interrupt inside compiled code comes out wrapped
         raise
 
 
@@ -163,7 +165,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     # ------------------------------------------------------------------ learning
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Learn from labelled rows, forgetting everything learned before.
 
         Parameters
@@ -482,7 +484,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         dtype = [np.float64, np.float32] if reset or not self._is_begun else self._state.dtype
         return check_rows(self, X, dtype=dtype, reset=reset)
 
-    def _check_labels(self, X: Array | sparse.csr_array, y: ArrayLike) -> NDArray[Any]:
+    def _check_labels(self, X: Array | sparse.csr_array, y: ArrayLike | None) -> NDArray[Any]:
         if y is None:
             raise ValueError(f"{self._name} requires y to be passed, but the target y is None.")
         labels = as_labels(y, self._name)
@@ -517,7 +519,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 raise ValueError(
                     f"{self._name}: row {part.start + bad[0]} holds a value of {largest[bad[0]]:.3g} after scaling; "
                     f"the largest that {np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. "
-                    "Use scale='auto', or rescale the data."
+                    + ("Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?")
                 )
 
     def _start_source(self, state: State, rows: Rows, codes: NDArray[np.int64], rng: np.random.Generator) -> None:

@@ -229,11 +229,10 @@ class LowRank:
         return _learn(triplets, C, sweep)
 
     def margins(self, triplets: Triplets) -> Array:
-        """``(L'g)'(L'h)``."""
-        z = np.empty(len(triplets))
-        for part, g, h in triplets.directions(self.measure):
-            z[part] = (self.embed(g) * self.embed(h)).sum(axis=1)
-        return z
+        """Of the mapped rows, each mapped once."""
+        rows = np.concatenate([self.embed(block) for _, block in triplets.rows.blocks()])
+        pool = np.concatenate([self.embed(block) for _, block in triplets.pool.blocks()])
+        return triplets.of(rows, pool).margins(self.measure)
 
     def scores(self, left: Array, right: Array) -> Array:
         """The plain measure between mapped rows."""

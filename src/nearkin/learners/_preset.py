@@ -24,7 +24,10 @@ def with_defaults(**defaults: Any) -> Callable[[Class], Class]:
 
         @functools.wraps(parent)
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            given = signature.bind_partial(self, *args, **kwargs).arguments
+            try:
+                given = signature.bind_partial(self, *args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{type(self).__name__}() {error}") from None
             parent(self, *args, **{**{k: v for k, v in defaults.items() if k not in given}, **kwargs})
 
         __init__.__signature__ = signature.replace(  # type: ignore[attr-defined]

@@ -44,6 +44,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     noise_rate : float in [0, 1) or "auto", default="auto"
         Share of training rows to drop, the least plausible first (the eta of Algorithm 5). "auto" estimates it from
         neighbours in the input space.
+    weights : {"auto", "plausibility", "uniform"}, default="auto"
+        What a vote counts: the row's plausibility, as in Algorithm 5, or the same for all. "auto" follows Algorithm 5
+        where `noise_rate` is a number; with an estimated rate, rows that were not dropped vote alike, since weights
+        would also silence right labels near a boundary. Trust all labels with ``noise_rate=0, weights="uniform"``.
     random_state : int, Generator, RandomState or None, default=None
         Seed for the default learner; a learner that is given brings its own.
 
@@ -87,6 +91,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
         "n_neighbors": (Integer(1),),
         "noise_rate": (Real(0.0, 1.0, open_high=True), OneOf(("auto",))),
+        "weights": (OneOf(("auto", "plausibility", "uniform")),),
     }
 
     # The index over the voting rows, which is not saved.
@@ -99,11 +104,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         *,
         n_neighbors: int = 3,
         noise_rate: float | str = "auto",
+        weights: str = "auto",
         random_state: Any = None,
     ):
         self.learner = learner
         self.n_neighbors = n_neighbors
         self.noise_rate = noise_rate
+        self.weights = weights
         self.random_state = random_state
 
     @classmethod
@@ -115,9 +122,19 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Examples
         --------
         >>> RobustKNeighborsClassifier.algorithm5(noise_rate=0.1)
-        RobustKNeighborsClassifier(noise_rate=0.1)
+        RobustKNeighborsClassifier(noise_rate=0.1, weights='plausibility')
         """
-        return cls(learner, n_neighbors=3, noise_rate=noise_rate, **parameters)
+        return cls(learner, n_neighbors=3, noise_rate=noise_rate, weights="plausibility", **parameters)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, ``learner__C`` and the like for those of a learner that is given."""
+        inner = [name for name in params if name.startswith("learner__")]
+        if inner and not isinstance(params.get("learner", self.learner), BaseEstimator):
+            raise ValueError(
+                f"{type(self).__name__}: {inner[0]} cannot be set while learner={self.learner!r}; "
+                "give a learner first, for example learner=RobustKNeighborsClassifier.default_learner()."
+            )
+        return super().set_params(**params)
 
     @staticmethod
     def default_learner(random_state: Any = None) -> OnlineLearner:
@@ -131,7 +148,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return RobustLODML(n_epochs=3, random_state=random_state)
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Learn the measure, weigh the rows and keep those that vote.
 
         Parameters
@@ -157,6 +174,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if len(labels) != checked.shape[0]:
             raise ValueError(f"{owner}: X has {checked.shape[0]} rows but y has {len(labels)} labels.")
         self.classes_, codes = sorted_classes(labels)
+        if len(self.classes_) < 2:
+            raise ValueError(f"{owner} needs at least two classes; y holds one class, {self.classes_.tolist()}.")
+        if self.n_neighbors > len(labels):
+            raise ValueError(f"{owner}: n_neighbors={self.n_neighbors} exceeds the {len(labels)} training rows.")
         self.learner_, self.plausibility_ = self._learn(X, labels)
         self.noise_rate_ = self._rate(checked, codes)
         dropped = int(np.floor(self.noise_rate_ * len(labels) + 1e-9))
@@ -203,7 +224,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             Rows sum to 1.
         """
         _, index = self._neighbours(X, None)
-        return vote(self._codes[index], self.plausibility_[self.kept_][index], len(self.classes_))
+        return vote(self._codes[index], self._vote_weights()[index], len(self.classes_))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class with most votes; equal votes go to the nearest neighbour among them.
@@ -246,6 +267,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             return learner, learner.plausibility(X, labels)
         fitted = clone(learner).fit(X, labels)
         return fitted, fitted.plausibility_
+
+    def _vote_weights(self) -> Array:
+        """What the vote of each kept row counts."""
+        weigh = self.weights == "plausibility" or (self.weights == "auto" and not isinstance(self.noise_rate, str))
+        return self.plausibility_[self.kept_] if weigh else np.ones(len(self.kept_))
 
     def _rate(self, X: Any, codes: NDArray[np.int64]) -> float:
         """Share to drop; "auto" asks the neighbours of at most 5,000 rows before any metric was learned."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,9 @@ __all__ = ["NoisyRoles", "Triplets", "Vectors"]
 Array = NDArray[np.floating]
 Index = NDArray[np.int64]
 
-#: Triplets whose vectors are gathered at once.
+#: Triplets whose vectors are gathered at once, and most numbers that their anchors may take.
 _GATHER = 4096
+_GATHER_NUMBERS = 1 << 20
 
 
 class Vectors(NamedTuple):
@@ -97,7 +98,7 @@ class Triplets:
             pool = self.pool.dense
             yield slice(0, len(self)), Vectors(self.rows.dense, pool, pool, self.anchor, self.positive, self.negative)
             return
-        step = max(1, min(_GATHER, self.rows.block_size))
+        step = self._step
         for start in range(0, len(self), step):
             part = slice(start, min(len(self), start + step))
             here = np.arange(part.stop - part.start)
@@ -108,11 +109,19 @@ class Triplets:
             )
             yield part, Vectors(*members, here, here, here)
 
+    @property
+    def _step(self) -> int:
+        return max(1, min(_GATHER, _GATHER_NUMBERS // max(1, self.rows.n_features)))
+
+    def of(self, rows: Array, pool: Array) -> Triplets:
+        """The same triplets of other vectors, given for every row and every member of the pool."""
+        return replace(self, rows=Rows(rows), pool=Rows(pool))
+
     def directions(self, measure: Measure) -> Iterator[tuple[slice, Array, Array]]:
         """Pieces of the triplets with the vectors ``g`` and ``h`` of `nearkin.measures`."""
         for part, v in self.vectors():
-            for start in range(0, part.stop - part.start, _GATHER):
-                inner = slice(start, min(part.stop - part.start, start + _GATHER))
+            for start in range(0, part.stop - part.start, self._step):
+                inner = slice(start, min(part.stop - part.start, start + self._step))
                 members = v.anchors[v.anchor[inner]], v.positives[v.positive[inner]], v.negatives[v.negative[inner]]
                 yield slice(part.start + inner.start, part.start + inner.stop), *measure.directions(*members)
 
