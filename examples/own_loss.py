@@ -60,4 +60,4 @@ for loss in ("hinge", "rescaled_hinge", LogHinge(s=3.0)):
         f"{loss!s:18s} accuracy {100 * model.score(X_test, y_test):5.1f} %   "
         f"wrong labels ranked first (AUROC) {ranking:.3f}   estimated noise rate {model.noise_rate_:.2f}"
     )
-print("The plain hinge weighs all rows alike: AUROC 0.5 and rate 0 mean 'no opinion'.")
+print("The plain hinge weighs all rows alike: AUROC 0.5 means 'no opinion', and no row is dropped.")
