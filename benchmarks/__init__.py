@@ -1,0 +1,1 @@
+"""Benchmarks of nearkin: `python -m benchmarks --help`, explained in docs/speed.md."""

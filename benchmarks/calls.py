@@ -1,0 +1,147 @@
+"""What the library costs around its kernels: a small `partial_fit`, and the first fit of a fresh process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+import nearkin
+from nearkin.learners import _parameters
+from nearkin.measures import Measure
+
+from .growth_child import chunks
+from .settings import ROOT, Settings
+from .timing import row, skipped
+
+SECTION = "calls"
+ROWS, WIDTH = 256, 64
+MAKERS = {
+    "RobustLODML r=16": lambda: nearkin.RobustLODML(16, random_state=0),
+    "RobustLODML r=64": lambda: nearkin.RobustLODML(64, random_state=0),
+    "RobustODML": lambda: nearkin.RobustODML(random_state=0),
+    "RobustOASIS": lambda: nearkin.RobustOASIS(random_state=0),
+}
+
+
+def run(settings: Settings) -> Iterator[dict]:
+    for name, make in MAKERS.items():
+        yield overhead(name, make, 40 if settings.quick else 200)
+    yield from cold(settings)
+
+
+class Watch:
+    """Time spent in the functions that do the work."""
+
+    def __init__(self):
+        self.spent = {"learn": 0.0, "scores": 0.0, "scan": 0.0}
+
+    def around(self, name: str, function: Callable) -> Callable:
+        def timed(*args, **kwargs):
+            start = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.spent[name] += time.perf_counter() - start
+
+        return timed
+
+
+@contextmanager
+def watched() -> Iterator[Watch]:
+    """Wrap `learn` of the parameters, the table of scores and the scan."""
+    watch = Watch()
+    places = [(_parameters.FullMatrix, "learn", "learn"), (_parameters.LowRank, "learn", "learn"),
+              (Measure, "scores", "scores")]  # fmt: skip
+    try:
+        from nearkin.kernels import impostors
+
+        places.append((impostors, "scan", "scan"))
+    except ImportError:
+        pass
+    kept = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in places]
+    try:
+        for owner, attribute, name in places:
+            setattr(owner, attribute, watch.around(name, getattr(owner, attribute)))
+        yield watch
+    finally:
+        for owner, attribute, function in kept:
+            setattr(owner, attribute, function)
+
+
+def overhead(name: str, make: Callable, repeats: int) -> dict:
+    """Share of a `partial_fit` of 256 rows that is spent outside learning, scores and scan."""
+    stream = [(X.copy(), y) for X, y in chunks((repeats + 4) * ROWS, WIDTH, ROWS)]
+    model = make()
+    for X, y in stream[:4]:
+        model.partial_fit(X, y)
+    total, shares = [], {"learn": [], "scores": [], "scan": []}
+    for X, y in stream[4:]:
+        with watched() as watch:
+            start = time.perf_counter()
+            model.partial_fit(X, y)
+            total.append(time.perf_counter() - start)
+        for key, seconds in watch.spent.items():
+            shares[key].append(seconds / total[-1])
+    outside = 1.0 - sum(np.asarray(share) for share in shares.values())
+    values = {
+        "us/call": 1e6 * np.asarray(total),
+        "outside": outside,
+        "us outside": 1e6 * outside * np.asarray(total),
+        "triplets/row": model.n_triplets_seen_ / model.n_rows_seen_,
+        **shares,
+    }
+    missing = [key for key, share in shares.items() if not any(share)]
+    note = f"not seen: {', '.join(missing)}" if missing else ""
+    out = row(SECTION, f"partial_fit {ROWS} rows d={WIDTH} {name}", values, note=note)
+    out["rounds"] = {"wall": total}
+    return out
+
+
+_FIRST = """
+import json, sys, time
+start = time.perf_counter()
+import nearkin
+imported = time.perf_counter()
+import numpy as np
+rng = np.random.default_rng(0)
+X, y = rng.standard_normal((200, 16)), rng.integers(0, 3, 200)
+model = getattr(nearkin, sys.argv[1])(random_state=0)
+begun = time.perf_counter()
+model.fit(X, y)
+first = time.perf_counter()
+model.fit(X, y)
+print(json.dumps({"import": imported - start, "first": first - begun, "second": time.perf_counter() - first}))
+"""
+
+
+def cold(settings: Settings) -> Iterator[dict]:
+    """First fit of a fresh process with an empty cache of compiled code, then with the cache it left."""
+    for learner in ("RobustLODML", "RobustODML"):
+        with tempfile.TemporaryDirectory() as folder:
+            said: dict[str, list[dict]] = {"empty": [], "warm": []}
+            for number in range(1 + min(3, settings.rounds)):
+                done = subprocess.run(
+                    [sys.executable, "-c", _FIRST, learner], cwd=ROOT, capture_output=True, text=True, timeout=300,
+                    env={**os.environ, "NUMBA_CACHE_DIR": folder},
+                )  # fmt: skip
+                if done.returncode:
+                    yield skipped(SECTION, f"first fit {learner}", done.stderr.strip().splitlines()[-1][:200])
+                    return
+                said["empty" if number == 0 else "warm"].append(json.loads(done.stdout))
+        for cache, runs in said.items():
+            values = {
+                "import s": [one["import"] for one in runs],
+                "first fit s": [one["first"] for one in runs],
+                "second fit s": [one["second"] for one in runs],
+            }
+            out = row(SECTION, f"first fit {learner}, {cache} cache", values)
+            out["rounds"] = runs
+            yield out
