@@ -100,7 +100,10 @@ def _show(facts: dict[str, Any]) -> None:
         ("label", facts["label"] or "without a name"),
         ("classes", f"{len(facts['classes']):,}: {_listed(facts['classes'], 16)}"),
         ("map", " x ".join(f"{one:,}" for one in facts["map_shape"])),
-        ("learned from", "in all passes " + ", ".join(_text.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet"))),
+        (
+            "learned from",
+            "in all passes " + ", ".join(_text.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet")),
+        ),
         ("updates", f"{counters['n_updates']:,}"),
     ]
     if facts["learner"]:

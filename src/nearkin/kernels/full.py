@@ -12,6 +12,7 @@ import numpy as np
 
 from nearkin.kernels._compile import body, helper, kernel
 from nearkin.kernels.direction import directions
+from nearkin.kernels.lapack import smallest_eigenpair, workspace
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
 
 __all__ = ["sweep", "sweep_exact", "sweep_project"]
@@ -58,6 +59,25 @@ def _move(M, g, h, tau, is_distance):
 
 
 @helper
+def _clip_one_negative(M, work):
+    """Replace M, which has at most one negative eigenvalue, by its positive semi-definite part.
+
+    Returns the smallest eigenvalue of the result.
+    """
+    value, found = smallest_eigenpair(M, work)
+    if not found:
+        return _clip_negative(M)
+    if value >= 0.0:
+        return value
+    q = work[1]
+    for i in range(M.shape[0]):
+        factor = value * q[i]
+        for k in range(M.shape[0]):
+            M[i, k] -= factor * q[k]
+    return 0.0
+
+
+@helper
 def _clip_negative(M):
     """Replace M by its positive semi-definite part; returns the smallest eigenvalue of the result."""
     values, vectors = np.linalg.eigh(M)
@@ -72,13 +92,8 @@ def _clip_negative(M):
     return 0.0
 
 
-@helper
-def _smallest_eigenvalue(M):
-    return np.linalg.eigvalsh(M)[0]
-
-
 @body
-def plain_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor):
+def plain_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor, work):
     """Passive-aggressive step (Eqs. 22 and 25)."""
     tau, w = half_quadratic(linear_z, curve, linear_kink(curve), C, weight, params, max_hq_iter)
     if tau > 0.0:
@@ -87,7 +102,7 @@ def plain_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_h
 
 
 @body
-def project_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor):
+def project_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor, work):
     """The same, then the positive semi-definite part (Algorithm 2, step 4).
 
     ``floor[0]`` is a lower bound of M's smallest eigenvalue. A step lowers it by at most ``tau * m_minus / 2``, the
@@ -98,7 +113,7 @@ def project_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max
         _move(M, g, h, tau, is_distance)
         floor[0] -= 0.5 * tau * (math.sqrt(gg) * math.sqrt(hh) - gh)
         if floor[0] < 0.0:
-            floor[0] = _clip_negative(M)
+            floor[0] = _clip_one_negative(M, work)
     return tau, w
 
 
@@ -142,7 +157,7 @@ def _exact_kink(M, g, h, cap, pa_kink):
 
 
 @body
-def exact_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor):
+def exact_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor, work):
     """Minimiser of the step's problem on the cone (Eq. 24), by bisection on the projected margin."""
     kink = _exact_kink(M, g, h, C * weight(0.0, params[0], params[1]), linear_kink(curve))
     tau = 0.0
@@ -179,6 +194,7 @@ def sweep_with(
     d = M.shape[0]
     g = np.empty(d, M.dtype)
     h = np.empty(d, M.dtype)
+    work = workspace(d)
     full_weight = weight(0.0, params[0], params[1])
     n_updates = 0
     for t in range(ia.shape[0]):
@@ -189,7 +205,9 @@ def sweep_with(
         if z < 1.0:
             w = weight(1.0 - z, params[0], params[1])
             if sq_norm > 0.0:
-                tau, w = take(M, g, h, gg, hh, gh, (z, sq_norm), is_distance, C[t], weight, params, max_hq_iter, floor)
+                tau, w = take(
+                    M, g, h, gg, hh, gh, (z, sq_norm), is_distance, C[t], weight, params, max_hq_iter, floor, work
+                )
                 if tau > 0.0:
                     n_updates += 1
         plausibility[t] = min(1.0, max(w / full_weight, _SMALLEST))

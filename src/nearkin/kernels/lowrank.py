@@ -24,38 +24,130 @@ __all__ = ["sweep", "sweep_subgradient"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
+#: From this rank on, the components of one feature lie side by side in memory while a sweep runs.
+_IN_SLABS = 16
+
+# Tuples whose lengths the compiler knows.
+_W16 = (0,) * 16
+_W32 = (0,) * 32
+_W64 = (0,) * 64
+
 
 @helper
-def _project(components, g, h, p, q):
-    """``p = L'g`` and ``q = L'h``; returns their Gram matrix ``p.p, q.q, p.q`` in double precision."""
+def _project_components(L, g, h, p, q):
+    """``p = L'g`` and ``q = L'h`` for components of shape (r, d)."""
+    for j in range(L.shape[0]):
+        sum_g = L.dtype.type(0.0)
+        sum_h = L.dtype.type(0.0)
+        for i in range(L.shape[1]):
+            sum_g += L[j, i] * g[i]
+            sum_h += L[j, i] * h[i]
+        p[j] = sum_g
+        q[j] = sum_h
+
+
+@helper
+def _move_components(L, g, h, along_g, along_h):
+    """``L[j] += along_g[j] g + along_h[j] h`` for components of shape (r, d)."""
+    for j in range(L.shape[0]):
+        a = along_g[j]
+        b = along_h[j]
+        for i in range(L.shape[1]):
+            L[j, i] += a * g[i] + b * h[i]
+
+
+@helper
+def _project_features(L, g, h, p, q, width):
+    """`_project_components` for a slab of shape (d, len(width))."""
+    for n in range(len(width)):
+        p[n] = 0
+        q[n] = 0
+    for i in range(L.shape[0]):
+        g_0, h_0 = g[i], h[i]
+        for n in range(len(width)):
+            p[n] += g_0 * L[i, n]
+            q[n] += h_0 * L[i, n]
+
+
+@helper
+def _move_features(L, g0, h0, along_g, along_h, g, h, p, q, width):
+    """Apply a step and project the next triplet in one sweep over a slab of shape (d, len(width)).
+
+    The length of the tuple ``width`` is known when this is compiled, so that the inner loop becomes a few vector
+    instructions; four features at a time share what is read of p and q.
+    """
+    d = L.shape[0]
+    for n in range(len(width)):
+        p[n] = 0
+        q[n] = 0
+    for i in range(0, d - 3, 4):
+        g_0, g_1, g_2, g_3 = g[i], g[i + 1], g[i + 2], g[i + 3]
+        h_0, h_1, h_2, h_3 = h[i], h[i + 1], h[i + 2], h[i + 3]
+        a_0, a_1, a_2, a_3 = g0[i], g0[i + 1], g0[i + 2], g0[i + 3]
+        b_0, b_1, b_2, b_3 = h0[i], h0[i + 1], h0[i + 2], h0[i + 3]
+        for n in range(len(width)):
+            a = along_g[n]
+            b = along_h[n]
+            x_0 = L[i, n] + a_0 * a + b_0 * b
+            x_1 = L[i + 1, n] + a_1 * a + b_1 * b
+            x_2 = L[i + 2, n] + a_2 * a + b_2 * b
+            x_3 = L[i + 3, n] + a_3 * a + b_3 * b
+            L[i, n] = x_0
+            L[i + 1, n] = x_1
+            L[i + 2, n] = x_2
+            L[i + 3, n] = x_3
+            p[n] += g_0 * x_0 + g_1 * x_1 + g_2 * x_2 + g_3 * x_3
+            q[n] += h_0 * x_0 + h_1 * x_1 + h_2 * x_2 + h_3 * x_3
+    for i in range(d - d % 4, d):
+        g_0, h_0, a_0, b_0 = g[i], h[i], g0[i], h0[i]
+        for n in range(len(width)):
+            x_0 = L[i, n] + a_0 * along_g[n] + b_0 * along_h[n]
+            L[i, n] = x_0
+            p[n] += g_0 * x_0
+            q[n] += h_0 * x_0
+
+
+@helper
+def _sweep_slab(L, move, g0, h0, along_g, along_h, g, h, p, q, width):
+    if move:
+        _move_features(L, g0, h0, along_g, along_h, g, h, p, q, width)
+    else:
+        _project_features(L, g, h, p, q, width)
+
+
+@helper
+def _sweep_slabs(slabs, move, g0, h0, along_g, along_h, g, h, p, q):
+    """All slabs, each with the compiled form of its width."""
+    width = slabs.shape[2]
+    for s in range(slabs.shape[0]):
+        if width == 16:
+            _sweep_slab(slabs[s], move, g0, h0, along_g[s], along_h[s], g, h, p[s], q[s], _W16)
+        elif width == 32:
+            _sweep_slab(slabs[s], move, g0, h0, along_g[s], along_h[s], g, h, p[s], q[s], _W32)
+        else:
+            _sweep_slab(slabs[s], move, g0, h0, along_g[s], along_h[s], g, h, p[s], q[s], _W64)
+
+
+@helper
+def _slab_width(r):
+    """Width of the slabs into which r components are laid, the last one filled up with zeros."""
+    if r <= 16:
+        return 16
+    return 32 if r <= 32 else 64
+
+
+@helper
+def _gram(p, q):
+    """``p.p, q.q, p.q`` in double precision."""
     pp = 0.0
     qq = 0.0
     pq = 0.0
-    for j in range(components.shape[0]):
-        row = components[j]
-        sum_g = components.dtype.type(0.0)
-        sum_h = components.dtype.type(0.0)
-        for k in range(row.shape[0]):
-            sum_g += row[k] * g[k]
-            sum_h += row[k] * h[k]
-        p[j] = sum_g
-        q[j] = sum_h
-        pp += sum_g * sum_g
-        qq += sum_h * sum_h
-        pq += sum_g * sum_h
+    for s in range(p.shape[0]):
+        for j in range(p.shape[1]):
+            pp += p[s, j] * p[s, j]
+            qq += q[s, j] * q[s, j]
+            pq += p[s, j] * q[s, j]
     return pp, qq, pq
-
-
-@helper
-def _move(components, g, h, p, q, a1, a2, b1, b2):
-    """``L += g (a1 p + a2 q)' + h (b1 p + b2 q)'``."""
-    number = components.dtype.type
-    for j in range(components.shape[0]):
-        row = components[j]
-        along_g = number(a1 * p[j] + a2 * q[j])
-        along_h = number(b1 * p[j] + b2 * q[j])
-        for k in range(row.shape[0]):
-            row[k] += along_g * g[k] + along_h * h[k]
 
 
 @body
@@ -84,26 +176,57 @@ def sweep_with(
     components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size, n_steps,
     plausibility, weight, solve,
 ):  # fmt: skip
-    """Loop shared by both solvers; ``weight`` is the loss's scalar function, ``solve`` finds the four coefficients."""
+    """Loop shared by both solvers; ``weight`` is the loss's scalar function, ``solve`` finds the four coefficients.
+
+    From rank 16 on L is laid into slabs in which the components of one feature lie side by side, and a step is applied
+    in the sweep that projects the next triplet, so that L passes through the processor once. Below, plain loops win.
+    """
     r, d = components.shape
-    g = np.empty(d, components.dtype)
-    h = np.empty(d, components.dtype)
-    p = np.empty(r, components.dtype)
-    q = np.empty(r, components.dtype)
+    in_slabs = r >= _IN_SLABS
+    width = _slab_width(r) if in_slabs else r
+    n_slabs = (r + width - 1) // width
+    slabs = np.zeros((n_slabs if in_slabs else 0, d, width), components.dtype)
+    if in_slabs:
+        for j in range(r):
+            slabs[j // width, :, j % width] = components[j]
+    vectors = np.zeros((4, d), components.dtype)
+    g, h, g0, h0 = vectors[0], vectors[1], vectors[2], vectors[3]
+    small = np.zeros((4, n_slabs, width), components.dtype)
+    p, q, along_g, along_h = small[0], small[1], small[2], small[3]
     full_weight = weight(0.0, params[0], params[1])
     n_updates = 0
+    move = False  # whether a step waits to be applied
     for t in range(ia.shape[0]):
         gg, hh, gh = directions(anchors[ia[t]], positives[ip[t]], negatives[ineg[t]], is_distance, g, h)
-        pp, qq, pq = _project(components, g, h, p, q)
+        if in_slabs:
+            _sweep_slabs(slabs, move, g0, h0, along_g, along_h, g, h, p, q)
+        else:
+            _project_components(components, g, h, p[0], q[0])
+        move = False
+        pp, qq, pq = _gram(p, q)
         w = full_weight
         if pq < 1.0:
-            w = weight(1.0 - pq, params[0], params[1])
             if gg > 0.0 and hh > 0.0 and C[t] > 0.0:
                 a1, a2, b1, b2, w = solve(gg, hh, gh, pp, qq, pq, C[t], weight, params, max_hq_iter, step_size, n_steps)
                 if math.isfinite(a1 + a2 + b1 + b2) and (a1 != 0.0 or a2 != 0.0 or b1 != 0.0 or b2 != 0.0):
-                    _move(components, g, h, p, q, a1, a2, b1, b2)
+                    for s in range(n_slabs):
+                        for j in range(width):
+                            along_g[s, j] = a1 * p[s, j] + a2 * q[s, j]
+                            along_h[s, j] = b1 * p[s, j] + b2 * q[s, j]
                     n_updates += 1
+                    if in_slabs:
+                        g, h, g0, h0 = g0, h0, g, h
+                        move = True
+                    else:
+                        _move_components(components, g, h, along_g[0], along_h[0])
+            else:
+                w = weight(1.0 - pq, params[0], params[1])
         plausibility[t] = min(1.0, max(w / full_weight, _SMALLEST))
+    if in_slabs:
+        if move:
+            _sweep_slabs(slabs, move, g0, h0, along_g, along_h, g, h, p, q)
+        for j in range(r):
+            components[j] = slabs[j // width, :, j % width]
     return n_updates
 
 
