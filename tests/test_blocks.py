@@ -1,6 +1,7 @@
 """Block-delayed sweeps give what one triplet at a time gives."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from threadpoolctl import threadpool_info
 
 import nearkin
 from nearkin.kernels import blas, blocks
+from nearkin.kernels.announce import announcing_compilation
 from nearkin.kernels.threads import one_blas_thread
 from reference import full
 
@@ -106,6 +108,22 @@ def test_block_sizes_grow_with_the_number_of_features():
     sizes = [blocks.block_size(d) for d in (40, 100, 256, 512, 1024, 4096)]
     assert sizes == sorted(sizes)
     assert sizes[0] >= 8
+
+
+class _Slow:
+    signatures = ()
+
+
+def test_a_first_call_that_compiles_long_says_so_once(caplog, monkeypatch):
+    monkeypatch.setattr("nearkin.kernels.announce._PATIENCE", 0.05)
+    with caplog.at_level("WARNING", logger="nearkin"):
+        with announcing_compilation(_Slow()):
+            time.sleep(0.3)
+        assert [one.message for one in caplog.records] == [caplog.records[0].message]
+        assert "compiles" in caplog.records[0].message
+        with announcing_compilation(_Slow()):
+            pass
+    assert len(caplog.records) == 1
 
 
 def _blas_threads():

@@ -62,7 +62,15 @@ def _project_features(L, g, h, p, q, width):
     for n in range(len(width)):
         p[n] = 0
         q[n] = 0
-    for i in range(L.shape[0]):
+    d = L.shape[0]
+    for i in range(0, d - 3, 4):
+        g_0, g_1, g_2, g_3 = g[i], g[i + 1], g[i + 2], g[i + 3]
+        h_0, h_1, h_2, h_3 = h[i], h[i + 1], h[i + 2], h[i + 3]
+        for n in range(len(width)):
+            x_0, x_1, x_2, x_3 = L[i, n], L[i + 1, n], L[i + 2, n], L[i + 3, n]
+            p[n] += g_0 * x_0 + g_1 * x_1 + g_2 * x_2 + g_3 * x_3
+            q[n] += h_0 * x_0 + h_1 * x_1 + h_2 * x_2 + h_3 * x_3
+    for i in range(d - d % 4, d):
         g_0, h_0 = g[i], h[i]
         for n in range(len(width)):
             p[n] += g_0 * L[i, n]

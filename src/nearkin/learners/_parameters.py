@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.kernels.announce import announcing_compilation
 from nearkin.losses import Loss, exponential_weight
 from nearkin.measures import Measure
 from nearkin.triplets import Triplets
@@ -71,7 +72,8 @@ class _Sweep(NamedTuple):
     def run(self, loss: Loss, *arguments: Any) -> int:
         """Run with the loss's weight; returns the number of updates."""
         if loss.weight_of_hinge is exponential_weight:
-            return self.cached(*arguments)
+            with announcing_compilation(self.cached):
+                return self.cached(*arguments)
         return self.loop(*arguments, _compiled(loss.weight_of_hinge), *self.step)
 
 
