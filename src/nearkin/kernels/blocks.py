@@ -8,7 +8,7 @@ product at the end. Nothing is approximated: only the order of the sums differs 
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper, kernel
+from nearkin.kernels._compile import body, copy_matrix, helper, kernel
 from nearkin.kernels.blas import (
     add_outer,
     add_symmetric_outer,
@@ -57,7 +57,7 @@ def sweep_with(
     M = learned
     if row != d:
         M = np.empty((d, row), learned.dtype)[:, :d]
-        M[:] = learned
+        copy_matrix(learned, M)
     vectors = np.empty((3, size, row), M.dtype)
     tables = np.empty((3, size, size), M.dtype)
     z = np.empty(size)
@@ -119,7 +119,7 @@ def sweep_with(
             for k in range(i):
                 M[k, i] = M[i, k]
     if row != d:
-        learned[:] = M
+        copy_matrix(M, learned)
     return n_updates
 
 

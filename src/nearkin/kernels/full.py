@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper, kernel
+from nearkin.kernels._compile import body, copy_matrix, helper, kernel
 from nearkin.kernels.direction import directions
 from nearkin.kernels.lapack import smallest_eigenpair, workspace
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
@@ -120,7 +120,8 @@ def project_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max
 @helper
 def _projected(M, g, h, tau):
     """Positive semi-definite part of ``M + tau A`` as a new matrix."""
-    N = M.copy()
+    N = np.empty_like(M)
+    copy_matrix(M, N)
     _move(N, g, h, tau, True)
     _clip_negative(N)
     return N
@@ -168,7 +169,7 @@ def exact_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_h
         tau = kink if math.inf == C else min(C * w, kink)
         z = _bilinear(_projected(M, g, h, tau), g, h)
     if tau > 0.0:
-        M[:] = _projected(M, g, h, tau)
+        copy_matrix(_projected(M, g, h, tau), M)
     return tau, w
 
 

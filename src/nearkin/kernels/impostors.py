@@ -2,9 +2,29 @@
 
 import numpy as np
 
-from nearkin.kernels._compile import kernel
+from nearkin.kernels._compile import helper, kernel
 
 __all__ = ["scan", "scan_batch"]
+
+
+@helper
+def _nearest_first(found, n, scores, row):
+    """Sort the first n indices by falling score of the row, equal ones by index (Shell's method: quick to compile)."""
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for start in range(gap, n):
+            j = found[start]
+            at = start
+            while at >= gap:
+                k = found[at - gap]
+                if scores[row, k] > scores[row, j] or (scores[row, k] == scores[row, j] and k < j):
+                    break
+                found[at] = k
+                at -= gap
+            found[at] = j
+        gap //= 3
 
 
 @kernel
@@ -19,7 +39,6 @@ def scan(scores, row_class, centre_class, margin, max_impostors):
     positive = np.empty(n * m, np.int64)
     negative = np.empty(n * m, np.int64)
     found = np.empty(m, np.int64)
-    away = np.empty(m, scores.dtype)
     count = 0
     for i in range(n):
         own = -1
@@ -32,14 +51,12 @@ def scan(scores, row_class, centre_class, margin, max_impostors):
         for j in range(m):
             if centre_class[j] != row_class[i] and not scores[i, own] - margin > scores[i, j]:
                 found[n_found] = j
-                away[n_found] = -scores[i, j]
                 n_found += 1
-        # The nearest first, equal ones in the order of the centres.
-        order = np.argsort(away[:n_found], kind="mergesort")
+        _nearest_first(found, n_found, scores, i)
         for s in range(min(n_found, max_impostors)):
             anchor[count] = i
             positive[count] = own
-            negative[count] = found[order[s]]
+            negative[count] = found[s]
             count += 1
     return anchor[:count].copy(), positive[:count].copy(), negative[:count].copy()
 

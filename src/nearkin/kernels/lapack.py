@@ -5,6 +5,8 @@ import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address, register_jitable
 
+from nearkin.kernels._compile import copy_matrix
+
 __all__ = ["smallest_eigenpair", "workspace"]
 
 _SYMBOL = "nearkin_dsyevr"
@@ -39,12 +41,12 @@ def smallest_eigenpair(M, work):
     """
     copy, vector, values, scratch, scratch_ints, ints, reals, letters = work
     d = M.shape[0]
-    copy[:] = M
+    copy_matrix(M, copy)
     ints[0] = d  # order, leading dimension and length of the vector
     ints[1] = 1  # first and last eigenvalue asked for
     ints[2] = scratch.shape[0]
     ints[3] = scratch_ints.shape[0]
-    reals[:] = 0.0  # bounds that are not used, and the default tolerance
+    reals[0] = reals[1] = reals[2] = 0.0  # bounds that are not used, and the default tolerance
     i, x, c = ints.ctypes.data, reals.ctypes.data, letters.ctypes.data
     _dsyevr(
         c, c + 1, c + 2, i, copy.ctypes.data, i, x, x + 8, i + 4, i + 4, x + 16, i + 16, values.ctypes.data,

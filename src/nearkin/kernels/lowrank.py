@@ -1,7 +1,8 @@
 """Sequential sweeps over triplets for a factor L, stored as components of shape (r, d) (Algorithms 3 and 4).
 
-Both measures share one step in L, because only the symmetric part of ``g h'`` acts on ``L L'``. `sweep` takes the exact
-proximal step, `sweep_subgradient` the paper's sub-gradient steps; all inner loops run on two 2 x 2 Gram matrices.
+Both measures share one step in L, because only the symmetric part of ``g h'`` acts on ``L L'``. `sweep` takes the
+exact proximal step, `sweep_subgradient` the paper's sub-gradient steps; all inner loops run on two 2 x 2 Gram
+matrices.
 """
 
 import math
@@ -20,17 +21,19 @@ from nearkin.kernels.scalar import (
     subgradient_update,
 )
 
-__all__ = ["sweep", "sweep_subgradient"]
+__all__ = ["slab_width", "sweep", "sweep_subgradient"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
-#: From this rank on, the components of one feature lie side by side in memory while a sweep runs.
-_IN_SLABS = 16
 
-# Tuples whose lengths the compiler knows.
-_W16 = (0,) * 16
-_W32 = (0,) * 32
-_W64 = (0,) * 64
+def slab_width(r):
+    """Tuple as long as the slabs of r components are wide; empty for few components, which plain loops serve better.
+
+    The compiler knows the length of a tuple, which no number would tell it.
+    """
+    if r < 16:
+        return ()
+    return (0,) * (16 if r == 16 else 32 if r <= 32 else 64)
 
 
 @helper
@@ -116,32 +119,13 @@ def _move_features(L, g0, h0, along_g, along_h, g, h, p, q, width):
 
 
 @helper
-def _sweep_slab(L, move, g0, h0, along_g, along_h, g, h, p, q, width):
-    if move:
-        _move_features(L, g0, h0, along_g, along_h, g, h, p, q, width)
-    else:
-        _project_features(L, g, h, p, q, width)
-
-
-@helper
-def _sweep_slabs(slabs, move, g0, h0, along_g, along_h, g, h, p, q):
-    """All slabs, each with the compiled form of its width."""
-    width = slabs.shape[2]
+def _sweep_slabs(slabs, move, g0, h0, along_g, along_h, g, h, p, q, width):
+    """All slabs: apply the step that waits, if there is one, and project."""
     for s in range(slabs.shape[0]):
-        if width == 16:
-            _sweep_slab(slabs[s], move, g0, h0, along_g[s], along_h[s], g, h, p[s], q[s], _W16)
-        elif width == 32:
-            _sweep_slab(slabs[s], move, g0, h0, along_g[s], along_h[s], g, h, p[s], q[s], _W32)
+        if move:
+            _move_features(slabs[s], g0, h0, along_g[s], along_h[s], g, h, p[s], q[s], width)
         else:
-            _sweep_slab(slabs[s], move, g0, h0, along_g[s], along_h[s], g, h, p[s], q[s], _W64)
-
-
-@helper
-def _slab_width(r):
-    """Width of the slabs into which r components are laid, the last one filled up with zeros."""
-    if r <= 16:
-        return 16
-    return 32 if r <= 32 else 64
+            _project_features(slabs[s], g, h, p[s], q[s], width)
 
 
 @helper
@@ -182,24 +166,26 @@ def subgradient_solve(gg, hh, gh, pp, qq, pq, C, weight, params, max_hq_iter, st
 @body
 def sweep_with(
     components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size, n_steps,
-    plausibility, weight, solve,
+    width, plausibility, weight, solve,
 ):  # fmt: skip
     """Loop shared by both solvers; ``weight`` is the loss's scalar function, ``solve`` finds the four coefficients.
 
-    From rank 16 on L is laid into slabs in which the components of one feature lie side by side, and a step is applied
-    in the sweep that projects the next triplet, so that L passes through the processor once. Below, plain loops win.
+    With a ``width`` (see `slab_width`) L is laid into slabs in which the components of one feature lie side by
+    side, and a step is applied in the sweep that projects the next triplet, so that L passes through the processor
+    once.
     """
     r, d = components.shape
-    in_slabs = r >= _IN_SLABS
-    width = _slab_width(r) if in_slabs else r
-    n_slabs = (r + width - 1) // width
-    slabs = np.zeros((n_slabs if in_slabs else 0, d, width), components.dtype)
+    in_slabs = len(width) > 0
+    wide = len(width) if in_slabs else r
+    n_slabs = (r + wide - 1) // wide
+    slabs = np.zeros((n_slabs if in_slabs else 0, d, wide), components.dtype)
     if in_slabs:
         for j in range(r):
-            slabs[j // width, :, j % width] = components[j]
+            for i in range(d):
+                slabs[j // wide, i, j % wide] = components[j, i]
     vectors = np.zeros((4, d), components.dtype)
     g, h, g0, h0 = vectors[0], vectors[1], vectors[2], vectors[3]
-    small = np.zeros((4, n_slabs, width), components.dtype)
+    small = np.zeros((4, n_slabs, wide), components.dtype)
     p, q, along_g, along_h = small[0], small[1], small[2], small[3]
     full_weight = weight(0.0, params[0], params[1])
     n_updates = 0
@@ -207,7 +193,7 @@ def sweep_with(
     for t in range(ia.shape[0]):
         gg, hh, gh = directions(anchors[ia[t]], positives[ip[t]], negatives[ineg[t]], is_distance, g, h)
         if in_slabs:
-            _sweep_slabs(slabs, move, g0, h0, along_g, along_h, g, h, p, q)
+            _sweep_slabs(slabs, move, g0, h0, along_g, along_h, g, h, p, q, width)
         else:
             _project_components(components, g, h, p[0], q[0])
         move = False
@@ -218,7 +204,7 @@ def sweep_with(
                 a1, a2, b1, b2, w = solve(gg, hh, gh, pp, qq, pq, C[t], weight, params, max_hq_iter, step_size, n_steps)
                 if math.isfinite(a1 + a2 + b1 + b2) and (a1 != 0.0 or a2 != 0.0 or b1 != 0.0 or b2 != 0.0):
                     for s in range(n_slabs):
-                        for j in range(width):
+                        for j in range(wide):
                             along_g[s, j] = a1 * p[s, j] + a2 * q[s, j]
                             along_h[s, j] = b1 * p[s, j] + b2 * q[s, j]
                     n_updates += 1
@@ -232,31 +218,32 @@ def sweep_with(
         plausibility[t] = min(1.0, max(w / full_weight, _SMALLEST))
     if in_slabs:
         if move:
-            _sweep_slabs(slabs, move, g0, h0, along_g, along_h, g, h, p, q)
+            _sweep_slabs(slabs, move, g0, h0, along_g, along_h, g, h, p, q, width)
         for j in range(r):
-            components[j] = slabs[j // width, :, j % width]
+            for i in range(d):
+                components[j, i] = slabs[j // wide, i, j % wide]
     return n_updates
 
 
 @kernel
 def sweep(
     components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size, n_steps,
-    plausibility,
+    width, plausibility,
 ):  # fmt: skip
     """Rescaled-hinge sweep with the exact proximal step: (Robust-)LOSL and (Robust-)LODML."""
     return sweep_with(
         components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size,
-        n_steps, plausibility, exponential_weight, exact_solve,
+        n_steps, width, plausibility, exponential_weight, exact_solve,
     )  # fmt: skip
 
 
 @kernel
 def sweep_subgradient(
     components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size, n_steps,
-    plausibility,
+    width, plausibility,
 ):  # fmt: skip
     """Rescaled-hinge sweep with the sub-gradient steps of Eqs. (32) and (33)."""
     return sweep_with(
         components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size,
-        n_steps, plausibility, exponential_weight, subgradient_solve,
+        n_steps, width, plausibility, exponential_weight, subgradient_solve,
     )  # fmt: skip

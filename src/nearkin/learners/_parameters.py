@@ -225,7 +225,7 @@ class LowRank:
             return kernel.run(
                 loss,
                 self.L, *v, self.measure.is_distance, caps, loss.params, max_hq_iter, self.step_size, self.n_steps,
-                plausibility,
+                lowrank.slab_width(len(self.L)), plausibility,
             )  # fmt: skip
 
         return _learn(triplets, C, sweep)
