@@ -353,3 +353,11 @@ def test_more_neighbours_than_rows_are_refused(noisy_blobs):
     X, y, *_ = noisy_blobs
     with pytest.raises(ValueError, match=r"n_neighbors=5000 exceeds"):
         RobustKNeighborsClassifier(n_neighbors=5000).fit(X, y)
+
+
+def test_the_seed_reaches_a_learner_that_has_none_of_its_own(noisy_blobs):
+    X, y, *_ = noisy_blobs
+    one, other = (RobustKNeighborsClassifier(RobustOASIS(), random_state=3).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(one.learner_.metric_, other.learner_.metric_)
+    own = RobustKNeighborsClassifier(RobustOASIS(random_state=5), random_state=3).fit(X, y)
+    assert own.learner_.random_state == 5

@@ -49,7 +49,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         where `noise_rate` is a number; with an estimated rate, rows that were not dropped vote alike, since weights
         would also silence right labels near a boundary. Trust all labels with ``noise_rate=0, weights="uniform"``.
     random_state : int, Generator, RandomState or None, default=None
-        Seed for the default learner; a learner that is given brings its own.
+        Seed for a learner that has none of its own.
 
     Attributes
     ----------
@@ -265,7 +265,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         elif learner.__sklearn_is_fitted__():
             return learner, learner.plausibility(X, labels)
-        fitted = clone(learner).fit(X, labels)
+        fresh = clone(learner)
+        if fresh.random_state is None:
+            fresh.set_params(random_state=self.random_state)
+        fitted = fresh.fit(X, labels)
         return fitted, fitted.plausibility_
 
     def _vote_weights(self) -> Array:
