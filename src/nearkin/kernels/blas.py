@@ -39,67 +39,43 @@ def workspace(like):
     return np.array([78, 84, 76, 85], dtype=np.uint8), np.empty(8, np.int32), np.empty(2, like.dtype)
 
 
+def _gemm(first, second, out, turn_first, turn_second, sizes, add, work):
+    """General product as BLAS sees it: ``sizes`` of the transposed result and of the sum, ``turn`` N (0) or T (1)."""
+
+
+@overload(_gemm)
+def _gemm_overload(first, second, out, turn_first, turn_second, sizes, add, work):
+    gemm = _GEMM[out.dtype]
+
+    def implementation(first, second, out, turn_first, turn_second, sizes, add, work):
+        letters, ints, factors = work
+        size = out.itemsize
+        ints[0], ints[1], ints[2] = sizes
+        ints[3], ints[4], ints[5] = first.strides[0] // size, second.strides[0] // size, out.strides[0] // size
+        factors[0], factors[1] = 1, add
+        i, f, letter = ints.ctypes.data, factors.ctypes.data, letters.ctypes.data
+        gemm(letter + turn_first, letter + turn_second, i, i + 4, i + 8, f, first.ctypes.data, i + 12,
+             second.ctypes.data, i + 16, f + size, out.ctypes.data, i + 20)  # fmt: skip
+
+    return implementation
+
+
+@register_jitable
 def multiply(A, B, C, work):
     """``C = A B`` for A (m, k), B (k, n)."""
+    _gemm(B, A, C, 0, 0, (B.shape[1], A.shape[0], A.shape[1]), 0, work)
 
 
-@overload(multiply)
-def _multiply(A, B, C, work):
-    gemm = _GEMM[A.dtype]
-
-    def implementation(A, B, C, work):
-        letters, ints, factors = work
-        size = A.itemsize
-        ints[0], ints[1], ints[2] = B.shape[1], A.shape[0], A.shape[1]
-        ints[3], ints[4], ints[5] = B.strides[0] // size, A.strides[0] // size, C.strides[0] // size
-        factors[0], factors[1] = 1, 0
-        i, f, none = ints.ctypes.data, factors.ctypes.data, letters.ctypes.data
-        gemm(none, none, i, i + 4, i + 8, f, B.ctypes.data, i + 12, A.ctypes.data, i + 16,
-             f + size, C.ctypes.data, i + 20)  # fmt: skip
-
-    return implementation
-
-
+@register_jitable
 def products(A, B, C, work):
     """``C = A B'`` for A (m, k), B (n, k): all inner products of rows."""
+    _gemm(B, A, C, 1, 0, (B.shape[0], A.shape[0], A.shape[1]), 0, work)
 
 
-@overload(products)
-def _products(A, B, C, work):
-    gemm = _GEMM[A.dtype]
-
-    def implementation(A, B, C, work):
-        letters, ints, factors = work
-        size = A.itemsize
-        ints[0], ints[1], ints[2] = B.shape[0], A.shape[0], A.shape[1]
-        ints[3], ints[4], ints[5] = B.strides[0] // size, A.strides[0] // size, C.strides[0] // size
-        factors[0], factors[1] = 1, 0
-        i, f, none = ints.ctypes.data, factors.ctypes.data, letters.ctypes.data
-        gemm(none + 1, none, i, i + 4, i + 8, f, B.ctypes.data, i + 12, A.ctypes.data, i + 16,
-             f + size, C.ctypes.data, i + 20)  # fmt: skip
-
-    return implementation
-
-
+@register_jitable
 def add_outer(A, B, C, work):
     """``C += A' B`` for A (k, m), B (k, n): the sum of the outer products of rows."""
-
-
-@overload(add_outer)
-def _add_outer(A, B, C, work):
-    gemm = _GEMM[A.dtype]
-
-    def implementation(A, B, C, work):
-        letters, ints, factors = work
-        size = A.itemsize
-        ints[0], ints[1], ints[2] = B.shape[1], A.shape[1], A.shape[0]
-        ints[3], ints[4], ints[5] = B.strides[0] // size, A.strides[0] // size, C.strides[0] // size
-        factors[0], factors[1] = 1, 1
-        i, f, none = ints.ctypes.data, factors.ctypes.data, letters.ctypes.data
-        gemm(none, none + 1, i, i + 4, i + 8, f, B.ctypes.data, i + 12, A.ctypes.data, i + 16,
-             f + size, C.ctypes.data, i + 20)  # fmt: skip
-
-    return implementation
+    _gemm(B, A, C, 0, 1, (B.shape[1], A.shape[1], A.shape[0]), 1, work)
 
 
 def multiply_symmetric(A, M, C, work):
