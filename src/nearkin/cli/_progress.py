@@ -12,6 +12,8 @@ from nearkin.progress import listening
 
 __all__ = ["noticing_interrupts", "progress_bar"]
 
+_drawing = False
+
 
 @contextmanager
 def noticing_interrupts() -> Iterator[None]:
@@ -25,7 +27,8 @@ def noticing_interrupts() -> Iterator[None]:
     def remember(number: int, frame: Any) -> None:
         nonlocal seen
         seen = True
-        raise KeyboardInterrupt
+        if not _drawing:  # a bar that is interrupted while it is drawn complains later
+            raise KeyboardInterrupt
 
     def check(*_: Any) -> None:
         if seen:
@@ -65,11 +68,16 @@ def _bars() -> Iterator[None]:
     bars: dict[str, Any] = {}
 
     def draw(task: str, done: int, total: int) -> None:
-        if task not in bars:
-            # A size of our own: a terminal that says it has no rows would hide the bar.
-            shape = {"ncols": 78, "nrows": 20}
-            bars[task] = tqdm(total=total, desc=task, unit_scale=True, leave=False, file=sys.stderr, **shape)
-        bars[task].update(done - bars[task].n)
+        global _drawing
+        _drawing = True
+        try:
+            if task not in bars:
+                # A size of our own: a terminal that says it has no rows would hide the bar.
+                shape = {"ncols": 78, "nrows": 20}
+                bars[task] = tqdm(total=total, desc=task, unit_scale=True, leave=False, file=sys.stderr, **shape)
+            bars[task].update(done - bars[task].n)
+        finally:
+            _drawing = False
 
     try:
         with listening(draw):
