@@ -38,7 +38,7 @@ _PARTS = {
     "LowRank": "nearkin.learners._parameters",
     "Measure": "nearkin.measures",
     "Scaling": "nearkin.rows",
-    "State": "nearkin.learners._learner",
+    "State": "nearkin.learners._state",
 }
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters, check_rows, check_seed, named_errors
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
-from nearkin.learners._learner import all_or_nothing
+from nearkin.learners._state import all_or_nothing
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors._search import NeighbourSearch
 from nearkin.neighbors._vote import vote
