@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 import nearkin
-from nearkin.kernels.lapack import smallest_eigenpair, workspace
+from nearkin.kernels.lapack import exceeds, smallest_eigenpair, workspace
 from reference import full
 
 
@@ -14,6 +14,22 @@ def _smallest(M):
     work = workspace(M.shape[0])
     value, found = smallest_eigenpair(M, work)
     return value, found, work[1]
+
+
+@njit
+def _exceeds(M, level):
+    return exceeds(M, level, workspace(M.shape[0]))
+
+
+def test_a_matrix_exceeds_what_lies_below_its_smallest_eigenvalue(rng):
+    for d in (1, 2, 9, 40):
+        M = rng.normal(size=(d, d))
+        M = M + M.T
+        smallest = np.linalg.eigvalsh(M)[0]
+        before = M.copy()
+        assert _exceeds(M, smallest - 1e-6)
+        assert not _exceeds(M, smallest + 1e-6)
+        np.testing.assert_array_equal(M, before)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10, 65])

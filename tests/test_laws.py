@@ -368,7 +368,7 @@ def test_the_determinant_tells_whether_a_step_leaves_the_cone(seed, tau):
 def test_each_project_step_is_the_clipped_step_and_stays_in_the_cone(seed, C, eta):
     rng = np.random.default_rng(seed)
     d, n = 4, 6
-    M, floor, loss = np.eye(d), np.ones(1), RescaledHinge(eta)
+    M, floor, loss = np.eye(d), np.array([1.0, 0.0]), RescaledHinge(eta)
     x, positive, negative = 0.6 * rng.normal(size=(3, n, d))
     for t in range(n):
         A = distance_direction(x[t], positive[t], negative[t])
@@ -410,7 +410,7 @@ def test_the_exact_step_on_the_cone_is_never_worse_than_step_then_project(global
         values = {}
         for psd, sweep in (("project", full_kernels.sweep_project), ("exact", full_kernels.sweep_exact)):
             N, at = M.copy(), np.array([4])
-            sweep(N, *sets, at, at, at, True, np.array([1.0]), (1.0, 0.0), 1, np.zeros(1), np.ones(1))
+            sweep(N, *sets, at, at, at, True, np.array([1.0]), (1.0, 0.0), 1, np.zeros(2), np.ones(1))
             values[psd] = objective_full(N, M, A, 1.0)
         assert values["exact"] <= values["project"] + 1e-10
         better += values["exact"] < values["project"] - 1e-6

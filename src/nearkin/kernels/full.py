@@ -12,12 +12,15 @@ import numpy as np
 
 from nearkin.kernels._compile import body, copy_matrix, helper, kernel
 from nearkin.kernels.direction import directions
-from nearkin.kernels.lapack import smallest_eigenpair, workspace
+from nearkin.kernels.lapack import exceeds, smallest_eigenpair, workspace
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
 
 __all__ = ["sweep", "sweep_exact", "sweep_project"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
+
+#: Steps for which a bound found by a Cholesky decomposition should last.
+_AHEAD = 8.0
 
 #: Most passive-aggressive steps that an exact step may be long: on the cone a margin can stay out of reach.
 _LONGEST = 1e6
@@ -101,19 +104,38 @@ def plain_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_h
     return tau, w
 
 
+@helper
+def _back_to_the_cone(M, floor, level, work):
+    """Find a new bound below M's smallest eigenvalue, and clip M if that is negative.
+
+    Cholesky decompositions first, of M less a level that lasts for some steps and of M itself; they cost a fraction of
+    an eigenpair. Where the last look found M outside, it likely is again: then the eigenpair at once.
+    """
+    if floor[1] == 0.0:
+        if exceeds(M, level, work):
+            floor[0] = level
+            return
+        if exceeds(M, 0.0, work):
+            floor[0] = 0.0
+            return
+    floor[0] = _clip_one_negative(M, work)
+    floor[1] = 1.0 if floor[0] == 0.0 else 0.0
+
+
 @body
 def project_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor, work):
     """The same, then the positive semi-definite part (Algorithm 2, step 4).
 
     ``floor[0]`` is a lower bound of M's smallest eigenvalue. A step lowers it by at most ``tau * m_minus / 2``, the
-    negative eigenvalue of ``tau A``, so the decomposition is needed only when the bound falls below zero.
+    negative eigenvalue of ``tau A``, so M is looked at only when the bound falls below zero.
     """
     tau, w = half_quadratic(linear_z, curve, linear_kink(curve), C, weight, params, max_hq_iter)
     if tau > 0.0:
         _move(M, g, h, tau, is_distance)
-        floor[0] -= 0.5 * tau * (math.sqrt(gg) * math.sqrt(hh) - gh)
+        drop = 0.5 * tau * (math.sqrt(gg) * math.sqrt(hh) - gh)
+        floor[0] -= drop
         if floor[0] < 0.0:
-            floor[0] = _clip_one_negative(M, work)
+            _back_to_the_cone(M, floor, _AHEAD * drop, work)
     return tau, w
 
 

@@ -1,4 +1,4 @@
-"""The smallest eigenpair of a symmetric matrix, by the routine that scipy carries, for compiled loops."""
+"""Questions about the spectrum of a symmetric matrix, by the routines that scipy carries, for compiled loops."""
 
 import llvmlite.binding
 import numpy as np
@@ -7,11 +7,18 @@ from numba.extending import get_cython_function_address, register_jitable
 
 from nearkin.kernels._compile import copy_matrix
 
-__all__ = ["smallest_eigenpair", "workspace"]
+__all__ = ["exceeds", "smallest_eigenpair", "workspace"]
 
-_SYMBOL = "nearkin_dsyevr"
-llvmlite.binding.add_symbol(_SYMBOL, get_cython_function_address("scipy.linalg.cython_lapack", "dsyevr"))
-_dsyevr = types.ExternalFunction(_SYMBOL, types.void(*[types.uintp] * 21))
+
+def _routine(name, n_arguments):
+    """Routine as a symbol that compiled code links to by name."""
+    symbol = f"nearkin_{name}"
+    llvmlite.binding.add_symbol(symbol, get_cython_function_address("scipy.linalg.cython_lapack", name))
+    return types.ExternalFunction(symbol, types.void(*[types.uintp] * n_arguments))
+
+
+_dsyevr = _routine("dsyevr", 21)
+_dpotrf = _routine("dpotrf", 5)
 
 #: Numbers per feature that the routine asks for as scratch memory.
 _SCRATCH = 26
@@ -31,6 +38,19 @@ def workspace(d):
         np.empty(3),
         np.array([86, 73, 85], dtype=np.uint8),  # V, I, U: with vector, by index, upper part
     )
+
+
+@register_jitable
+def exceeds(M, level, work):
+    """Whether all eigenvalues of a symmetric M are above ``level``, by an attempt at a Cholesky decomposition."""
+    copy, ints, letters = work[0], work[5], work[7]
+    copy_matrix(M, copy)
+    for i in range(M.shape[0]):
+        copy[i, i] -= level
+    ints[0] = M.shape[0]
+    i = ints.ctypes.data
+    _dpotrf(letters.ctypes.data + 2, i, copy.ctypes.data, i, i + 20)
+    return ints[5] == 0
 
 
 @register_jitable

@@ -109,7 +109,8 @@ class FullMatrix:
         self.measure = measure
         self.psd = psd
         self.M = np.eye(n_features, dtype=dtype)
-        self.floor = np.ones(1)  # lower bound of M's smallest eigenvalue, kept by the projecting sweep
+        # Kept by the projecting sweep: a lower bound of M's smallest eigenvalue, and whether M was last found outside.
+        self.floor = np.array([1.0, 0.0])
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """One sweep; ``psd`` chooses what a step does."""
