@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import nearkin
 from nearkin import steps
-from nearkin.kernels import full as full_kernels
+from nearkin.kernels import cone
 from nearkin.losses import Hinge, RescaledHinge, exponential_weight
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets
@@ -374,9 +374,7 @@ def test_each_project_step_is_the_clipped_step_and_stays_in_the_cone(seed, C, et
         A = distance_direction(x[t], positive[t], negative[t])
         before, weight = M.copy(), np.ones(1)
         at = np.array([t])
-        full_kernels.sweep_project(
-            M, x, positive, negative, at, at, at, True, np.array([C]), loss.params, 3, floor, weight
-        )
+        cone.sweep_project(M, x, positive, negative, at, at, at, True, np.array([C]), loss.params, 3, floor, weight)
         values = np.linalg.eigvalsh(M)
         assert values[0] >= -1e-13 * max(1.0, values[-1])
         assert floor[0] <= values[0] + 1e-13 * max(1.0, values[-1])  # the bound that spares decompositions is one
@@ -408,7 +406,7 @@ def test_the_exact_step_on_the_cone_is_never_worse_than_step_then_project(global
         if (A * M).sum() >= 1.0:
             continue
         values = {}
-        for psd, sweep in (("project", full_kernels.sweep_project), ("exact", full_kernels.sweep_exact)):
+        for psd, sweep in (("project", cone.sweep_project), ("exact", cone.sweep_exact)):
             N, at = M.copy(), np.array([4])
             sweep(N, *sets, at, at, at, True, np.array([1.0]), (1.0, 0.0), 1, np.zeros(2), np.ones(1))
             values[psd] = objective_full(N, M, A, 1.0)

@@ -114,16 +114,16 @@ class FullMatrix:
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """One sweep; ``psd`` chooses what a step does."""
-        from nearkin.kernels import blocks, full
+        from nearkin.kernels import blocks, cone, full
 
         kernels = {
-            "project": _Sweep(full.sweep_project, full.sweep_with, (full.project_step,)),
-            "exact": _Sweep(full.sweep_exact, full.sweep_with, (full.exact_step,)),
+            "project": _Sweep(cone.sweep_project, cone.sweep_with, (cone.project_step,)),
+            "exact": _Sweep(cone.sweep_exact, cone.sweep_with, (cone.exact_step,)),
         }
         free = (
             _Sweep(blocks.sweep, blocks.sweep_with, ())
             if len(self.M) >= _IN_BLOCKS
-            else _Sweep(full.sweep, full.sweep_with, (full.plain_step,))
+            else _Sweep(full.sweep, full.sweep_with, ())
         )
         kernel = kernels.get(self.psd, free)
 
