@@ -14,8 +14,8 @@ from contextlib import contextmanager
 import numpy as np
 
 import nearkin
+from nearkin.kernels import impostors
 from nearkin.learners import _parameters
-from nearkin.measures import Measure
 
 from .growth_child import chunks
 from .settings import ROOT, Settings
@@ -23,6 +23,7 @@ from .timing import row, skipped
 
 SECTION = "calls"
 ROWS, WIDTH = 256, 64
+WATCHED = ("learn", "search")
 MAKERS = {
     "RobustLODML r=16": lambda: nearkin.RobustLODML(16, random_state=0),
     "RobustLODML r=64": lambda: nearkin.RobustLODML(64, random_state=0),
@@ -41,7 +42,7 @@ class Watch:
     """Time spent in the functions that do the work."""
 
     def __init__(self):
-        self.spent = {"learn": 0.0, "scores": 0.0, "scan": 0.0}
+        self.spent = dict.fromkeys(WATCHED, 0.0)
 
     def around(self, name: str, function: Callable) -> Callable:
         def timed(*args, **kwargs):
@@ -56,16 +57,10 @@ class Watch:
 
 @contextmanager
 def watched() -> Iterator[Watch]:
-    """Wrap `learn` of the parameters, the table of scores and the scan."""
+    """Wrap `learn` of the parameters and the search for impostors."""
     watch = Watch()
     places = [(_parameters.FullMatrix, "learn", "learn"), (_parameters.LowRank, "learn", "learn"),
-              (Measure, "scores", "scores")]  # fmt: skip
-    try:
-        from nearkin.kernels import impostors
-
-        places.append((impostors, "scan", "scan"))
-    except ImportError:
-        pass
+              (impostors, "search", "search"), (impostors, "scan", "search")]  # fmt: skip
     kept = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in places]
     try:
         for owner, attribute, name in places:
@@ -77,12 +72,13 @@ def watched() -> Iterator[Watch]:
 
 
 def overhead(name: str, make: Callable, repeats: int) -> dict:
-    """Share of a `partial_fit` of 256 rows that is spent outside learning, scores and scan."""
+    """Share of a `partial_fit` of 256 rows that is spent outside learning and the search for impostors."""
     stream = [(X.copy(), y) for X, y in chunks((repeats + 4) * ROWS, WIDTH, ROWS)]
     model = make()
     for X, y in stream[:4]:
         model.partial_fit(X, y)
-    total, shares = [], {"learn": [], "scores": [], "scan": []}
+    total: list[float] = []
+    shares: dict[str, list[float]] = {key: [] for key in WATCHED}
     for X, y in stream[4:]:
         with watched() as watch:
             start = time.perf_counter()

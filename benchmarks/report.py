@@ -22,11 +22,11 @@ EXPLAINED = {
     "walking M three times per triplet would move, in units of the stream triad; above 1, it could not keep up.",
     "lowrank": "Exact step; the limit is 8 d r flops per triplet. The literal loop takes one sub-gradient step.",
     "cone": "Hinge, float64. Both sides start from the same matrix, after as many steps as are timed.",
-    "octg": "Scores and scan in pieces of 2,048 rows; *same product* is the bare matrix product of these shapes.",
+    "octg": "Calls of 2,048 rows; *same product* is the bare matrix product of these shapes.",
     "fit": "Seconds of processor time, one thread, default parameters; *x* columns say how many times longer the peer "
     "took on the same rows.",
     "growth": "Streams in fresh processes; memory over start is the peak less what the process held before the stream.",
-    "calls": "Wall time. *Outside* is the share of a call spent neither learning, nor scoring centres, nor scanning.",
+    "calls": "Wall time. *Outside* is the share of a call spent neither learning nor searching for impostors.",
 }
 
 

@@ -13,13 +13,35 @@ whether ``A`` is ``g h'`` or its symmetric part. Everything after that (steps, k
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DISTANCE", "SIMILARITY", "Measure"]
+__all__ = ["DISTANCE", "SIMILARITY", "LinearScores", "Measure"]
 
 Array = NDArray[np.floating]
+
+
+class LinearScores(NamedTuple):
+    """Scores of any x, ``unit * ((x - origin)' directions[j] - offsets[j])``, up to a term of x alone.
+
+    Parameters
+    ----------
+    origin : ndarray of shape (n_features,)
+        Subtracted from x first.
+    directions : ndarray of shape (n_vectors, n_features)
+        Slopes.
+    offsets : ndarray of shape (n_vectors,)
+        Constants.
+    unit : float
+        Factor of all.
+    """
+
+    origin: Array
+    directions: Array
+    offsets: Array
+    unit: float
 
 
 @dataclass(frozen=True)
@@ -70,6 +92,23 @@ class Measure:
         out -= (left * left).sum(axis=1)[:, None]
         out -= (right * right).sum(axis=1)[None, :]
         return np.minimum(out, 0.0, out=out)
+
+    def linear(self, right: Array) -> LinearScores:
+        """What decides which of some vectors is closer to x: ``-||x - y||^2 = 2 (x'y - ||y||^2 / 2) - ||x||^2``.
+
+        Examples
+        --------
+        >>> y = np.array([[0.0, 1.0], [2.0, 2.0]])
+        >>> origin, directions, offsets, unit = DISTANCE.linear(y)
+        >>> scores = unit * (directions @ (np.array([1.0, 1.0]) - origin) - offsets)
+        >>> float(scores[0] - scores[1]), DISTANCE.scores(np.array([[1.0, 1.0]]), y).tolist()
+        (1.0, [[-1.0, -2.0]])
+        """
+        if not self.is_distance:
+            return LinearScores(np.zeros_like(right[0]), right, np.zeros_like(right[:, 0]), 1.0)
+        origin = right.mean(axis=0)
+        directions = right - origin
+        return LinearScores(origin, directions, 0.5 * np.einsum("ij,ij->i", directions, directions), 2.0)
 
     def pair_scores(self, left: Array, right: Array) -> Array:
         """Score of ``left[i]`` with ``right[i]``, larger is closer."""

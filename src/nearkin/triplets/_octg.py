@@ -151,33 +151,27 @@ class OCTG(TripletSource):
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Pieces of the batch; each looks at the centres and the metric as they are when it begins."""
-        from nearkin.kernels.impostors import scan
-
         moving = self.metric == "learned" or self.update_centers
-        most = len(self.centers_) + len(codes) if self.max_impostors is None else self.max_impostors
         at = 0
         while at < len(rows):
             if not moving or self.n_rows_seen_ % self.refresh == 0:
                 self._look(view)
             stop = self._piece_end(at, len(rows), rows)
-            unknown = np.isin(codes[at:stop], self.center_codes_, invert=True)
-            founder = at + int(unknown.argmax()) if unknown.any() else None
-            if founder is not None:
-                stop = founder
-            if stop > at:
-                block = rows.take(slice(at, stop))
-                scores = self._scores(block, view)
-                anchor, positive, negative = scan(scores, codes[at:stop], self.center_codes_, self.margin, most)
-                origin = self.number_rows(stop - at)
+            block = rows.take(slice(at, stop))
+            (anchor, positive, negative), own = self._search(block, codes[at:stop], view)
+            found_class = len(own) < len(block)  # the search ends at a row whose class has no centre
+            if len(own):
+                block = block[: len(own)]
+                origin = self.number_rows(len(own))
                 if self.update_centers:
-                    self._pending = block, _own_centre(scores, codes[at:stop], self.center_codes_)
+                    self._pending = block, own
                 pool = Rows(self.shown_centers_)
                 yield Triplets(Rows(block), pool, anchor, positive, negative, origin, np.full(len(pool), -1))
-            if founder is not None:
-                self._found_class(rows.take(slice(founder, founder + 1)), int(codes[founder]))
+            at += len(own)
+            if found_class:
+                self._found_class(rows.take(slice(at, at + 1)), int(codes[at]))
                 self.number_rows(1)
-                stop = founder + 1
-            at = stop
+                at += 1
 
     def receive(self, triplets: Triplets, plausibility: Array) -> None:
         """Move the centres: ``n <- n + w``, ``V <- V + w / n (x - V)``, w the smallest plausibility of the row."""
@@ -199,11 +193,17 @@ class OCTG(TripletSource):
         still._look(view)
         return still.generate(rows, codes, view)
 
-    def _scores(self, block: Array, view: View) -> Array:
+    def _search(self, block: Array, codes: Codes, view: View) -> tuple[Codes, Codes]:
+        """Triplets of the first rows, up to one whose class has no centre, and the best centre of each."""
+        from nearkin.kernels.impostors import scan, search
+
+        most = len(self.center_codes_) if self.max_impostors is None else self.max_impostors
         if self.metric == "learned":
-            return self.shown_metric_.scores(block, self.shown_centers_)
+            scores = self.shown_metric_.scores(block, self.shown_centers_)
+            return scan(scores, scores.dtype.type(self.margin), codes, self.center_codes_, most)
         measure = {"auto": view.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
-        return measure.scores(block, self.shown_centers_)
+        form = measure.linear(self.shown_centers_)
+        return search(block, form, block.dtype.type(self.margin / form.unit), codes, self.center_codes_, most)
 
     def _piece_end(self, at: int, n: int, rows: Rows) -> int:
         """End of the piece that begins at row ``at`` of the batch."""
@@ -222,12 +222,6 @@ class OCTG(TripletSource):
         self.shown_centers_ = np.concatenate([self.shown_centers_, row])
         self.center_codes_ = np.append(self.center_codes_, code)
         self.center_counts_ = np.append(self.center_counts_, 1.0)
-
-
-def _own_centre(scores: Array, codes: Codes, center_codes: Codes) -> Codes:
-    """Index of the best centre of each row's own class."""
-    own = np.where(codes[:, None] == center_codes[None, :], scores, -np.inf)
-    return own.argmax(axis=1)
 
 
 def _centers_of(
