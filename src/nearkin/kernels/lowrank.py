@@ -48,7 +48,12 @@ def _gram(p, q):
 def exact_solve(gg, hh, gh, pp, qq, pq, C, weight, params, max_hq_iter, step_size, n_steps):
     """Global minimiser of the proximal problem (26) with the half-quadratic weight."""
     curve = factored_curve(gg, hh, gh, pp, qq, pq)
-    tau, w = half_quadratic(factored_z, curve, factored_kink(curve), C, weight, params, max_hq_iter)
+    # No weight exceeds that of a hinge of zero, and the margin rises with the step up to the bound: where the longest
+    # step falls short of both, the kink is not needed, and finding it takes longer than all the rest.
+    longest = C * weight(0.0, params[0], params[1])
+    short = longest * curve[2] < 0.5 and factored_z(longest, curve) < 1.0
+    kink = longest if short else factored_kink(curve)
+    tau, w = half_quadratic(factored_z, curve, kink, C, weight, params, max_hq_iter)
     a1, a2, b1, b2 = factored_update(tau, curve, gg, hh, gh)
     return a1, a2, b1, b2, w
 
