@@ -14,9 +14,9 @@ its numbers is loaded and stored once for four multiplications.
 import numpy as np
 
 from nearkin.kernels._compile import body, exact_helper, helper
-from nearkin.kernels.vectors import BYTES, lanes, load, spread, store, total, zeros
+from nearkin.kernels.vectors import BYTES, lanes, load, prefetch, spread, store, total, zeros
 
-__all__ = ["advance", "aligned", "directions", "in_slabs", "pack", "padded", "unpack"]
+__all__ = ["advance", "aligned", "bring", "directions", "in_slabs", "pack", "padded", "unpack"]
 
 #: Vectors of each of g and h that strips work on at a time, so that they stay in the nearest cache.
 _BLOCK = 64
@@ -118,6 +118,14 @@ def directions(anchors, positives, negatives, x, y, z, is_distance, gh, at):
         h_h += h * h
         g_h += g * h
     return float(total(g_g)), float(total(h_h)), float(total(g_h))
+
+
+@helper
+def bring(rows, k):
+    """Have row ``k`` brought near while other work goes on."""
+    d = rows.shape[1]
+    for i in range(k * d, (k + 1) * d, lanes(rows)):
+        prefetch(rows, i)
 
 
 @body

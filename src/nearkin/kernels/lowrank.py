@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from nearkin.kernels._compile import body, helper, kernel
-from nearkin.kernels.factor import advance, aligned, directions, in_slabs, pack, padded, unpack
+from nearkin.kernels.factor import advance, aligned, bring, directions, in_slabs, pack, padded, unpack
 from nearkin.kernels.scalar import (
     exponential_weight,
     factored_curve,
@@ -92,6 +92,10 @@ def sweep_with(
     move = False  # whether a step waits to be applied
     for t in range(ia.shape[0]):
         g_g, h_h, g_h = directions(anchors, positives, negatives, ia[t], ip[t], ineg[t], is_distance, gh, new)
+        if t + 1 < ia.shape[0]:  # the rows of the next triplet come from memory during the pass over L
+            bring(anchors, ia[t + 1])
+            bring(positives, ip[t + 1])
+            bring(negatives, ineg[t + 1])
         advance(L, slabs, r, n, move, gh, old, new, along_g, along_h, p, q)
         move = False
         pp, qq, pq = _gram(p, q)

@@ -16,7 +16,7 @@ from numba.core.cgutils import get_or_insert_function
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-__all__ = ["BYTES", "Vector", "lanes", "load", "spread", "store", "total", "zeros"]
+__all__ = ["BYTES", "Vector", "lanes", "load", "prefetch", "spread", "store", "total", "zeros"]
 
 BYTES = 64
 
@@ -81,6 +81,22 @@ def store(typing_context, array, start, vector):
         return context.get_dummy_value()
 
     return types.void(array, types.intp, vector), generate
+
+
+@intrinsic
+def prefetch(typing_context, array, i):
+    """Have the memory around number ``i`` of an array brought near, without waiting for it."""
+
+    def generate(context, builder, sig, args):
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        bring = get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), (byte, word, word, word)), "llvm.prefetch.p0i8"
+        )
+        place = builder.bitcast(_address(context, builder, sig, args), byte)
+        builder.call(bring, (place, word(0), word(2), word(1)))  # to read, into the second cache, as data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
 
 
 @intrinsic
