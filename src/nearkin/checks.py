@@ -113,11 +113,27 @@ def check_parameters(owner: object, rules: Mapping[str, tuple[Rule, ...]]) -> No
 
 def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
     """Finite numbers as a dense array or CSR matrix, by scikit-learn's rules; every message names the estimator."""
+    if _is_plain(X, dtype) and not hasattr(estimator, "feature_names_in_"):
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+        if estimator.n_features_in_ == X.shape[1]:
+            return X
     kinds = [] if hasattr(X, "iloc") else [str(one) for one in getattr(X, "dtypes", ())]
     if kinds and set(kinds) == {"Float32"} and isinstance(dtype, list):
         dtype = np.float32  # a polars frame, which would be widened
     with named_errors(estimator), np.errstate(over="ignore", invalid="ignore"):
         return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+
+
+def _is_plain(X: Any, dtype: Any) -> bool:
+    """Whether scikit-learn would find nothing to do or to say; asking it costs more than a small batch."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.size > 0
+        and X.dtype in (dtype if isinstance(dtype, list) else (dtype,))
+        and bool(np.isfinite(X).all())
+    )
 
 
 @contextmanager

@@ -48,6 +48,8 @@ def as_labels(y: Any, owner: str) -> NDArray[Any]:
 
 def _one_array(y: Any) -> NDArray[Any]:
     """Labels as an array that does not turn one kind into another."""
+    if type(y) is np.ndarray and y.ndim == 1:
+        return y
     if isinstance(y, (list, tuple)):
         plain = all(isinstance(one, str) for one in y) or all(
             isinstance(one, (numbers.Number, np.generic)) for one in y

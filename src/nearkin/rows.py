@@ -68,13 +68,14 @@ class Scaling:
         dense: Array = X.toarray() if sparse.issparse(X) else X  # type: ignore[union-attr]
         if self.shift is not None and self.factor is not None:
             with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is refused by its owner
-                dense = (dense - self.shift) * self.factor
+                dense = dense - self.shift
+                dense *= self.factor
         if self.unit_rows:
             # Dividing by the largest entry first keeps the squares in range.
             largest = np.abs(dense).max(axis=1, keepdims=True)
             dense = dense / np.where(largest > 0, largest, 1)
             norm = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
-            dense = dense / np.where(norm > 0, norm, 1)
+            dense /= np.where(norm > 0, norm, 1)
         return dense
 
 
@@ -101,11 +102,13 @@ def _moments(X: Any) -> tuple[Array, Array]:
         scaled.data /= safe[scaled.indices]
         mean, variance = mean_variance_axis(scaled, axis=0)
     else:
-        largest = np.abs(X).max(axis=0).astype(np.float64)
+        largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
         safe = np.where(largest > 0, largest, 1.0)
         scaled = X / safe
         mean = scaled.mean(axis=0)
-        variance = ((scaled - mean) ** 2).mean(axis=0)
+        scaled -= mean
+        scaled *= scaled
+        variance = scaled.mean(axis=0)
     std = np.sqrt(variance)
     # A column that is constant up to rounding would be blown up to pure rounding noise.
     noise = 8 * np.finfo(X.dtype).eps * (np.abs(mean) + 1e-300)
@@ -163,7 +166,8 @@ class Rows:
     def reordered(self, order: NDArray[np.integer]) -> Rows:
         """The same rows in another order."""
         out = Rows.__new__(Rows)
-        out.scaling, out.is_dense, out._X = self.scaling, self.is_dense, self._X[order]
+        out.scaling, out.is_dense = self.scaling, self.is_dense
+        out._X = np.take(self._X, order, axis=0) if self.is_dense else self._X[order]
         return out
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
