@@ -63,7 +63,7 @@ class State:
         """A state that can learn while this one stays."""
         return State(
             self.scaling, self.parameter.copy(), self.labels.copy(), self.dtype,
-            copy.deepcopy(self.source), self.n_rows, self.n_triplets, self.n_updates,
+            None if self.source is None else self.source.copy(), self.n_rows, self.n_triplets, self.n_updates,
         )  # fmt: skip
 
 

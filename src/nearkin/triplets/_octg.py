@@ -180,16 +180,25 @@ class OCTG(TripletSource):
         block, nearest = self._pending
         weight = np.ones(len(block))
         np.minimum.at(weight, triplets.anchor, plausibility)
-        self.centers_ = self.centers_.copy()  # the triplets just learned still point at the old ones
+        # The triplets just learned, and copies of this source, still point at the old ones.
+        self.centers_, self.center_counts_ = self.centers_.copy(), self.center_counts_.copy()
         for x, w, j in zip(block, weight, nearest, strict=True):
             self.center_counts_[j] += w
             self.centers_[j] += (w / self.center_counts_[j]) * (x - self.centers_[j])
         del self._pending
 
+    def copy(self) -> OCTG:
+        """Arrays are replaced, never written to, so that copies may share them."""
+        return copy.copy(self)
+
     def probe(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
-        """Centres stand still and are chosen by the metric learned so far, the same for every row."""
-        still = copy.copy(self)
-        still.metric, still.update_centers, still.refresh = "learned", False, 1024
+        """Centres stand still and are chosen by the metric learned so far, the same for every row.
+
+        The nearest impostor is the least plausible triplet of a row, so that it stands for all.
+        """
+        still = self.copy()
+        still.metric, still.update_centers, still.max_impostors = "learned", False, 1
+        still.refresh = max(1, min(_TABLE // len(self.centers_), rows.block_size))
         still._look(view)
         return still.generate(rows, codes, view)
 

@@ -130,7 +130,11 @@ class TripletSource(BaseEstimator):
 
     def probe(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Triplets that ask how plausible labelled rows are; the source stays as it is."""
-        return copy.deepcopy(self).generate(rows, codes, view)
+        return self.copy().generate(rows, codes, view)
+
+    def copy(self) -> TripletSource:
+        """A source that can go on while this one stays as it is."""
+        return copy.deepcopy(self)
 
     def build(
         self, X: ArrayLike, y: ArrayLike, *, measure: str = "distance", random_state: int | None = None
