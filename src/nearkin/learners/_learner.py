@@ -110,16 +110,17 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         codes = state.labels.encode(y, self._name)
         self._start_source(state, rows, codes, rng)
         total = len(rows) * self.n_epochs
-        for epoch in range(self.n_epochs):
-            order = rng.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
-            here = rows.reordered(order) if self.shuffle else rows
-            weight = self._learn_rows(state, here, codes[order], epoch * len(rows), total)
-        self._store(state)
-        if self.rescore:
-            self.plausibility_ = self._score_rows(state, rows, codes)
-        else:
-            self.plausibility_ = np.empty(len(rows))
-            self.plausibility_[order] = weight
+        with one_blas_thread():
+            for epoch in range(self.n_epochs):
+                order = rng.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
+                here = rows.reordered(order) if self.shuffle else rows
+                weight = self._learn_rows(state, here, codes[order], epoch * len(rows), total)
+            self._store(state)
+            if self.rescore:
+                self.plausibility_ = self._score_rows(state, rows, codes)
+            else:
+                self.plausibility_ = np.empty(len(rows))
+                self.plausibility_[order] = weight
         return self
 
     @all_or_nothing
@@ -199,22 +200,16 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise ValueError(
                 f"{self._name}: anchors, positives and negatives must have equally many rows; got {sizes}."
             )
-        pool = _stacked(positives, negatives)
+        together = _stacked(anchors, positives, negatives)
         if first:
-            state, _ = self._first_state(_stacked(anchors, pool), generator(self.random_state), Labels())
+            state, rows = self._first_state(together, generator(self.random_state), Labels())
         else:
             state = self._state.copy()
+            rows = self._scaled(together, state.scaling)
         n = sizes[0]
-        at = np.arange(n)
-        triplets = Triplets(
-            self._scaled(anchors, state.scaling),
-            self._scaled(pool, state.scaling),
-            at,
-            at,
-            at + n,
-            at,
-            np.full(2 * n, -1),
-        )
+        at = np.arange(3 * n)
+        origin = np.where(at < n, at, -1)
+        triplets = Triplets(rows, rows, at[:n], at[n : 2 * n], at[2 * n :], origin, origin)
         loss = as_loss(self.loss, self.eta)
         with one_blas_thread():
             for _ in range(n_epochs):
@@ -435,6 +430,8 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _check_range(self, rows: Rows) -> None:
         limit = _LARGEST[np.dtype(rows.dtype)]
         for part, block in rows.blocks():
+            if -limit <= block.min(initial=0.0) and block.max(initial=0.0) <= limit:
+                continue
             largest = np.abs(block).max(axis=1, initial=0.0)
             bad = np.flatnonzero(~(largest <= limit))
             if len(bad):
@@ -511,10 +508,10 @@ def _times(matrix: Array) -> Callable[[Array], Array]:
     return lambda X: X @ matrix.T
 
 
-def _stacked(one: Any, other: Any) -> Any:
-    if sparse.issparse(one) or sparse.issparse(other):
-        return sparse.vstack([one, other], format="csr")
-    return np.concatenate([one, other])
+def _stacked(*parts: Any) -> Any:
+    if any(sparse.issparse(one) for one in parts):
+        return sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)
 
 
 def _check_finite(parameter: Parameter, owner: str) -> None:
