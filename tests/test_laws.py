@@ -368,16 +368,17 @@ def test_the_determinant_tells_whether_a_step_leaves_the_cone(seed, tau):
 def test_each_project_step_is_the_clipped_step_and_stays_in_the_cone(seed, C, eta):
     rng = np.random.default_rng(seed)
     d, n = 4, 6
-    M, floor, loss = np.eye(d), np.array([1.0, 0.0]), RescaledHinge(eta)
+    M, loss = np.eye(d), RescaledHinge(eta)
+    state = np.array([1.0, 0.0, 1e9, 1.0, 1.0]), np.zeros((d, d)), np.zeros((d, d))
     x, positive, negative = 0.6 * rng.normal(size=(3, n, d))
     for t in range(n):
         A = distance_direction(x[t], positive[t], negative[t])
         before, weight = M.copy(), np.ones(1)
         at = np.array([t])
-        cone.sweep_project(M, x, positive, negative, at, at, at, True, np.array([C]), loss.params, 3, floor, weight)
+        cone.sweep_project(M, x, positive, negative, at, at, at, True, np.array([C]), loss.params, 3, state, weight)
         values = np.linalg.eigvalsh(M)
         assert values[0] >= -1e-13 * max(1.0, values[-1])
-        assert floor[0] <= values[0] + 1e-13 * max(1.0, values[-1])  # the bound that spares decompositions is one
+        assert state[0][0] <= values[0] + 1e-13 * max(1.0, values[-1])  # the bound that spares decompositions is one
         if (A * before).sum() < 1.0:
             tau, _ = linear_step(before, A, C, loss, 3)
             np.testing.assert_allclose(M, psd_clip(before + tau * A), atol=1e-12 * max(1.0, values[-1]))
@@ -408,7 +409,8 @@ def test_the_exact_step_on_the_cone_is_never_worse_than_step_then_project(global
         values = {}
         for psd, sweep in (("project", cone.sweep_project), ("exact", cone.sweep_exact)):
             N, at = M.copy(), np.array([4])
-            sweep(N, *sets, at, at, at, True, np.array([1.0]), (1.0, 0.0), 1, np.zeros(2), np.ones(1))
+            state = np.array([0.0, 0.0, 1e9, 1.0, 1.0]), np.zeros((3, 3)), np.zeros((3, 3))
+            sweep(N, *sets, at, at, at, True, np.array([1.0]), (1.0, 0.0), 1, state, np.ones(1))
             values[psd] = objective_full(N, M, A, 1.0)
         assert values["exact"] <= values["project"] + 1e-10
         better += values["exact"] < values["project"] - 1e-6

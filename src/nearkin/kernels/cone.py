@@ -11,86 +11,112 @@ import numpy as np
 from nearkin.kernels._compile import body, copy_matrix, helper, kernel
 from nearkin.kernels.direction import directions
 from nearkin.kernels.full import bilinear, move
-from nearkin.kernels.lapack import exceeds, smallest_eigenpair, workspace
+from nearkin.kernels.inverse import AGE, BOUND, N_NULLS, NEAR, OLD, rebuild, tracked_step, tracking_workspace
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
+from nearkin.kernels.symmetric import mirror, multiply
 
 __all__ = ["exact_step", "project_step", "sweep_exact", "sweep_project", "sweep_with"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
-#: Steps for which a bound found by a Cholesky decomposition should last.
+#: Steps for which a bound of the smallest eigenvalue should last to be worth more than the tracked inverse.
 _AHEAD = 8.0
+
+#: Steps after which the tracked inverse is computed anew; later for many features, as that costs their cube.
+_REFRESH = 64
 
 #: Most passive-aggressive steps that an exact step may be long: on the cone a margin can stay out of reach.
 _LONGEST = 1e6
 
 
 @helper
-def _clip_one_negative(M, work):
-    """Replace M, which has at most one negative eigenvalue, by its positive semi-definite part.
-
-    Returns the smallest eigenvalue of the result.
-    """
-    value, found = smallest_eigenpair(M, work)
-    if not found:
-        return _clip_negative(M)
-    if value >= 0.0:
-        return value
-    q = work[1]
-    for i in range(M.shape[0]):
-        factor = value * q[i]
-        for k in range(M.shape[0]):
-            M[i, k] -= factor * q[k]
-    return 0.0
-
-
-@helper
 def _clip_negative(M):
-    """Replace M by its positive semi-definite part; returns the smallest eigenvalue of the result."""
+    """Replace M by its positive semi-definite part; returns its eigenvalues and vectors from before."""
     values, vectors = np.linalg.eigh(M)
     d = M.shape[0]
     for j in range(d):
         if values[j] >= 0.0:
-            return values[j] if j == 0 else 0.0
+            break
         for i in range(d):
             factor = values[j] * vectors[i, j]
             for k in range(d):
                 M[i, k] -= factor * vectors[k, j]
-    return 0.0
+    return values, vectors
 
 
 @helper
-def _back_to_the_cone(M, floor, level, work):
-    """Find a new bound below M's smallest eigenvalue, and clip M if that is negative.
+def _start_again(M, cone):
+    """Clip M with all its eigenpairs and let Z cover the directions of the small ones."""
+    numbers, nulls, _ = cone
+    mirror(M)
+    values, vectors = _clip_negative(M)
+    mean = 0.0
+    for j in range(M.shape[0]):
+        mean += max(values[j], 0.0) / M.shape[0]
+    n_nulls = 0
+    while n_nulls < nulls.shape[0] and values[n_nulls] < NEAR * mean:
+        for k in range(M.shape[0]):
+            nulls[n_nulls, k] = math.sqrt(mean) * vectors[k, n_nulls]
+        n_nulls += 1
+    numbers[BOUND] = max(0.0, values[0])
+    numbers[N_NULLS] = n_nulls
 
-    Cholesky decompositions first, of M less a level that lasts for some steps and of M itself; they cost a fraction of
-    an eigenpair. Where the last look found M outside, it likely is again: then the eigenpair at once.
-    """
-    if floor[1] == 0.0:
-        if exceeds(M, level, work):
-            floor[0] = level
-            return
-        if exceeds(M, 0.0, work):
-            floor[0] = 0.0
-            return
-    floor[0] = _clip_one_negative(M, work)
-    floor[1] = 1.0 if floor[0] == 0.0 else 0.0
+
+@helper
+def _track(M, g, h, gg, hh, tau, drop, cone, work):
+    """Step with the tracked inverse, which is computed anew when it is old or could not tell; whether that worked."""
+    numbers, nulls, _ = cone
+    for _ in range(2):
+        if numbers[AGE] >= max(_REFRESH, M.shape[0] // 2):
+            bound = rebuild(M, nulls, int(numbers[N_NULLS]), work)
+            if bound == 0.0:
+                numbers[AGE] = OLD
+                return False
+            numbers[AGE] = 0.0
+            if numbers[N_NULLS] == 0.0 and bound > _AHEAD * drop:
+                # Far from the boundary again: the bound alone will do for some steps.
+                numbers[AGE] = OLD
+                numbers[BOUND] = bound - drop
+                _shift(M, g, h, tau)
+                return True
+        n_nulls = tracked_step(M, g, h, gg, hh, tau, nulls, int(numbers[N_NULLS]), work)
+        if n_nulls >= 0:
+            numbers[AGE] += 1.0
+            numbers[BOUND] = 0.0
+            numbers[N_NULLS] = n_nulls
+            return True
+        numbers[AGE] = OLD
+    return False
+
+
+@helper
+def _shift(M, g, h, tau):
+    """``M += tau A``, the part on and below the diagonal."""
+    half = 0.5 * tau
+    for i in range(M.shape[0]):
+        along_h = half * g[i]
+        along_g = half * h[i]
+        for k in range(i + 1):
+            M[i, k] += along_h * h[k] + along_g * g[k]
 
 
 @body
-def project_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor, work):
-    """The same, then the positive semi-definite part (Algorithm 2, step 4).
+def project_step(M, g, h, gg, hh, gh, curve, C, weight, params, max_hq_iter, cone, work):
+    """The passive-aggressive step, then the positive semi-definite part (Algorithm 2, step 4).
 
-    ``floor[0]`` is a lower bound of M's smallest eigenvalue. A step lowers it by at most ``tau * m_minus / 2``, the
-    negative eigenvalue of ``tau A``, so M is looked at only when the bound falls below zero.
+    ``cone`` begins with a lower bound of M's smallest eigenvalue. A step lowers it by at most ``tau * m_minus / 2``,
+    the negative eigenvalue of ``tau A``, so M is looked at only when the bound falls below zero.
     """
     tau, w = half_quadratic(linear_z, curve, linear_kink(curve), C, weight, params, max_hq_iter)
     if tau > 0.0:
-        move(M, g, h, tau, is_distance)
+        numbers = cone[0]
         drop = 0.5 * tau * (math.sqrt(gg) * math.sqrt(hh) - gh)
-        floor[0] -= drop
-        if floor[0] < 0.0:
-            _back_to_the_cone(M, floor, _AHEAD * drop, work)
+        if numbers[AGE] == OLD and numbers[BOUND] >= drop:
+            numbers[BOUND] -= drop
+            _shift(M, g, h, tau)
+        elif not _track(M, g, h, gg, hh, tau, drop, cone, work):
+            _shift(M, g, h, tau)
+            _start_again(M, cone)
     return tau, w
 
 
@@ -135,7 +161,7 @@ def _exact_kink(M, g, h, cap, pa_kink):
 
 
 @body
-def exact_step(M, g, h, gg, hh, gh, curve, is_distance, C, weight, params, max_hq_iter, floor, work):
+def exact_step(M, g, h, gg, hh, gh, curve, C, weight, params, max_hq_iter, cone, work):
     """Minimiser of the step's problem on the cone (Eq. 24), by bisection on the projected margin."""
     kink = _exact_kink(M, g, h, C * weight(0.0, params[0], params[1]), linear_kink(curve))
     tau = 0.0
@@ -163,52 +189,58 @@ def sweep_with(
     C,
     params,
     max_hq_iter,
-    floor,
+    cone,
     plausibility,
     weight,
     take,
 ):
-    """Loop shared by all sweeps; ``weight`` is the loss's scalar function, ``take`` the step."""
+    """Loop shared by both sweeps; ``weight`` is the loss's scalar function, ``take`` the step.
+
+    M is in double precision whatever the rows are: an eigenvalue next to zero needs the digits.
+    """
     d = M.shape[0]
-    g = np.empty(d, M.dtype)
-    h = np.empty(d, M.dtype)
-    work = workspace(d)
+    g = np.empty(d)
+    h = np.empty(d)
+    Mh = np.empty(d)
+    work = tracking_workspace(cone)
     full_weight = weight(0.0, params[0], params[1])
     n_updates = 0
     for t in range(ia.shape[0]):
         gg, hh, gh = directions(anchors[ia[t]], positives[ip[t]], negatives[ineg[t]], is_distance, g, h)
-        sq_norm = 0.5 * (gg * hh + gh * gh) if is_distance else gg * hh
-        z = bilinear(M, g, h)
+        sq_norm = 0.5 * (gg * hh + gh * gh)
+        multiply(M, h, Mh)
+        z = 0.0
+        for k in range(d):
+            z += g[k] * Mh[k]
         w = full_weight
         if z < 1.0:
             w = weight(1.0 - z, params[0], params[1])
             if sq_norm > 0.0:
-                tau, w = take(
-                    M, g, h, gg, hh, gh, (z, sq_norm), is_distance, C[t], weight, params, max_hq_iter, floor, work
-                )
+                tau, w = take(M, g, h, gg, hh, gh, (z, sq_norm), C[t], weight, params, max_hq_iter, cone, work)
                 if tau > 0.0:
                     n_updates += 1
         plausibility[t] = min(1.0, max(w / full_weight, _SMALLEST))
+    mirror(M)
     return n_updates
 
 
 @kernel
 def sweep_project(
-    M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility
+    M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility
 ):
     """Rescaled-hinge sweep that projects after each triplet: (Robust-)ODML as printed."""
     return sweep_with(
-        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility,
+        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility,
         exponential_weight, project_step,
     )  # fmt: skip
 
 
 @kernel
 def sweep_exact(
-    M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility
+    M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility
 ):
     """Rescaled-hinge sweep with the exact step on the cone (``psd="exact"``)."""
     return sweep_with(
-        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility,
+        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility,
         exponential_weight, exact_step,
     )  # fmt: skip

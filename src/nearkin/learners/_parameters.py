@@ -21,8 +21,13 @@ __all__ = ["FullMatrix", "Identity", "LowRank", "Parameter"]
 
 Array = NDArray[np.floating]
 
-#: From this many features on, a full matrix is learned in blocks.
-_IN_BLOCKS = 40
+#: From this many features on, a full matrix is learned in blocks, if there are triplets enough: for fewer, to put the
+#: matrix in order would take longer than to learn.
+_IN_BLOCKS = 16
+_ENOUGH = 12
+
+#: Most directions in which the projecting sweep expects M to be singular at a time.
+_NULLS = 16
 
 
 class Parameter(Protocol):
@@ -108,9 +113,16 @@ class FullMatrix:
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure, psd: str = "none"):
         self.measure = measure
         self.psd = psd
-        self.M = np.eye(n_features, dtype=dtype)
-        # Kept by the projecting sweep: a lower bound of M's smallest eigenvalue, and whether M was last found outside.
-        self.floor = np.array([1.0, 0.0])
+        self.dtype = np.dtype(dtype).name
+        # On the cone, eigenvalues next to zero need the digits whatever the rows' type is.
+        self.M = np.eye(n_features, dtype=np.float64 if psd in ("project", "exact") else dtype)
+        # Kept by the projecting sweep (nearkin.kernels.inverse): numbers, of which the first is a lower bound of M's
+        # smallest eigenvalue and the third says that there is no inverse yet; directions in which M is singular or
+        # nearly so; the inverse.
+        tracked = n_features if psd == "project" else 0
+        self.numbers = np.array([1.0, 0.0, 1e9, 1.0, 1.0])
+        self.nulls = np.zeros((min(tracked, _NULLS), n_features))
+        self.inverse = np.zeros((tracked, tracked))
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """One sweep; ``psd`` chooses what a step does."""
@@ -122,7 +134,7 @@ class FullMatrix:
         }
         free = (
             _Sweep(blocks.sweep, blocks.sweep_with, ())
-            if len(self.M) >= _IN_BLOCKS
+            if len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
             else _Sweep(full.sweep, full.sweep_with, ())
         )
         kernel = kernels.get(self.psd, free)
@@ -130,7 +142,8 @@ class FullMatrix:
         def sweep(v: Any, caps: Array, plausibility: Array) -> int:
             return kernel.run(
                 loss,
-                self.M, *v, self.measure.is_distance, caps, loss.params, max_hq_iter, self.floor, plausibility,
+                self.M, *v, self.measure.is_distance, caps, loss.params, max_hq_iter,
+                (self.numbers, self.nulls, self.inverse), plausibility,
             )  # fmt: skip
 
         self._root = None
@@ -160,15 +173,16 @@ class FullMatrix:
     def copy(self) -> FullMatrix:
         """Deep copy."""
         other = FullMatrix.__new__(FullMatrix)
-        other.measure, other.psd, other._root = self.measure, self.psd, self._root
-        other.M, other.floor = self.M.copy(), self.floor.copy()
+        other.measure, other.psd, other.dtype, other._root = self.measure, self.psd, self.dtype, self._root
+        for name in ("M", "numbers", "nulls", "inverse"):
+            setattr(other, name, getattr(self, name).copy())
         return other
 
     @property
     def metric(self) -> Array:
         """M; for ``psd="end"`` its positive semi-definite part, while learning goes on with M itself."""
         if self.psd != "end":
-            return self.M
+            return self.M.astype(self.dtype, copy=False)
         values, vectors = np.linalg.eigh(self.M)
         return self.M if values[0] >= 0 else _outer(vectors, np.maximum(values, 0))
 
