@@ -18,18 +18,40 @@ Frobenius proximity in L (Eqs. 26-33, solved exactly): ``L(tau) = (I - 2 tau sym
     ``m_plus = |g||h| + g.h``, ``m_minus = |g||h| - g.h``, ``a_plus, a_minus = (k p.p + q.q / k +- 2 p.q) / 4``,
 
 which rises with ``tau`` up to the bound ``1 / m_plus``.
+
+LogDet proximity in M (SLMOML): ``M(tau)^-1 = M^-1 - tau sym(g h')``. With ``e = (g'Mg h'Mh - (g'Mh)^2) / 4``
+
+    ``z(tau) = (z + 2 tau e) / (1 - tau z - tau^2 e)``,
+
+which rises from ``z`` to infinity before the denominator is zero, so M stays positive definite for any ``C``.
+
+LogDet proximity of a pair (ITML): ``M(tau)^-1 = M^-1 + sigma tau e e'``, so the squared distance ``p = e'Me`` becomes
+``1 / (1 / p + sigma tau)``; ``sigma`` is 1 for a similar pair and -1 for a dissimilar one, ``bound`` what it must keep,
+and its hinge ``max(0, sigma (p - bound))``.
 """
 
 import math
 
 __all__ = [
+    "factored_bound",
     "factored_curve",
     "factored_kink",
     "factored_update",
     "factored_z",
     "half_quadratic",
+    "half_quadratic_by",
     "linear_kink",
     "linear_z",
+    "logdet_curve",
+    "logdet_kink",
+    "logdet_update",
+    "logdet_z",
+    "pa",
+    "pa1",
+    "pa2",
+    "pair_factor",
+    "pair_step",
+    "pair_z",
     "subgradient_update",
 ]
 
@@ -51,6 +73,16 @@ def half_quadratic(z_after, curve, kink, C, weight, params, max_hq_iter):
     return tau, w
 
 
+def half_quadratic_by(step, z_after, curve, C, weight, params, max_hq_iter):
+    """`half_quadratic` with any rule for the step, ``step(C * weight, curve)``, where a cap is not all there is."""
+    tau = 0.0
+    w = 1.0
+    for _ in range(max_hq_iter):
+        w = weight(max(0.0, 1.0 - z_after(tau, curve)), params[0], params[1])
+        tau = step(C if math.inf == C else C * w, curve)
+    return tau, w
+
+
 def linear_z(tau, curve):
     """Margin after ``M + tau A``: ``curve = (z, ||A||_F^2)``."""
     return curve[0] + tau * curve[1]
@@ -59,6 +91,21 @@ def linear_z(tau, curve):
 def linear_kink(curve):
     """Passive-aggressive step that just removes the loss, ``hinge / ||A||_F^2`` (Eqs. 22 and 25)."""
     return (1.0 - curve[0]) / curve[1]
+
+
+def pa(C, curve):
+    """Passive-aggressive step PA, which always removes the loss; ``C`` plays no part."""
+    return (1.0 - curve[0]) / curve[1]
+
+
+def pa1(C, curve):
+    """PA-I, the step of every learner here: a loss of weight ``C`` caps the step."""
+    return min(C, (1.0 - curve[0]) / curve[1])
+
+
+def pa2(C, curve):
+    """PA-II: a squared loss of weight ``C`` shortens every step, ``hinge / (||A||_F^2 + 1 / (2 C))``."""
+    return (1.0 - curve[0]) / (curve[1] + 0.5 / C) if C > 0.0 else 0.0
 
 
 def factored_curve(gg, hh, gh, pp, qq, pq):
@@ -77,6 +124,11 @@ def factored_z(tau, curve):
     shrink = 1.0 - tau * m_plus
     grow = 1.0 + tau * m_minus
     return a_plus / (shrink * shrink) - a_minus / (grow * grow)
+
+
+def factored_bound(curve):
+    """Largest low-rank step, a hair below the one where ``L`` would become infinite."""
+    return _BELOW_BOUND / curve[2] if curve[2] > 0.0 else math.inf
 
 
 def factored_kink(curve):
@@ -107,10 +159,10 @@ def factored_kink(curve):
         else:
             high = tau
         new = tau - 0.5 * gap / (plus * m_plus / shrink + minus * m_minus / grow)
+        if abs(new - tau) <= 4e-16 * tau:
+            return new
         if not low < new < high or i >= 60:
             new = 0.5 * (low + high)
-        if abs(new - tau) <= 1e-16 * new:
-            return new
         tau = new
     return tau
 
@@ -141,3 +193,51 @@ def subgradient_update(C_t, step_size, n_steps, gg, hh, gh, pp, qq, pq):
         hp, hq = gh * a1 + hh * b1, 1.0 + gh * a2 + hh * b2
         z = gp * hp * pp + gq * hq * qq + (gp * hq + gq * hp) * pq
     return a1, a2, b1, b2, z
+
+
+def logdet_curve(gg, hh, gh):
+    """``(z, e)`` from ``g'Mg``, ``h'Mh`` and ``g'Mh``."""
+    return gh, max(0.0, 0.25 * (gg * hh - gh * gh))
+
+
+def logdet_z(tau, curve):
+    """Margin after the LogDet step of size ``tau``."""
+    z, e = curve
+    return (z + 2.0 * tau * e) / (1.0 - tau * z - tau * tau * e)
+
+
+def logdet_kink(curve):
+    """Step at which the LogDet margin reaches 1, in the form that does not cancel; infinite where it never does."""
+    z, e = curve
+    if e == 0.0:
+        return (1.0 - z) / z if z > 0.0 else math.inf
+    lead = z + 2.0 * e
+    root = math.hypot(z, 2.0 * math.sqrt(e) * math.sqrt(e + 1.0))
+    return 2.0 * (1.0 - z) / (root + lead) if lead >= 0.0 else (root - lead) / (2.0 * e)
+
+
+def logdet_update(tau, curve, gg, hh):
+    """``(a, b, c)`` of the LogDet step ``M + a Mg (Mg)' + b (Mg (Mh)' + Mh (Mg)') + c Mh (Mh)'``."""
+    z, e = curve
+    scale = 0.5 * tau / (1.0 - tau * z - tau * tau * e)
+    return 0.5 * tau * hh * scale, (1.0 - 0.5 * tau * z) * scale, 0.5 * tau * gg * scale
+
+
+def pair_z(tau, curve):
+    """1 less the signed excess of a pair after a step: ``curve = (sigma, p, bound, capped)``."""
+    sigma, p, bound, _ = curve
+    return 1.0 - sigma * (p / (1.0 + sigma * tau * p) - bound)
+
+
+def pair_step(C, curve):
+    """Step of a pair beyond its bound: capped by ``C``, or the share ``C / (C + 1)`` of the way (ITML's slack)."""
+    sigma, p, bound, capped = curve
+    kink = sigma * (1.0 / bound - 1.0 / p)
+    if capped:
+        return min(C, kink)
+    return kink if math.inf == C else C / (C + 1.0) * kink
+
+
+def pair_factor(tau, curve):
+    """``f`` of the step ``M - sigma f Me (Me)'``."""
+    return tau / (1.0 + curve[0] * tau * curve[1])

@@ -21,14 +21,9 @@ from nearkin.kernels.scalar import (
     subgradient_update,
 )
 
-__all__ = ["slab_width", "sweep", "sweep_subgradient"]
+__all__ = ["sweep", "sweep_subgradient"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
-
-
-def slab_width(r):
-    """Empty: the layout is chosen inside."""
-    return ()
 
 
 @helper
@@ -73,7 +68,7 @@ def subgradient_solve(gg, hh, gh, pp, qq, pq, C, weight, params, max_hq_iter, st
 @body
 def sweep_with(
     components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size, n_steps,
-    width, plausibility, weight, solve,
+    plausibility, weight, solve,
 ):  # fmt: skip
     """Loop shared by both solvers; ``weight`` is the loss's scalar function, ``solve`` finds the four coefficients.
 
@@ -124,22 +119,22 @@ def sweep_with(
 @kernel
 def sweep(
     components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size, n_steps,
-    width, plausibility,
+    plausibility,
 ):  # fmt: skip
     """Rescaled-hinge sweep with the exact proximal step: (Robust-)LOSL and (Robust-)LODML."""
     return sweep_with(
         components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size,
-        n_steps, width, plausibility, exponential_weight, exact_solve,
+        n_steps, plausibility, exponential_weight, exact_solve,
     )  # fmt: skip
 
 
 @kernel
 def sweep_subgradient(
     components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size, n_steps,
-    width, plausibility,
+    plausibility,
 ):  # fmt: skip
     """Rescaled-hinge sweep with the sub-gradient steps of Eqs. (32) and (33)."""
     return sweep_with(
         components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size,
-        n_steps, width, plausibility, exponential_weight, subgradient_solve,
+        n_steps, plausibility, exponential_weight, subgradient_solve,
     )  # fmt: skip

@@ -240,7 +240,7 @@ class LowRank:
             return kernel.run(
                 loss,
                 self.L, *v, self.measure.is_distance, caps, loss.params, max_hq_iter, self.step_size, self.n_steps,
-                lowrank.slab_width(len(self.L)), plausibility,
+                plausibility,
             )  # fmt: skip
 
         return _learn(triplets, C, sweep)
