@@ -17,6 +17,9 @@ Array = NDArray[np.floating]
 #: Most bytes that one dense block of a sparse matrix may take.
 _BLOCK_BYTES = 1 << 24
 
+#: Numbers in double precision from which moments are taken at once.
+_MOMENT_NUMBERS = 1 << 20
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -104,11 +107,15 @@ def _moments(X: Any) -> tuple[Array, Array]:
     else:
         largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
         safe = np.where(largest > 0, largest, 1.0)
-        scaled = X / safe
-        mean = scaled.mean(axis=0)
-        scaled -= mean
-        scaled *= scaled
-        variance = scaled.mean(axis=0)
+        mean, variance = np.empty_like(safe), np.empty_like(safe)
+        step = max(1, _MOMENT_NUMBERS // len(X))
+        for start in range(0, len(safe), step):  # all columns at once would be a second, larger X
+            part = slice(start, start + step)
+            scaled = X[:, part] / safe[part]
+            mean[part] = scaled.mean(axis=0)
+            scaled -= mean[part]
+            scaled *= scaled
+            variance[part] = scaled.mean(axis=0)
     std = np.sqrt(variance)
     # A column that is constant up to rounding would be blown up to pure rounding noise.
     noise = 8 * np.finfo(X.dtype).eps * (np.abs(mean) + 1e-300)

@@ -112,7 +112,7 @@ def principal_directions(rows: Rows, r: int, rng: np.random.Generator) -> Array:
     most = max(4 * r, _PCA_NUMBERS // d)
     which = np.arange(len(rows)) if len(rows) <= most else np.sort(rng.permutation(len(rows))[:most])
     sample = rows.take(which).astype(np.float64)
-    sample = sample - sample.mean(axis=0)
+    sample -= sample.mean(axis=0)
     if d <= 1024:
         values, vectors = np.linalg.eigh(sample.T @ sample)
         values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
