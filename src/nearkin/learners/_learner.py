@@ -149,7 +149,8 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         first = not self._is_begun
         X = self._check_rows(X, reset=first)
         y = self._check_labels(X, y)
-        rng = generator(self.random_state)
+        if first or self._state.source is None:  # nothing is drawn later
+            rng = generator(self.random_state)
         if first:
             declared = None if classes is None else as_labels(classes, self._name).tolist()
             state, rows = self._first_state(X, rng, Labels(declared))
