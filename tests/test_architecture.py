@@ -15,7 +15,7 @@ ROOT = Path(nearkin.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FORMULAS = {"losses", "measures", "steps"}
 LAYERS = (
-    FORMULAS | {"rows", "labels", "checks", "progress", "_version"},
+    FORMULAS | {"rows", "labels", "checks", "hedge", "progress", "_version"},
     {"kernels"},
     {"triplets"},
     {"learners", "noise"},

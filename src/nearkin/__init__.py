@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nearkin._version import __version__
 
 if TYPE_CHECKING:
+    from nearkin.hedge import Hedge
     from nearkin.learners import (
         LODML,
         LOSL,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
 _WHERE = {
+    "nearkin.hedge": ("Hedge",),
     "nearkin.learners": (
         "OASIS", "ODML", "LOSL", "LODML", "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "Euclidean",
     ),
@@ -48,6 +50,7 @@ __all__ = [
     "ODML",
     "BatchTriplets",
     "Euclidean",
+    "Hedge",
     "Hinge",
     "OnePassTriplets",
     "RandomTriplets",

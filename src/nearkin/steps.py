@@ -33,6 +33,7 @@ and its hinge ``max(0, sigma (p - bound))``.
 import math
 
 __all__ = [
+    "clip_and_normalise",
     "factored_bound",
     "factored_curve",
     "factored_kink",
@@ -40,12 +41,14 @@ __all__ = [
     "factored_z",
     "half_quadratic",
     "half_quadratic_by",
+    "hedge",
     "linear_kink",
     "linear_z",
     "logdet_curve",
     "logdet_kink",
     "logdet_update",
     "logdet_z",
+    "onto_simplex",
     "pa",
     "pa1",
     "pa2",
@@ -241,3 +244,46 @@ def pair_step(C, curve):
 def pair_factor(tau, curve):
     """``f`` of the step ``M - sigma f Me (Me)'``."""
     return tau / (1.0 + curve[0] * tau * curve[1])
+
+
+def hedge(theta, losses, beta):
+    """``theta_k <- theta_k beta^loss_k``, normalised (Freund and Schapire 1997)."""
+    total = 0.0
+    for k in range(len(theta)):
+        theta[k] *= beta ** losses[k]
+        total += theta[k]
+    for k in range(len(theta)):
+        theta[k] /= total
+
+
+def clip_and_normalise(theta):
+    """Cut at zero, sum 1; whether anything was left to do so."""
+    total = 0.0
+    for k in range(len(theta)):
+        total += max(0.0, theta[k])
+    if not total > 0.0:
+        return False
+    for k in range(len(theta)):
+        theta[k] = max(0.0, theta[k]) / total
+    return True
+
+
+def onto_simplex(theta):
+    """Nearest point with entries >= 0 and sum 1, ``max(0, theta - shift)``.
+
+    Entries below the shift that the others ask for leave, until none does; none ever comes back (Michelot 1986).
+    """
+    shift = -math.inf
+    n_left = len(theta) + 1
+    n_now = len(theta)
+    while n_now < n_left:
+        n_left = n_now
+        total = 0.0
+        n_now = 0
+        for k in range(len(theta)):
+            if theta[k] > shift:
+                total += theta[k]
+                n_now += 1
+        shift = (total - 1.0) / n_now
+    for k in range(len(theta)):
+        theta[k] = max(0.0, theta[k] - shift)
