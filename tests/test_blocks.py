@@ -9,7 +9,7 @@ from numba import njit
 from threadpoolctl import threadpool_info
 
 import nearkin
-from nearkin.kernels import blas, blocks
+from nearkin.kernels import blas, blocks, panels
 from nearkin.kernels.announce import announcing_compilation
 from nearkin.kernels.threads import one_blas_thread
 from reference import full
@@ -65,43 +65,57 @@ def test_metric_learned_in_blocks_is_symmetric_to_the_bit(rng):
         np.testing.assert_array_equal(M, M.T)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products_do_what_their_names_say_also_on_strided_rows(dtype, rng):
-    @njit
-    def run(A, B, M, out, table, half, general, symmetric):
-        work = blas.workspace(A)
-        blas.multiply(A, M, out, work)
-        blas.products(A, B, table, work)
-        blas.gram(A, half, work)
-        blas.add_outer(A, B, general, work)
-        blas.add_symmetric_outer(A, B, symmetric, work)
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 12, 15, 16, 17, 29, 31, 32, 33, 47, 63, 65, 100])
+@pytest.mark.parametrize("n", [12, 13, 50])
+def test_blocks_agree_with_the_literal_run_for_every_shape_of_the_last_panel(name, d, n, rng, monkeypatch):
+    monkeypatch.setattr("nearkin.learners._parameters._IN_BLOCKS", 1)
+    cls, options, literal, reading = LEARNERS[name]
+    A, P, N = _triplets(rng, n, d)
+    expected = literal(zip(A, P, N, strict=True), 0.1, 1.0, **reading)
+    model = cls(C=0.1, scale=None, **options).fit_triplets(A, P, N)
+    np.testing.assert_allclose(model.metric_, expected.parameter, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(model.plausibility_, expected.plausibility, rtol=0, atol=1e-11)
+    assert model.n_updates_ == expected.n_updates
 
-    wide = rng.normal(size=(3, 5, 12)).astype(dtype)
-    A, B, out = (one[:, :9] for one in wide)
-    M = rng.normal(size=(9, 9)).astype(dtype)
-    M = M + M.T
-    table, half = np.zeros((5, 5), dtype), np.zeros((5, 5), dtype)
-    general, symmetric = M.copy(), M.copy()
-    run(A, B, M, out, table, half, general, symmetric)
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_few_triplets_go_one_by_one_and_end_where_blocks_do(name, rng):
+    cls, options, _, _ = LEARNERS[name]
+    A, P, N = _triplets(rng, 60, 37)
+    whole = cls(scale=None, **options).fit_triplets(A, P, N).metric_
+    model = cls(scale=None, **options)
+    for at in range(0, 60, 5):
+        part = slice(at, at + 5)
+        model.partial_fit_triplets(A[part], P[part], N[part])
+    np.testing.assert_allclose(model.metric_, whole, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_packed_panels_hold_the_matrix_and_give_it_back(dtype, symmetric, rng):
+    for d in (1, 5, 31, 64, 75):
+        M = rng.normal(size=(d, d)).astype(dtype)
+        if symmetric:
+            M = M + M.T
+        kept, out = panels.pack(M, symmetric), np.empty_like(M)
+        assert kept.ctypes.data % 64 == 0
+        panels.unpack(kept, out, symmetric)
+        np.testing.assert_array_equal(out, M)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_do_what_their_name_says_also_on_strided_rows(dtype, rng):
+    @njit
+    def run(A, B, table):
+        blas.products(A, B, table, blas.workspace(A))
+
+    wide = rng.normal(size=(2, 5, 12)).astype(dtype)
+    A, B = (one[:, :9] for one in wide)
+    table = np.zeros((5, 5), dtype)
+    run(A, B, table)
     near = {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-12}
-    np.testing.assert_allclose(out, A @ M, **near)
     np.testing.assert_allclose(table, A @ B.T, **near)
-    np.testing.assert_allclose(np.triu(half), np.triu(A @ A.T), **near)
-    np.testing.assert_allclose(general, M + A.T @ B, **near)
-    np.testing.assert_allclose(np.tril(symmetric), np.tril(M + A.T @ B + B.T @ A), **near)
-    assert np.triu(symmetric, 1).tolist() == np.triu(M, 1).tolist()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_symmetric_product_reads_only_the_lower_part(dtype, rng):
-    @njit
-    def run(A, M, out):
-        blas.multiply_symmetric(A, M, out, blas.workspace(A))
-
-    A, out = rng.normal(size=(4, 7)).astype(dtype), np.empty((4, 7), dtype)
-    M = rng.normal(size=(7, 7)).astype(dtype)
-    run(A, M, out)
-    np.testing.assert_allclose(out, A @ (np.tril(M) + np.tril(M, -1).T), rtol=1e-4, atol=1e-5)
 
 
 def test_block_sizes_grow_with_the_number_of_features():

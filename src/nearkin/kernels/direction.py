@@ -1,6 +1,7 @@
 """Vectors of one triplet: the compiled twin of `nearkin.measures.Measure.directions`."""
 
 from nearkin.kernels._compile import exact_helper, helper
+from nearkin.kernels.tiles import direction_rows
 
 
 @exact_helper
@@ -31,15 +32,15 @@ def directions(anchor, positive, negative, is_distance, g, h):
 
 
 @exact_helper
-def block_directions(anchors, positives, negatives, ia, ip, ineg, start, is_distance, G, H):
-    """Rows of G and H for the triplets from ``start`` on, written as in `_differences`."""
-    for t in range(G.shape[0]):
-        a, p, n = ia[start + t], ip[start + t], ineg[start + t]
+def block_directions(anchors, positives, negatives, ia, ip, ineg, start, m, is_distance, vectors, first, size):
+    """The same for ``m`` triplets: g in the rows of ``vectors`` from ``first`` on, h ``size`` rows later."""
+    d = anchors.shape[1]
+    row = vectors.shape[1]
+    for t in range(m):
+        a, p, n = ia[start + t] * d, ip[start + t] * d, ineg[start + t] * d
+        g = (first + t) * row
+        h = g + size * row
         if is_distance:
-            for k in range(G.shape[1]):
-                G[t, k] = (anchors[a, k] - positives[p, k]) + (anchors[a, k] - negatives[n, k])
-                H[t, k] = positives[p, k] - negatives[n, k]
+            direction_rows(anchors, a, positives, p, negatives, n, vectors, g, h, d, True)
         else:
-            for k in range(G.shape[1]):
-                G[t, k] = anchors[a, k]
-                H[t, k] = positives[p, k] - negatives[n, k]
+            direction_rows(anchors, a, positives, p, negatives, n, vectors, g, h, d, False)
