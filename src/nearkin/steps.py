@@ -274,16 +274,17 @@ def onto_simplex(theta):
     Entries below the shift that the others ask for leave, until none does; none ever comes back (Michelot 1986).
     """
     shift = -math.inf
-    n_left = len(theta) + 1
-    n_now = len(theta)
-    while n_now < n_left:
-        n_left = n_now
+    n_before = 0
+    while True:
         total = 0.0
         n_now = 0
         for k in range(len(theta)):
             if theta[k] > shift:
                 total += theta[k]
                 n_now += 1
+        if n_now == n_before:
+            break
         shift = (total - 1.0) / n_now
+        n_before = n_now
     for k in range(len(theta)):
         theta[k] = max(0.0, theta[k] - shift)
