@@ -106,8 +106,9 @@ def copml(
     """OPML with a cold start, on a stream of labelled rows; plausibility and tau are per row.
 
     While only one class has been seen, each row and the one before it make a similar pair with loss ||L'e||^2, which
-    has no margin and no kink; the robust form weighs that loss like a hinge. From the second class on, `one_pass`
-    triplets. A row with neither has plausibility 1 and tau 0.
+    has no margin and no kink. The pair is the triplet (x, x_prev, x), so the robust form weighs it by the hinge of that
+    triplet, 1 + ||L'e||^2. From the second class on, `one_pass` triplets. A row with neither has plausibility 1 and
+    tau 0.
     """
     L = np.eye(X.shape[1]) if L0 is None else np.array(L0, dtype=np.float64)
     triplet_of_row = {row: (positive, negative) for row, positive, negative in one_pass(X, y)}
@@ -134,10 +135,10 @@ def _learn(
 
 def _learn_pair(L_t: Array, e: Array, C: float, eta: float, max_hq_iter: int) -> tuple[Array, float, float]:
     if not np.any(e):
-        return L_t, 0.0, 1.0
+        return L_t, 0.0, float(plausibility(1.0, eta))
 
     def loss_after(tau: float) -> float:
-        return float(np.sum((pair_step(L_t, e, 2.0 * tau).T @ e) ** 2))
+        return 1.0 + float(np.sum((pair_step(L_t, e, 2.0 * tau).T @ e) ** 2))
 
     tau, omega = half_quadratic(loss_after, np.inf, C, eta, max_hq_iter)
     return pair_step(L_t, e, 2.0 * tau), tau, omega

@@ -13,6 +13,7 @@ from nearkin.kernels._compile import body, helper, kernel
 from nearkin.kernels.factor import advance, aligned, bring, directions, in_slabs, pack, padded, unpack
 from nearkin.kernels.scalar import (
     exponential_weight,
+    factored_bound,
     factored_curve,
     factored_kink,
     factored_update,
@@ -21,13 +22,13 @@ from nearkin.kernels.scalar import (
     subgradient_update,
 )
 
-__all__ = ["sweep", "sweep_subgradient"]
+__all__ = ["sweep", "sweep_published", "sweep_subgradient"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 @helper
-def _gram(p, q):
+def gram(p, q):
     """``p.p, q.q, p.q`` in double precision."""
     pp = 0.0
     qq = 0.0
@@ -49,6 +50,15 @@ def exact_solve(gg, hh, gh, pp, qq, pq, C, weight, params, max_hq_iter, step_siz
     short = longest * curve[2] < 0.5 and factored_z(longest, curve) < 1.0
     kink = longest if short else factored_kink(curve)
     tau, w = half_quadratic(factored_z, curve, kink, C, weight, params, max_hq_iter)
+    a1, a2, b1, b2 = factored_update(tau, curve, gg, hh, gh)
+    return a1, a2, b1, b2, w
+
+
+@body
+def published_solve(gg, hh, gh, pp, qq, pq, C, weight, params, max_hq_iter, step_size, n_steps):
+    """The step of OPML as printed, which does not stop where the loss is removed, only below the bound."""
+    curve = factored_curve(gg, hh, gh, pp, qq, pq)
+    tau, w = half_quadratic(factored_z, curve, factored_bound(curve), C, weight, params, max_hq_iter)
     a1, a2, b1, b2 = factored_update(tau, curve, gg, hh, gh)
     return a1, a2, b1, b2, w
 
@@ -93,7 +103,7 @@ def sweep_with(
             bring(negatives, ineg[t + 1])
         advance(L, slabs, r, n, move, gh, old, new, along_g, along_h, p, q)
         move = False
-        pp, qq, pq = _gram(p, q)
+        pp, qq, pq = gram(p, q)
         w = full_weight
         if pq < 1.0:
             if g_g > 0.0 and h_h > 0.0 and C[t] > 0.0:
@@ -125,6 +135,18 @@ def sweep(
     return sweep_with(
         components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size,
         n_steps, plausibility, exponential_weight, exact_solve,
+    )  # fmt: skip
+
+
+@kernel
+def sweep_published(
+    components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size, n_steps,
+    plausibility,
+):  # fmt: skip
+    """Rescaled-hinge sweep with the step of OPML as printed."""
+    return sweep_with(
+        components, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, step_size,
+        n_steps, plausibility, exponential_weight, published_solve,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ _TEXTS = {
         Half-quadratic iterations per triplet, each weighing it anew at the parameters reached (step 3.3 of
         Algorithm 1).""",
     "stream": """
-    triplets : {"octg", "one_pass", "batch", "random"} or TripletSource, default="octg"
+    triplets : {"octg", "one_pass", "batch", "random"} or TripletSource, default="{triplets}"
         Where triplets come from when rows and labels are given.
     n_epochs : int, default={n_epochs}
         Passes of `fit` over the rows.
@@ -76,7 +76,7 @@ def documented(cls: Class) -> Class:
     parameters = inspect.signature(cls).parameters
     text = cls.__doc__ or ""
     for name, block in _TEXTS.items():
-        for key in ("C", "loss", "n_epochs"):
+        for key in ("C", "loss", "triplets", "n_epochs"):
             block = block.replace("{" + key + "}", str(parameters[key].default))
         text = text.replace("{" + name + "}", block.strip())
     cls.__doc__ = text

@@ -39,6 +39,7 @@ from nearkin.triplets import Triplets, TripletSource, as_source
 __all__ = ["OnlineLearner"]
 
 Array = NDArray[np.floating]
+Index = NDArray[np.int64]
 
 #: Largest scaled feature for which every product of a step stays finite.
 _LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
@@ -192,25 +193,31 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _learn_triplets(self, anchors: ArrayLike, positives: ArrayLike, negatives: ArrayLike, n_epochs: int) -> Self:
         self._check_parameters()
-        first = not self._is_begun
-        anchors = self._check_rows(anchors, reset=first)
-        positives = self._check_rows(positives, reset=False)
-        negatives = self._check_rows(negatives, reset=False)
-        sizes = [len_of(one) for one in (anchors, positives, negatives)]
+        members = self._check_members(anchors, positives, negatives)
+        sizes = [len_of(one) for one in members]
         if len(set(sizes)) > 1:
             raise ValueError(
                 f"{self._name}: anchors, positives and negatives must have equally many rows; got {sizes}."
             )
-        together = _stacked(anchors, positives, negatives)
-        if first:
+        at = np.arange(sizes[0])
+        return self._learn_among(members, at, at + len(at), at + 2 * len(at), n_epochs)
+
+    def _check_members(self, *members: ArrayLike) -> list[Any]:
+        """Validated rows of explicit triplets; the first of them say how many features there are."""
+        first = not self._is_begun
+        return [self._check_rows(one, reset=first and i == 0) for i, one in enumerate(members)]
+
+    def _learn_among(self, members: list[Any], anchor: Index, positive: Index, negative: Index, n_epochs: int) -> Self:
+        """Learn from triplets given by their places in the rows of all members, the first of which hold the anchors."""
+        together = _stacked(*members)
+        if not self._is_begun:
             state, rows = self._first_state(together, generator(self.random_state), Labels())
         else:
             state = self._state.copy()
             rows = self._scaled(together, state.scaling)
-        n = sizes[0]
-        at = np.arange(3 * n)
-        origin = np.where(at < n, at, -1)
-        triplets = Triplets(rows, rows, at[:n], at[n : 2 * n], at[2 * n :], origin, origin)
+        at = np.arange(len(rows))
+        origin = np.where(at < len(anchor), at, -1)
+        triplets = Triplets(rows, rows, anchor, positive, negative, origin, origin)
         loss = as_loss(self.loss, self.eta)
         with one_blas_thread():
             for _ in range(n_epochs):
@@ -395,7 +402,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _check_parameters(self) -> None:
         check_parameters(self, self._rules)
         with named_errors(self):
-            as_source(self.triplets)
+            self._make_source()
             check_seed(self.random_state)
 
     def _check_rows(self, X: ArrayLike, *, reset: bool) -> Array | sparse.csr_array:
@@ -442,10 +449,14 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     + ("Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?")
                 )
 
+    def _make_source(self) -> TripletSource:
+        """A fresh triplet source, by the parameters."""
+        return as_source(self.triplets)
+
     def _start_source(self, state: State, rows: Rows, codes: NDArray[np.int64], rng: np.random.Generator) -> None:
-        source = as_source(self.triplets)
+        source = self._make_source()
         source.start(rows, codes, state, rng)
-        if len(state.labels.classes) < 2:
+        if len(state.labels.classes) < source.n_classes_needed:
             raise ValueError(
                 f"{self._name} needs at least two classes to form triplets; the first batch of {len(rows)} "
                 f"samples holds one class, {state.labels.classes.tolist()}. Pass `classes=` or a larger first batch."

@@ -27,7 +27,7 @@ _IN_BLOCKS = 16
 _ENOUGH = 12
 
 #: Most directions in which the projecting sweep expects M to be singular at a time.
-_NULLS = 16
+_NULLS = 32
 
 
 class Parameter(Protocol):
@@ -118,10 +118,10 @@ class FullMatrix:
         self.M = np.eye(n_features, dtype=np.float64 if psd in ("project", "exact") else dtype)
         # Kept by the projecting sweep (nearkin.kernels.inverse): numbers, of which the first is a lower bound of M's
         # smallest eigenvalue and the third says that there is no inverse yet; directions in which M is singular or
-        # nearly so; the inverse.
+        # nearly so and their products with the inverse; the inverse.
         tracked = n_features if psd == "project" else 0
         self.numbers = np.array([1.0, 0.0, 1e9, 1.0, 1.0])
-        self.nulls = np.zeros((min(tracked, _NULLS), n_features))
+        self.nulls = np.zeros((2, min(tracked, _NULLS), n_features))
         self.inverse = np.zeros((tracked, tracked))
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
@@ -233,6 +233,7 @@ class LowRank:
 
         kernel = {
             "exact": _Sweep(lowrank.sweep, lowrank.sweep_with, (lowrank.exact_solve,)),
+            "published": _Sweep(lowrank.sweep_published, lowrank.sweep_with, (lowrank.published_solve,)),
             "subgradient": _Sweep(lowrank.sweep_subgradient, lowrank.sweep_with, (lowrank.subgradient_solve,)),
         }[self.solver]
 

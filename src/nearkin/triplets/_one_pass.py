@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.checks import Instance, Rule
 from nearkin.rows import Rows
 from nearkin.triplets._source import TripletSource, View
 from nearkin.triplets._triplets import Triplets
@@ -25,6 +27,12 @@ class OnePassTriplets(TripletSource):
     negative is the newest row of the class registered last (of the one before it, if that class is y); otherwise
     the previous row is the negative and the positive is the newest row of class y.
 
+    Parameters
+    ----------
+    cold_start : bool, default=False
+        Whether to learn while only one class has been seen (COPML): each row and the one before it are then a similar
+        pair, given as the triplet ``(x, previous, x)`` whose negative is the anchor itself.
+
     Attributes
     ----------
     newest_ : ndarray of shape (n_classes, n_features)
@@ -36,6 +44,10 @@ class OnePassTriplets(TripletSource):
     more than two classes. A wrong label spoils the row's own triplet and every triplet that uses it as positive or
     negative.
 
+    In a triplet ``(x, previous, x)`` only the pair acts: ``A = -u u'`` with ``u = x - previous``, and the step of
+    `OPML` is the authors' pair step with the same ``lambda``. Its hinge, ``1 + d2(x, previous)``, is never below 1, so a
+    robust learner finds such rows at most ``exp(-eta)`` plausible.
+
     Examples
     --------
     >>> triplets = OnePassTriplets().build([[0.0], [1.0], [0.2], [0.1]], ["a", "b", "a", "a"])
@@ -43,6 +55,16 @@ class OnePassTriplets(TripletSource):
     ...          triplets.pool_origin[triplets.negative]))[0]
     (np.int64(2), np.int64(0), np.int64(1))
     """
+
+    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {"cold_start": (Instance((bool, np.bool_), "True or False"),)}
+
+    def __init__(self, *, cold_start: bool = False):
+        self.cold_start = cold_start
+
+    @property
+    def n_classes_needed(self) -> int:
+        """One, if pairs may begin."""
+        return 1 if self.cold_start else 2
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Forget every class."""
@@ -73,6 +95,8 @@ class OnePassTriplets(TripletSource):
                     out.append((i, where[code], where[other]))
                 else:
                     out.append((i, where[code], where[previous]))
+            elif code in where and self.cold_start:  # the only class so far
+                out.append((i, where[code], n_known + i))
             if code not in where:
                 order.append(code)
             where[code] = n_known + i

@@ -115,6 +115,11 @@ class TripletSource(BaseEstimator):
 
     n_rows_seen_: int
 
+    @property
+    def n_classes_needed(self) -> int:
+        """Classes that must be known before anything can be learned."""
+        return 2
+
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Begin a stream with its first batch; overriding methods call this first."""
         check_parameters(self, self._rules)
