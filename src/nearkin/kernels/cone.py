@@ -15,7 +15,7 @@ from nearkin.kernels.inverse import AGE, BOUND, N_NULLS, NEAR, OLD, rebuild, tra
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
 from nearkin.kernels.symmetric import mirror, multiply
 
-__all__ = ["exact_step", "project_step", "sweep_exact", "sweep_project", "sweep_with"]
+__all__ = ["exact_step", "move_in_cone", "project_step", "shift", "sweep_exact", "sweep_project", "sweep_with"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 
@@ -77,7 +77,7 @@ def _track(M, g, h, gg, hh, tau, drop, cone, work):
                 # Far from the boundary again: the bound alone will do for some steps.
                 numbers[AGE] = OLD
                 numbers[BOUND] = bound - drop
-                _shift(M, g, h, tau)
+                shift(M, g, h, tau)
                 return True
         n_nulls = tracked_step(M, g, h, gg, hh, tau, nulls, int(numbers[N_NULLS]), work)
         if n_nulls >= 0:
@@ -90,7 +90,7 @@ def _track(M, g, h, gg, hh, tau, drop, cone, work):
 
 
 @helper
-def _shift(M, g, h, tau):
+def shift(M, g, h, tau):
     """``M += tau A``, the part on and below the diagonal."""
     half = 0.5 * tau
     for i in range(M.shape[0]):
@@ -100,23 +100,30 @@ def _shift(M, g, h, tau):
             M[i, k] += along_h * h[k] + along_g * g[k]
 
 
-@body
-def project_step(M, g, h, gg, hh, gh, curve, C, weight, params, max_hq_iter, cone, work):
-    """The passive-aggressive step, then the positive semi-definite part (Algorithm 2, step 4).
+@helper
+def move_in_cone(M, g, h, gg, hh, gh, tau, cone, work):
+    """Positive semi-definite part of ``M + tau A``, the part on and below the diagonal; returns the drop of its bound.
 
     ``cone`` begins with a lower bound of M's smallest eigenvalue. A step lowers it by at most ``tau * m_minus / 2``,
     the negative eigenvalue of ``tau A``, so M is looked at only when the bound falls below zero.
     """
+    numbers = cone[0]
+    drop = 0.5 * tau * (math.sqrt(gg) * math.sqrt(hh) - gh)
+    if numbers[AGE] == OLD and numbers[BOUND] >= drop:
+        numbers[BOUND] -= drop
+        shift(M, g, h, tau)
+    elif not _track(M, g, h, gg, hh, tau, drop, cone, work):
+        shift(M, g, h, tau)
+        _start_again(M, cone)
+    return drop
+
+
+@body
+def project_step(M, g, h, gg, hh, gh, curve, C, weight, params, max_hq_iter, cone, work):
+    """The passive-aggressive step, then the positive semi-definite part (Algorithm 2, step 4)."""
     tau, w = half_quadratic(linear_z, curve, linear_kink(curve), C, weight, params, max_hq_iter)
     if tau > 0.0:
-        numbers = cone[0]
-        drop = 0.5 * tau * (math.sqrt(gg) * math.sqrt(hh) - gh)
-        if numbers[AGE] == OLD and numbers[BOUND] >= drop:
-            numbers[BOUND] -= drop
-            _shift(M, g, h, tau)
-        elif not _track(M, g, h, gg, hh, tau, drop, cone, work):
-            _shift(M, g, h, tau)
-            _start_again(M, cone)
+        move_in_cone(M, g, h, gg, hh, gh, tau, cone, work)
     return tau, w
 
 

@@ -1,11 +1,13 @@
 """LAPACK for compiled loops: the routines that scipy carries, linked by name so that kernels can be cached on disk."""
 
+import math
+
 import llvmlite.binding
 import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address, register_jitable
 
-__all__ = ["invert_positive_definite"]
+__all__ = ["invert_positive_definite", "is_positive_definite", "negative_eigenpairs"]
 
 
 def _routine(name, n_arguments):
@@ -17,6 +19,7 @@ def _routine(name, n_arguments):
 
 _dpotrf = _routine("dpotrf", 5)
 _dpotri = _routine("dpotri", 5)
+_dsyevr = _routine("dsyevr", 21)
 
 
 @register_jitable
@@ -31,3 +34,40 @@ def invert_positive_definite(A):
         return False
     _dpotri(c, i, a, i, i + 4)
     return ints[1] == 0
+
+
+@register_jitable
+def is_positive_definite(A):
+    """Whether A, by the part on and below the diagonal, is positive definite; A is overwritten."""
+    ints = np.zeros(2, np.int32)
+    ints[0] = A.shape[0]
+    letter = np.full(1, 85, np.uint8)
+    i = ints.ctypes.data
+    _dpotrf(letter.ctypes.data, i, A.ctypes.data, i, i + 4)
+    return ints[1] == 0
+
+
+@register_jitable
+def negative_eigenpairs(A, values, vectors):
+    """Number of negative eigenvalues of A, which come first in ``values``, their vectors as rows of ``vectors``.
+
+    A is given by the part on and below the diagonal and overwritten. A negative answer says that LAPACK failed.
+    """
+    d = A.shape[0]
+    square = 0.0
+    for i in range(d):
+        for k in range(i + 1):
+            square += 2.0 * A[i, k] * A[i, k]
+    letters = np.array([86, 86, 85], np.uint8)  # V: with vectors, V: an interval of values, U
+    ints = np.zeros(8, np.int32)
+    ints[0], ints[1], ints[2] = d, 26 * d, 10 * d
+    numbers = np.zeros(3)
+    numbers[0] = -1.0 - math.sqrt(square)
+    support = np.empty(2 * d, np.int32)
+    work = np.empty(26 * d)
+    more = np.empty(10 * d, np.int32)
+    i, f, c = ints.ctypes.data, numbers.ctypes.data, letters.ctypes.data
+    _dsyevr(c, c + 1, c + 2, i, A.ctypes.data, i, f, f + 8, i + 20, i + 20, f + 16, i + 12, values.ctypes.data,
+            vectors.ctypes.data, i, support.ctypes.data, work.ctypes.data, i + 4, more.ctypes.data, i + 8,
+            i + 16)  # fmt: skip
+    return ints[3] if ints[4] == 0 else -1
