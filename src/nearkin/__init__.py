@@ -13,15 +13,21 @@ from nearkin._version import __version__
 if TYPE_CHECKING:
     from nearkin.hedge import Hedge
     from nearkin.learners import (
+        ITML,
         LODML,
         LOSL,
         OASIS,
         ODML,
+        OPML,
+        SLMOML,
         Euclidean,
+        RobustITML,
         RobustLODML,
         RobustLOSL,
         RobustOASIS,
         RobustODML,
+        RobustOPML,
+        RobustSLMOML,
     )
     from nearkin.losses import Hinge, RescaledHinge
     from nearkin.neighbors import RobustKNeighborsClassifier
@@ -33,6 +39,7 @@ _WHERE = {
     "nearkin.hedge": ("Hedge",),
     "nearkin.learners": (
         "OASIS", "ODML", "LOSL", "LODML", "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "Euclidean",
+        "OPML", "SLMOML", "ITML", "RobustOPML", "RobustSLMOML", "RobustITML",
     ),
     "nearkin.losses": ("Hinge", "RescaledHinge"),
     "nearkin.neighbors": ("RobustKNeighborsClassifier",),
@@ -43,11 +50,14 @@ _WHERE = {
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
+    "ITML",
     "LODML",
     "LOSL",
     "OASIS",
     "OCTG",
     "ODML",
+    "OPML",
+    "SLMOML",
     "BatchTriplets",
     "Euclidean",
     "Hedge",
@@ -55,11 +65,14 @@ __all__ = [
     "OnePassTriplets",
     "RandomTriplets",
     "RescaledHinge",
+    "RobustITML",
     "RobustKNeighborsClassifier",
     "RobustLODML",
     "RobustLOSL",
     "RobustOASIS",
     "RobustODML",
+    "RobustOPML",
+    "RobustSLMOML",
     "TripletSource",
     "__version__",
     "flip_labels",

@@ -35,8 +35,10 @@ _PARTS = {
     "FullMatrix": "nearkin.learners._parameters",
     "Identity": "nearkin.learners._parameters",
     "Labels": "nearkin.labels",
+    "LogDet": "nearkin.learners._logdet",
     "LowRank": "nearkin.learners._parameters",
     "Measure": "nearkin.measures",
+    "PairBounds": "nearkin.learners._logdet",
     "Scaling": "nearkin.rows",
     "State": "nearkin.learners._state",
 }

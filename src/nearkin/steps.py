@@ -19,11 +19,12 @@ Frobenius proximity in L (Eqs. 26-33, solved exactly): ``L(tau) = (I - 2 tau sym
 
 which rises with ``tau`` up to the bound ``1 / m_plus``.
 
-LogDet proximity in M (SLMOML): ``M(tau)^-1 = M^-1 - tau sym(g h')``. With ``e = (g'Mg h'Mh - (g'Mh)^2) / 4``
+LogDet proximity in M (SLMOML): ``M(tau)^-1 = M^-1 - tau sym(g h')``. With ``M = L L'`` and ``p``, ``q`` as above, the
+two eigenvalues of ``sym(p q')`` are ``plus`` and ``-minus`` and
 
-    ``z(tau) = (z + 2 tau e) / (1 - tau z - tau^2 e)``,
+    ``z(tau) = plus / (1 - tau plus) - minus / (1 + tau minus)``,   ``plus, minus = (|p||q| +- p.q) / 2``,
 
-which rises from ``z`` to infinity before the denominator is zero, so M stays positive definite for any ``C``.
+which rises to infinity before ``1 / plus``, so M stays positive definite for any ``C``.
 
 LogDet proximity of a pair (ITML): ``M(tau)^-1 = M^-1 + sigma tau e e'``, so the squared distance ``p = e'Me`` becomes
 ``1 / (1 / p + sigma tau)``; ``sigma`` is 1 for a similar pair and -1 for a dissimilar one, ``bound`` what it must keep,
@@ -52,7 +53,7 @@ __all__ = [
     "pa",
     "pa1",
     "pa2",
-    "pair_factor",
+    "pair_roots",
     "pair_step",
     "pair_z",
     "subgradient_update",
@@ -198,32 +199,47 @@ def subgradient_update(C_t, step_size, n_steps, gg, hh, gh, pp, qq, pq):
     return a1, a2, b1, b2, z
 
 
-def logdet_curve(gg, hh, gh):
-    """``(z, e)`` from ``g'Mg``, ``h'Mh`` and ``g'Mh``."""
-    return gh, max(0.0, 0.25 * (gg * hh - gh * gh))
+def logdet_curve(pp, qq, pq, rest):
+    """``(plus, minus)`` from ``p.p``, ``q.q``, ``p.q`` and ``rest``, the squared length of what q has beside p.
+
+    Their product is ``pp rest / 4``, which gives the smaller one without cancellation.
+    """
+    large = 0.5 * (math.sqrt(pp) * math.sqrt(qq) + abs(pq))
+    small = 0.25 * pp * rest / large
+    return (large, small) if pq >= 0.0 else (small, large)
 
 
 def logdet_z(tau, curve):
     """Margin after the LogDet step of size ``tau``."""
-    z, e = curve
-    return (z + 2.0 * tau * e) / (1.0 - tau * z - tau * tau * e)
+    plus, minus = curve
+    return plus / (1.0 - tau * plus) - minus / (1.0 + tau * minus)
 
 
 def logdet_kink(curve):
     """Step at which the LogDet margin reaches 1, in the form that does not cancel; infinite where it never does."""
-    z, e = curve
-    if e == 0.0:
-        return (1.0 - z) / z if z > 0.0 else math.inf
-    lead = z + 2.0 * e
-    root = math.hypot(z, 2.0 * math.sqrt(e) * math.sqrt(e + 1.0))
-    return 2.0 * (1.0 - z) / (root + lead) if lead >= 0.0 else (root - lead) / (2.0 * e)
+    plus, minus = curve
+    z = plus - minus
+    if plus == 0.0:
+        return math.inf
+    if minus == 0.0:
+        return (1.0 - z) / z
+    lead = z + 2.0 * plus * minus
+    root = math.hypot(z, 2.0 * math.sqrt(plus * minus) * math.sqrt(plus * minus + 1.0))
+    return 2.0 * (1.0 - z) / (root + lead) if lead >= 0.0 else (root - lead) / (2.0 * plus * minus)
 
 
-def logdet_update(tau, curve, gg, hh):
-    """``(a, b, c)`` of the LogDet step ``M + a Mg (Mg)' + b (Mg (Mh)' + Mh (Mg)') + c Mh (Mh)'``."""
-    z, e = curve
-    scale = 0.5 * tau / (1.0 - tau * z - tau * tau * e)
-    return 0.5 * tau * hh * scale, (1.0 - 0.5 * tau * z) * scale, 0.5 * tau * gg * scale
+def logdet_update(tau, curve, pp, qq):
+    """``(a, b, c)`` of the LogDet step ``L + L p (a p + b q)' + L q (b p + c q)'``: a square root of its change of M.
+
+    The root leaves ``L L'`` positive definite however the numbers are rounded.
+    """
+    plus, minus = curve
+    grow = math.sqrt(max(0.0, 1.0 - tau * plus))
+    shrink = math.sqrt(1.0 + tau * minus)
+    along = 0.25 * tau / (grow * (1.0 + grow)) if grow > 0.0 else math.inf
+    across = 0.25 * tau / (shrink * (1.0 + shrink))
+    ratio = math.sqrt(qq) / math.sqrt(pp)
+    return (along - across) * ratio, along + across, (along - across) / ratio
 
 
 def pair_z(tau, curve):
@@ -241,9 +257,11 @@ def pair_step(C, curve):
     return kink if math.inf == C else C / (C + 1.0) * kink
 
 
-def pair_factor(tau, curve):
-    """``f`` of the step ``M - sigma f Me (Me)'``."""
-    return tau / (1.0 + curve[0] * tau * curve[1])
+def pair_roots(tau, curve):
+    """``(f, c)`` of a pair's step ``M - f Me (Me)'``, taken by its square root ``L - c Me (L'e)'``."""
+    sigma, p, _, _ = curve
+    root = math.sqrt(1.0 + sigma * tau * p)
+    return sigma * tau / (root * root), sigma * tau / (root * (1.0 + root))
 
 
 def hedge(theta, losses, beta):

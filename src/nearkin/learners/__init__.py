@@ -2,20 +2,29 @@
 
 from nearkin.learners._learner import OnlineLearner
 from nearkin.learners.euclidean import Euclidean
+from nearkin.learners.itml import ITML, RobustITML
 from nearkin.learners.lodml import LODML, RobustLODML
 from nearkin.learners.losl import LOSL, RobustLOSL
 from nearkin.learners.oasis import OASIS, RobustOASIS
 from nearkin.learners.odml import ODML, RobustODML
+from nearkin.learners.opml import OPML, RobustOPML
+from nearkin.learners.slmoml import SLMOML, RobustSLMOML
 
 __all__ = [
+    "ITML",
     "LODML",
     "LOSL",
     "OASIS",
     "ODML",
+    "OPML",
+    "SLMOML",
     "Euclidean",
     "OnlineLearner",
+    "RobustITML",
     "RobustLODML",
     "RobustLOSL",
     "RobustOASIS",
     "RobustODML",
+    "RobustOPML",
+    "RobustSLMOML",
 ]

@@ -45,8 +45,8 @@ class OnePassTriplets(TripletSource):
     negative.
 
     In a triplet ``(x, previous, x)`` only the pair acts: ``A = -u u'`` with ``u = x - previous``, and the step of
-    `OPML` is the authors' pair step with the same ``lambda``. Its hinge, ``1 + d2(x, previous)``, is never below 1, so a
-    robust learner finds such rows at most ``exp(-eta)`` plausible.
+    `OPML` is the authors' pair step with the same ``lambda``. Its hinge, ``1 + d2(x, previous)``, is never below 1, so
+    a robust learner finds such rows at most ``exp(-eta)`` plausible.
 
     Examples
     --------
