@@ -13,7 +13,7 @@ import nearkin
 
 ROOT = Path(nearkin.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-FORMULAS = {"losses", "measures", "steps"}
+FORMULAS = {"losses", "measures", "mercer", "steps"}
 LAYERS = (
     FORMULAS | {"rows", "labels", "checks", "hedge", "progress", "_version"},
     {"kernels"},

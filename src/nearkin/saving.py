@@ -36,11 +36,14 @@ _PARTS = {
     "Identity": "nearkin.learners._parameters",
     "Labels": "nearkin.labels",
     "LogDet": "nearkin.learners._logdet",
+    "LocalMetrics": "nearkin.learners._local",
     "LowRank": "nearkin.learners._parameters",
     "Measure": "nearkin.measures",
+    "MercerKernel": "nearkin.mercer",
     "PairBounds": "nearkin.learners._logdet",
     "Scaling": "nearkin.rows",
     "State": "nearkin.learners._state",
+    "Supports": "nearkin.learners._support",
 }
 
 

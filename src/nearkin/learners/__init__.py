@@ -5,8 +5,11 @@ from nearkin.learners.euclidean import Euclidean
 from nearkin.learners.itml import ITML, RobustITML
 from nearkin.learners.lodml import LODML, RobustLODML
 from nearkin.learners.losl import LOSL, RobustLOSL
+from nearkin.learners.lpa import LPAODML, RobustLPAODML
 from nearkin.learners.oasis import OASIS, RobustOASIS
 from nearkin.learners.odml import ODML, RobustODML
+from nearkin.learners.oks import OKS, RobustOKS
+from nearkin.learners.omks import OMKS, RobustOMKS
 from nearkin.learners.opml import OPML, RobustOPML
 from nearkin.learners.slmoml import SLMOML, RobustSLMOML
 
@@ -14,8 +17,11 @@ __all__ = [
     "ITML",
     "LODML",
     "LOSL",
+    "LPAODML",
     "OASIS",
     "ODML",
+    "OKS",
+    "OMKS",
     "OPML",
     "SLMOML",
     "Euclidean",
@@ -23,8 +29,11 @@ __all__ = [
     "RobustITML",
     "RobustLODML",
     "RobustLOSL",
+    "RobustLPAODML",
     "RobustOASIS",
     "RobustODML",
+    "RobustOKS",
+    "RobustOMKS",
     "RobustOPML",
     "RobustSLMOML",
 ]

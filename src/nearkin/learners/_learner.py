@@ -6,6 +6,7 @@ What is learned lives in `_parameters`, what it is learned from in `nearkin.trip
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -56,6 +57,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     """
 
     _measure: ClassVar[Measure]
+    _by_class: ClassVar[bool] = False
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
         "C": (Real(0.0, np.inf),),
         "loss": (OneOf(("hinge", "rescaled_hinge")), Instance(Loss, "a Loss object")),
@@ -471,6 +473,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         first = state.source.n_rows_seen_
         with one_blas_thread():
             for triplets in state.source.generate(rows, codes, state):
+                triplets = self._with_classes(triplets, codes, first)
                 plausibility = self._learn_set(state, triplets, loss)
                 state.source.receive(triplets, plausibility)
                 np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, plausibility)
@@ -478,6 +481,12 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         state.n_rows += len(rows)
         _check_finite(state.parameter, self._name)
         return weight
+
+    def _with_classes(self, triplets: Triplets, codes: NDArray[np.int64], first: int) -> Triplets:
+        """The triplets with the classes of their anchors, if the learner asks for them."""
+        if not self._by_class:
+            return triplets
+        return replace(triplets, classes=codes[triplets.row_origin[triplets.anchor] - first])
 
     def _learn_set(self, state: State, triplets: Triplets, loss: Loss) -> Array:
         plausibility, updates = state.parameter.learn(triplets, self.C, loss, self.max_hq_iter)
@@ -493,6 +502,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         first = state.source.n_rows_seen_
         with one_blas_thread():
             for triplets in state.source.probe(rows, codes, state):
+                triplets = self._with_classes(triplets, codes, first)
                 now = loss.plausibility(state.parameter.margins(triplets))
                 np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now)
         return weight
@@ -528,12 +538,11 @@ def _stacked(*parts: Any) -> Any:
 
 def _check_finite(parameter: Parameter, owner: str) -> None:
     """Refuse a parameter that is not finite, or so large that the distances it gives would not be."""
-    values = getattr(parameter, "M", getattr(parameter, "L", None))
-    if values is None:
-        return
-    limit = float(np.finfo(values.dtype).max) ** (0.25 if hasattr(parameter, "L") else 0.5)
-    if not np.abs(values).max() <= limit:
-        raise ValueError(
-            f"{owner}: the steps grew beyond what {values.dtype} can hold. "
-            "Lower `C` (or `step_size`), or use scale='auto'."
-        )
+    one = getattr(parameter, "M", getattr(parameter, "L", None))
+    for values in getattr(parameter, "sizes", () if one is None else (one,)):
+        limit = float(np.finfo(values.dtype).max) ** (0.25 if hasattr(parameter, "L") else 0.5)
+        if not np.abs(values).max(initial=0.0) <= limit:
+            raise ValueError(
+                f"{owner}: the steps grew beyond what {values.dtype} can hold. "
+                "Lower `C` (or `step_size`), or use scale='auto'."
+            )

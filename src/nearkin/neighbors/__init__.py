@@ -2,7 +2,7 @@
 
 from nearkin.neighbors._classifier import RobustKNeighborsClassifier
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
-from nearkin.neighbors._search import NeighbourSearch
+from nearkin.neighbors._search import BlockSearch, NeighbourSearch
 from nearkin.neighbors._vote import vote
 
-__all__ = ["NeighbourSearch", "RobustKNeighborsClassifier", "leave_one_out_votes", "vote"]
+__all__ = ["BlockSearch", "NeighbourSearch", "RobustKNeighborsClassifier", "leave_one_out_votes", "vote"]

@@ -15,7 +15,7 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
 from nearkin.learners._state import all_or_nothing
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
-from nearkin.neighbors._search import NeighbourSearch
+from nearkin.neighbors._search import BlockSearch, NeighbourSearch
 from nearkin.neighbors._vote import vote
 from nearkin.noise import estimate_noise_rate
 
@@ -74,7 +74,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     -----
     Algorithm 5: sort by weight, drop the lowest `noise_rate` share, vote among the `n_neighbors` nearest of the rest
     with the weights as votes. A row with plausibility 1 is never dropped. Equal votes go to the class of the nearest
-    neighbour among them. Similarities, also asymmetric ones, work like distances.
+    neighbour among them. Similarities, also asymmetric ones, work like distances. Where a learner has no one map
+    (`LPAODML`, which compares by the metric of the training row's class, and the kernel similarities `OKS` and `OMKS`),
+    queries and training rows are compared in blocks, at a cost of n_queries * n_samples scores.
 
     Examples
     --------
@@ -96,7 +98,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     # The index over the voting rows, which is not saved.
     _transient = ("_search",)
-    _search: NeighbourSearch | None = None
+    _search: NeighbourSearch | BlockSearch | None = None
 
     def __init__(
         self,
@@ -185,9 +187,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         # Nothing speaks against a row of plausibility 1, so the order of such rows must not decide.
         dropped = min(dropped, int(np.count_nonzero(self.plausibility_ < 1.0)))
         self.kept_ = np.sort(by_plausibility[dropped:])
-        self._items = self.learner_.map_items(X)[self.kept_]
+        has_map = self._item_scores is None
+        self._items = (self.learner_.map_items(X) if has_map else self._scaled(X))[self.kept_]
         self._codes = codes[self.kept_]
-        self._search = NeighbourSearch(self._items, self.learner_._measure)
+        if not has_map:
+            self._item_codes = self.learner_._fitted.labels.encode(labels, owner, grow=False)[self.kept_]
+        self._search = self._index()
         return self
 
     def kneighbors(self, X: ArrayLike, n_neighbors: int | None = None) -> tuple[Array, NDArray[np.intp]]:
@@ -294,8 +299,22 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__}: `n_neighbors` must be {Integer(1)}; got {wanted!r}.")
         check_rows(self, X, dtype=[np.float64, np.float32], reset=False)
         if self._search is None:  # after loading
-            self._search = NeighbourSearch(self._items, self.learner_._measure)
-        return self._search.query(self.learner_.map_queries(X), min(wanted, len(self._items)))
+            self._search = self._index()
+        queries = self.learner_.map_queries(X) if self._item_scores is None else self._scaled(X)
+        return self._search.query(queries, min(wanted, len(self._items)))
+
+    def _index(self) -> NeighbourSearch | BlockSearch:
+        if self._item_scores is None:
+            return NeighbourSearch(self._items, self.learner_._measure)
+        return BlockSearch(self._items, self._item_codes, self._item_scores, self.learner_._measure)
+
+    @property
+    def _item_scores(self) -> Any:
+        """How a learner without one map scores scaled rows against items; None if it has one."""
+        return getattr(self.learner_._fitted.parameter, "item_scores", None)
+
+    def _scaled(self, X: ArrayLike) -> Array:
+        return self.learner_._mapped(X, np.asarray)
 
 
 def _spread(n: int, most: int) -> NDArray[np.int64]:

@@ -72,6 +72,8 @@ class Triplets:
         Indices into ``rows``, ``pool`` and ``pool``.
     row_origin, pool_origin : ndarray of int64
         Number of the stream's row behind every member; -1 for a centre, which is no row.
+    classes : ndarray of int64 of shape (n_triplets,) or None, default=None
+        Class of every anchor as the learner numbers it, for learners that ask; None where nobody knows.
 
     Examples
     --------
@@ -88,6 +90,7 @@ class Triplets:
     negative: Index
     row_origin: Index
     pool_origin: Index
+    classes: Index | None = None
 
     def __len__(self) -> int:
         return len(self.anchor)
