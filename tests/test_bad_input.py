@@ -22,6 +22,12 @@ LEARNERS = (
     nearkin.RobustODML,
     nearkin.RobustLOSL,
     nearkin.RobustLODML,
+    nearkin.OPML,
+    nearkin.SLMOML,
+    nearkin.ITML,
+    nearkin.RobustOPML,
+    nearkin.RobustSLMOML,
+    nearkin.RobustITML,
     nearkin.Euclidean,
 )
 MODELS = {
@@ -543,6 +549,10 @@ WRONG = {
     "solver": ("newton", None, True),
     "step_size": (*NUMBERS, 0, float("inf")),
     "n_steps": COUNTS,
+    "exact": SWITCHES,
+    "cold_start": SWITCHES,
+    "step": ("pairs", None, True),
+    "bounds": ("Auto", None, 1.0, (1.0,), (0.0, 1.0), (2.0, 1.0), (1.0, float("inf")), ("a", "b"), True),
 }
 WRONG_OF_CLASSIFIER = {
     "learner": ("lodml", 3, True, nearkin.RobustLODML, nearkin.OCTG(), object()),
@@ -567,6 +577,7 @@ WRONG_OF_SOURCES = {
         "max_impostors": (0, -1, 1.5, "3", True),
     },
     nearkin.RandomTriplets: {"n_per_row": COUNTS},
+    nearkin.OnePassTriplets: {"cold_start": SWITCHES},
 }
 
 

@@ -20,6 +20,12 @@ LEARNERS = (
     nearkin.RobustODML,
     nearkin.RobustLOSL,
     nearkin.RobustLODML,
+    nearkin.OPML,
+    nearkin.SLMOML,
+    nearkin.ITML,
+    nearkin.RobustOPML,
+    nearkin.RobustSLMOML,
+    nearkin.RobustITML,
     nearkin.Euclidean,
 )
 CLASSIFIERS = (

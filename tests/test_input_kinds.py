@@ -21,6 +21,12 @@ LEARNERS = (
     nearkin.RobustODML,
     nearkin.RobustLOSL,
     nearkin.RobustLODML,
+    nearkin.OPML,
+    nearkin.SLMOML,
+    nearkin.ITML,
+    nearkin.RobustOPML,
+    nearkin.RobustSLMOML,
+    nearkin.RobustITML,
     nearkin.Euclidean,
 )
 DISTANCES = tuple(cls for cls in LEARNERS if cls()._measure.is_distance)

@@ -23,7 +23,7 @@ from reference.oracles import (
     psd_clip,
 )
 
-BASE = ("OASIS", "ODML", "LOSL", "LODML")
+BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML")
 ROBUST = tuple(f"Robust{name}" for name in BASE)
 LEARNERS = BASE + ROBUST
 MEASURES = [pytest.param(DISTANCE, id="distance"), pytest.param(SIMILARITY, id="similarity")]
@@ -221,7 +221,7 @@ def test_learners_with_infinite_aggressiveness_remove_the_loss_of_every_triplet(
 @pytest.mark.parametrize("name", ROBUST)
 def test_infinite_aggressiveness_removes_the_loss_also_where_the_weight_underflows(name, max_hq_iter):
     """exp(-eta * hinge) is below the smallest number here, but infinity times any weight is infinity."""
-    sign = 1.0 if name.endswith("DML") else -1.0
+    sign = 1.0 if make(name)._measure.is_distance else -1.0
     triplet = [[1.0, 1.0]], [[sign * 300.0, 0.0]], [[0.0, 1.0]]
     how = {"psd": "none"} if name == "RobustODML" else {}
     model = make(name, C=np.inf, eta=5.0, max_hq_iter=max_hq_iter, **how).fit_triplets(*triplet)
@@ -318,7 +318,7 @@ def test_a_huge_hinge_means_a_tiny_step_as_eta_grows(hinge, C):
 @pytest.mark.parametrize("name", ROBUST)
 def test_a_wrong_triplet_moves_a_robust_learner_less_and_less_as_eta_grows(name, rng):
     x, positive, negative = rng.normal(size=4), 3.0 * rng.normal(size=4), np.zeros(4)
-    if name.endswith("DML"):
+    if make(name)._measure.is_distance:
         negative = x  # the negative is the anchor itself
     else:
         positive, negative = -2.0 * x, 2.0 * x
@@ -466,6 +466,7 @@ SOURCES = {
     "octg_many": OCTG(n_centers=2),
     "octg_learned": OCTG(metric="learned", update_centers=True, refresh=4),
     "one_pass": OnePassTriplets(),
+    "one_pass_cold": OnePassTriplets(cold_start=True),
     "batch": BatchTriplets(n_targets=2),
     "random": RandomTriplets(n_per_row=2),
 }
@@ -485,7 +486,7 @@ def test_renaming_the_classes_changes_nothing(name, source, blobs, global_seed):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("name", ["RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML"])
+@pytest.mark.parametrize("name", ROBUST)
 def test_the_same_seed_gives_the_same_bits_and_another_seed_other_ones(name, source, blobs):
     X, y = blobs(n=40, d=4)
     parameters = {"C": 0.1, "triplets": SOURCES[source]}

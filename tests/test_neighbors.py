@@ -18,7 +18,9 @@ from nearkin.neighbors import NeighbourSearch, leave_one_out_votes, vote
 from nearkin.noise import estimate_noise_rate, flip_labels
 from reference.knn import robust_knn
 
-ROBUST = ("RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML")
+ROBUST = (
+    "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "RobustOPML", "RobustSLMOML", "RobustITML",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -298,7 +300,7 @@ def test_plausibility_tells_wrong_labels_from_right_ones_on_wine(name, global_se
     areas = []
     for draw in range(5):
         noisy, is_wrong = flip_labels(y, 0.2, random_state=5 * global_seed + draw)
-        model = getattr(nearkin, name)(random_state=draw).fit(X, noisy)
+        model = getattr(nearkin, name)(triplets="octg", random_state=draw).fit(X, noisy)
         areas.append(roc_auc_score(is_wrong, 1.0 - model.plausibility_))
         np.testing.assert_allclose(model.plausibility(X, noisy), model.plausibility_, rtol=1e-10)
     assert np.mean(areas) > 0.97

@@ -18,6 +18,9 @@ PAIRS = (
     (nearkin.ODML, nearkin.RobustODML),
     (nearkin.LOSL, nearkin.RobustLOSL),
     (nearkin.LODML, nearkin.RobustLODML),
+    (nearkin.OPML, nearkin.RobustOPML),
+    (nearkin.SLMOML, nearkin.RobustSLMOML),
+    (nearkin.ITML, nearkin.RobustITML),
 )
 LEARNERS = (*(cls for pair in PAIRS for cls in pair), nearkin.Euclidean)
 SOURCES = (nearkin.OCTG, nearkin.BatchTriplets, nearkin.OnePassTriplets, nearkin.RandomTriplets)

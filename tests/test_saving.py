@@ -25,12 +25,19 @@ LEARNERS = (
     nearkin.RobustODML,
     nearkin.RobustLOSL,
     nearkin.RobustLODML,
+    nearkin.OPML,
+    nearkin.SLMOML,
+    nearkin.ITML,
+    nearkin.RobustOPML,
+    nearkin.RobustSLMOML,
+    nearkin.RobustITML,
     nearkin.Euclidean,
 )
 SOURCES = {
     "octg": nearkin.OCTG(),
     "octg_moving": nearkin.OCTG(n_centers=2, metric="learned", update_centers=True, refresh=4),
     "one_pass": nearkin.OnePassTriplets(),
+    "one_pass_cold": nearkin.OnePassTriplets(cold_start=True),
     "batch": nearkin.BatchTriplets(n_targets=2),
     "random": nearkin.RandomTriplets(n_per_row=2),
 }

@@ -146,7 +146,8 @@ def test_low_rank_learners_take_as_many_half_quadratic_iterations_as_asked(
 # ---------------------------------------------------------------- single precision, epochs, plausibility
 
 
-LEARNERS = ("OASIS", "ODML", "LOSL", "LODML", "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML")
+BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML")
+LEARNERS = (*BASE, *(f"Robust{name}" for name in BASE))
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -150,6 +150,8 @@ class RobustOPML(OPML):
     Notes
     -----
     Not in the article: ``lambda / 2`` is replaced by C times the triplet's half-quadratic weight, as in Algorithm 4.
+    One-pass triplets compare a row with two others only, which may be wrong themselves, so `plausibility_` is a weak
+    sign of wrong labels; with ``triplets="octg"`` it is as good as that of `RobustLODML`.
 
     References
     ----------
