@@ -28,6 +28,8 @@ LEARNERS = (
     nearkin.RobustOPML,
     nearkin.RobustSLMOML,
     nearkin.RobustITML,
+    nearkin.LPAODML,
+    nearkin.RobustLPAODML,
     nearkin.Euclidean,
 )
 MODELS = {
@@ -549,6 +551,7 @@ WRONG = {
     "solver": ("newton", None, True),
     "step_size": (*NUMBERS, 0, float("inf")),
     "n_steps": COUNTS,
+    "mu": (*NUMBERS, 0),
     "exact": SWITCHES,
     "cold_start": SWITCHES,
     "step": ("pairs", None, True),

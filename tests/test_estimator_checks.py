@@ -26,14 +26,20 @@ LEARNERS = (
     nearkin.RobustOPML,
     nearkin.RobustSLMOML,
     nearkin.RobustITML,
+    nearkin.LPAODML,
+    nearkin.RobustLPAODML,
     nearkin.Euclidean,
 )
 CLASSIFIERS = (
     nearkin.RobustKNeighborsClassifier(),
     nearkin.RobustKNeighborsClassifier(learner=None),
     nearkin.RobustKNeighborsClassifier(learner=nearkin.RobustOASIS()),
+    nearkin.RobustKNeighborsClassifier(learner=nearkin.RobustLPAODML()),
+    nearkin.RobustKNeighborsClassifier(learner=nearkin.RobustOKS()),
 )
-ESTIMATORS = [*(cls() for cls in LEARNERS), *CLASSIFIERS]
+#: Learners without a map, which are no transformers.
+SIMILARITIES = (nearkin.OKS, nearkin.OMKS, nearkin.RobustOKS, nearkin.RobustOMKS)
+ESTIMATORS = [*(cls() for cls in (*LEARNERS, *SIMILARITIES)), *CLASSIFIERS]
 
 SOURCES = (
     nearkin.OCTG(n_centers=2, margin=0.5, metric="learned", update_centers=True),

@@ -27,6 +27,8 @@ LEARNERS = (
     nearkin.RobustOPML,
     nearkin.RobustSLMOML,
     nearkin.RobustITML,
+    nearkin.LPAODML,
+    nearkin.RobustLPAODML,
     nearkin.Euclidean,
 )
 DISTANCES = tuple(cls for cls in LEARNERS if cls()._measure.is_distance)

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import nearkin
 from nearkin import Euclidean, RobustKNeighborsClassifier, RobustLODML, RobustOASIS, RobustODML
 from nearkin.measures import DISTANCE, SIMILARITY
-from nearkin.neighbors import NeighbourSearch, leave_one_out_votes, vote
+from nearkin.neighbors import BlockSearch, NeighbourSearch, leave_one_out_votes, vote
 from nearkin.noise import estimate_noise_rate, flip_labels
 from reference.knn import robust_knn
 
@@ -53,6 +53,49 @@ def test_the_classifier_is_algorithm_5(name, k, noise_rate, noisy_blobs, global_
     assert len(model.kept_) == 70 - int(70 * noise_rate + 1e-9)
     if name == "RobustOASIS":
         assert np.abs(fitted.metric_ - fitted.metric_.T).max() > 1e-3  # the similarity is not symmetric
+
+
+@pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=["distance", "similarity"])
+@pytest.mark.parametrize("n", [1, 7, 40])
+def test_a_search_in_blocks_finds_what_a_search_among_mapped_rows_does(measure, n, rng, monkeypatch):
+    monkeypatch.setattr("nearkin.neighbors._search._ITEMS", 9)
+    monkeypatch.setattr("nearkin.neighbors._search._TABLE", 50)
+    items, queries = rng.normal(size=(n, 3)), rng.normal(size=(23, 3))
+    k = min(n, 4)
+    mapped = NeighbourSearch(items, measure).query(queries, k)
+    blocks = BlockSearch(items, np.zeros(n, np.int64), lambda q, y, codes: measure.scores(q, y), measure)
+    values, index = blocks.query(queries, k)
+    np.testing.assert_array_equal(index, mapped[1])
+    np.testing.assert_allclose(values, mapped[0], atol=1e-7)
+
+
+def test_a_search_in_blocks_hands_every_item_over_with_its_class_and_no_table_of_all_pairs(rng, monkeypatch):
+    monkeypatch.setattr("nearkin.neighbors._search._ITEMS", 10)
+    monkeypatch.setattr("nearkin.neighbors._search._TABLE", 40)
+    items, codes, asked = rng.normal(size=(35, 2)), np.arange(35) % 3, []
+
+    def scores(queries, part, part_codes):
+        asked.append((len(queries), part[:, 0].tolist(), part_codes.tolist()))
+        return -np.abs(queries[:, :1] - part[:, 0])
+
+    BlockSearch(items, codes, scores, SIMILARITY).query(rng.normal(size=(9, 2)), 3)
+    assert max(n * len(part) for n, part, _ in asked) <= 40
+    assert np.concatenate([part for _, part, _ in asked[:4]]).tolist() == items[:, 0].tolist()
+    assert np.concatenate([code for _, _, code in asked[:4]]).tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize("name", ["RobustLPAODML", "RobustOKS", "RobustOMKS"])
+def test_learners_without_one_map_work_frozen_dropped_and_with_an_estimated_rate(name, noisy_blobs, global_seed):
+    X, y, _, queries, truth = noisy_blobs
+    learner = getattr(nearkin, name)(random_state=global_seed).fit(X, y)
+    frozen = RobustKNeighborsClassifier(FrozenEstimator(learner)).fit(X, y)
+    assert 0.0 < frozen.noise_rate_ < 0.6
+    assert len(frozen.kept_) < 70
+    fresh = RobustKNeighborsClassifier(clone(learner)).fit(X, y)
+    np.testing.assert_array_equal(frozen.predict(queries), fresh.predict(queries))
+    assert np.mean(fresh.predict(queries) == truth) > 0.5
+    some = fresh.predict_proba(queries)
+    np.testing.assert_allclose(some, np.concatenate([fresh.predict_proba(one[None]) for one in queries]), atol=1e-9)
 
 
 def test_the_least_plausible_rows_are_dropped(noisy_blobs):

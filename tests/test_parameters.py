@@ -21,6 +21,7 @@ PAIRS = (
     (nearkin.OPML, nearkin.RobustOPML),
     (nearkin.SLMOML, nearkin.RobustSLMOML),
     (nearkin.ITML, nearkin.RobustITML),
+    (nearkin.LPAODML, nearkin.RobustLPAODML),
 )
 LEARNERS = (*(cls for pair in PAIRS for cls in pair), nearkin.Euclidean)
 SOURCES = (nearkin.OCTG, nearkin.BatchTriplets, nearkin.OnePassTriplets, nearkin.RandomTriplets)

@@ -31,6 +31,8 @@ LEARNERS = (
     nearkin.RobustOPML,
     nearkin.RobustSLMOML,
     nearkin.RobustITML,
+    nearkin.LPAODML,
+    nearkin.RobustLPAODML,
     nearkin.Euclidean,
 )
 SOURCES = {

@@ -9,7 +9,7 @@ from scipy import sparse
 import nearkin
 from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets
 
-BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML", "ITML")
+BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML", "ITML", "LPAODML")
 LEARNERS = (*BASE, *(f"Robust{name}" for name in BASE))
 CHUNKS = (1, 7, 64, 1000)
 N, D = 150, 4
