@@ -15,22 +15,28 @@ if TYPE_CHECKING:
     from nearkin.learners import (
         ITML,
         LODML,
+        LOMDML,
         LOSL,
         LPAODML,
+        LSMDML,
         OASIS,
         ODML,
         OKS,
+        OMDML,
         OMKS,
         OPML,
         SLMOML,
         Euclidean,
         RobustITML,
         RobustLODML,
+        RobustLOMDML,
         RobustLOSL,
         RobustLPAODML,
+        RobustLSMDML,
         RobustOASIS,
         RobustODML,
         RobustOKS,
+        RobustOMDML,
         RobustOMKS,
         RobustOPML,
         RobustSLMOML,
@@ -39,12 +45,14 @@ if TYPE_CHECKING:
     from nearkin.neighbors import RobustKNeighborsClassifier
     from nearkin.noise import flip_labels
     from nearkin.saving import load, save
+    from nearkin.sketch import DualRandomProjection
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
 _WHERE = {
     "nearkin.hedge": ("Hedge",),
     "nearkin.learners": (
         "OASIS", "ODML", "LOSL", "LODML", "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "Euclidean",
+        "OMDML", "LOMDML", "LSMDML", "RobustOMDML", "RobustLOMDML", "RobustLSMDML",
         "OPML", "SLMOML", "ITML", "RobustOPML", "RobustSLMOML", "RobustITML",
         "LPAODML", "OKS", "OMKS", "RobustLPAODML", "RobustOKS", "RobustOMKS",
     ),
@@ -52,6 +60,7 @@ _WHERE = {
     "nearkin.neighbors": ("RobustKNeighborsClassifier",),
     "nearkin.noise": ("flip_labels",),
     "nearkin.saving": ("load", "save"),
+    "nearkin.sketch": ("DualRandomProjection",),
     "nearkin.triplets": ("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets", "TripletSource"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
@@ -59,16 +68,20 @@ _HOME = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [
     "ITML",
     "LODML",
+    "LOMDML",
     "LOSL",
     "LPAODML",
+    "LSMDML",
     "OASIS",
     "OCTG",
     "ODML",
     "OKS",
+    "OMDML",
     "OMKS",
     "OPML",
     "SLMOML",
     "BatchTriplets",
+    "DualRandomProjection",
     "Euclidean",
     "Hedge",
     "Hinge",
@@ -78,11 +91,14 @@ __all__ = [
     "RobustITML",
     "RobustKNeighborsClassifier",
     "RobustLODML",
+    "RobustLOMDML",
     "RobustLOSL",
     "RobustLPAODML",
+    "RobustLSMDML",
     "RobustOASIS",
     "RobustODML",
     "RobustOKS",
+    "RobustOMDML",
     "RobustOMKS",
     "RobustOPML",
     "RobustSLMOML",

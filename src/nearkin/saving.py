@@ -32,6 +32,7 @@ _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 #: Parts of models that are not public names; those are found through the package itself.
 _PARTS = {
+    "EqualShares": "nearkin.learners._modalities",
     "FullMatrix": "nearkin.learners._parameters",
     "Identity": "nearkin.learners._parameters",
     "Labels": "nearkin.labels",
@@ -39,9 +40,14 @@ _PARTS = {
     "LocalMetrics": "nearkin.learners._local",
     "LowRank": "nearkin.learners._parameters",
     "Measure": "nearkin.measures",
+    "ModalFull": "nearkin.learners._multimodal",
+    "ModalLowRank": "nearkin.learners._multimodal",
+    "Modalities": "nearkin.learners._modalities",
     "MercerKernel": "nearkin.mercer",
     "PairBounds": "nearkin.learners._logdet",
+    "Recovered": "nearkin.learners._sketch",
     "Scaling": "nearkin.rows",
+    "Sketched": "nearkin.learners._sketch",
     "State": "nearkin.learners._state",
     "Supports": "nearkin.learners._support",
 }

@@ -4,11 +4,14 @@ from nearkin.learners._learner import OnlineLearner
 from nearkin.learners.euclidean import Euclidean
 from nearkin.learners.itml import ITML, RobustITML
 from nearkin.learners.lodml import LODML, RobustLODML
+from nearkin.learners.lomdml import LOMDML, RobustLOMDML
 from nearkin.learners.losl import LOSL, RobustLOSL
 from nearkin.learners.lpa import LPAODML, RobustLPAODML
+from nearkin.learners.lsmdml import LSMDML, RobustLSMDML
 from nearkin.learners.oasis import OASIS, RobustOASIS
 from nearkin.learners.odml import ODML, RobustODML
 from nearkin.learners.oks import OKS, RobustOKS
+from nearkin.learners.omdml import OMDML, RobustOMDML
 from nearkin.learners.omks import OMKS, RobustOMKS
 from nearkin.learners.opml import OPML, RobustOPML
 from nearkin.learners.slmoml import SLMOML, RobustSLMOML
@@ -16,11 +19,14 @@ from nearkin.learners.slmoml import SLMOML, RobustSLMOML
 __all__ = [
     "ITML",
     "LODML",
+    "LOMDML",
     "LOSL",
     "LPAODML",
+    "LSMDML",
     "OASIS",
     "ODML",
     "OKS",
+    "OMDML",
     "OMKS",
     "OPML",
     "SLMOML",
@@ -28,11 +34,14 @@ __all__ = [
     "OnlineLearner",
     "RobustITML",
     "RobustLODML",
+    "RobustLOMDML",
     "RobustLOSL",
     "RobustLPAODML",
+    "RobustLSMDML",
     "RobustOASIS",
     "RobustODML",
     "RobustOKS",
+    "RobustOMDML",
     "RobustOMKS",
     "RobustOPML",
     "RobustSLMOML",

@@ -49,6 +49,21 @@ _TEXTS = {
         Of the sub-gradient steps.
     n_steps : int, default=1
         Sub-gradient steps per half-quadratic iteration.""",
+    "modalities": """
+    modalities : list, dict or None, default=None
+        Which columns belong together: how many each modality has (``[3, 5]``), or its columns as a slice, as numbers
+        or, for a data frame, as names; in a dict by name. None is one modality, unless X itself is a dict or list of
+        matrices with equally many rows: then `partial_fit`, `transform` and all others take the same form.""",
+    "hedge": """
+    beta : float, default=0.9
+        What is left of a modality's weight when it orders a triplet wrongly, in (0, 1); see `Hedge`.
+    margin : float, default=1.0
+        A triplet is learned while the weighted sum of its margins is below this.""",
+    "modal": """
+    weights_ : ndarray of shape (n_modalities,)
+        Share of each modality in the distance.
+    modalities_ : dict
+        Columns of each modality by its name.""",
     "fitted": """
     metric_ : ndarray of shape (n_features, n_features)
         M on the learner's scale, ``L L'`` for low rank (made when read).
@@ -70,7 +85,7 @@ _TEXTS = {
 
 
 def documented(cls: Class) -> Class:
-    """Fill ``{steps}``, ``{stream}``, ``{lowrank}`` and ``{fitted}`` of a docstring with the shared descriptions."""
+    """Fill the ``{names}`` of a docstring with the shared descriptions."""
     import inspect
 
     parameters = inspect.signature(cls).parameters

@@ -425,12 +425,15 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _first_state(self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels) -> tuple[State, Rows]:
         """State before the first triplet, and the scaled first batch."""
+        scaling = self._learn_scaling(X)
+        rows = self._scaled(X, scaling)
+        return State(scaling, self._begin(rows, rng), labels, X.dtype), rows
+
+    def _learn_scaling(self, X: Array | sparse.csr_array) -> Scaling:
         how = self.scale
         if how == "auto":
             how = "pairs" if self._measure.is_distance else "unit"
-        scaling = Scaling.learn(X, how)
-        rows = self._scaled(X, scaling)
-        return State(scaling, self._begin(rows, rng), labels, X.dtype), rows
+        return Scaling.learn(X, how)
 
     def _scaled(self, X: Array | sparse.csr_array, scaling: Scaling) -> Rows:
         rows = Rows(X, scaling)

@@ -104,14 +104,18 @@ class LowRankLearner(OnlineLearner):
         return start
 
 
-def principal_directions(rows: Rows, r: int, rng: np.random.Generator) -> Array:
-    """The r leading principal directions of the rows (of a sample, if they are many), orthonormal; if the rows
-    span fewer, unit vectors made orthogonal to them fill up.
+def principal_directions(
+    rows: Rows, r: int, rng: np.random.Generator, columns: NDArray[np.integer] | None = None
+) -> Array:
+    """The r leading principal directions of the rows (of a sample, if they are many), or of some of their columns.
+
+    Orthonormal; if the rows span fewer, unit vectors made orthogonal to them fill up.
     """
-    d = rows.n_features
+    d = rows.n_features if columns is None else len(columns)
     most = max(4 * r, _PCA_NUMBERS // d)
     which = np.arange(len(rows)) if len(rows) <= most else np.sort(rng.permutation(len(rows))[:most])
-    sample = rows.take(which).astype(np.float64)
+    sample = rows.take(which)
+    sample = (sample if columns is None else sample[:, columns]).astype(np.float64)
     sample -= sample.mean(axis=0)
     if d <= 1024:
         values, vectors = np.linalg.eigh(sample.T @ sample)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters, check_rows, check_seed, named_errors
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
+from nearkin.learners._modalities import joined
 from nearkin.learners._state import all_or_nothing
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors._search import BlockSearch, NeighbourSearch
@@ -169,7 +170,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         owner = type(self).__name__
         with named_errors(self):
             check_seed(self.random_state)
-        checked = check_rows(self, X, dtype=[np.float64, np.float32], reset=True)
+            whole = joined(X)
+        checked = check_rows(self, whole, dtype=[np.float64, np.float32], reset=True)
         if y is None:
             raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
         labels = as_labels(y, owner)
@@ -297,7 +299,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         wanted = self.n_neighbors if n_neighbors is None else n_neighbors
         if not Integer(1).allows(wanted):
             raise ValueError(f"{type(self).__name__}: `n_neighbors` must be {Integer(1)}; got {wanted!r}.")
-        check_rows(self, X, dtype=[np.float64, np.float32], reset=False)
+        with named_errors(self):
+            whole = joined(X)
+        check_rows(self, whole, dtype=[np.float64, np.float32], reset=False)
         if self._search is None:  # after loading
             self._search = self._index()
         queries = self.learner_.map_queries(X) if self._item_scores is None else self._scaled(X)
