@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from nearkin.kernels._compile import body, exact_helper, helper, kernel
-from nearkin.kernels.factor import advance, aligned, pack, padded, unpack
+from nearkin.kernels.factor import advance, aligned, padded
 from nearkin.kernels.scalar import (
     exponential_weight,
     half_quadratic,
@@ -28,6 +28,27 @@ from nearkin.kernels.vectors import lanes, load, total, zeros
 __all__ = ["pairs_solve", "sweep", "sweep_pairs", "sweep_with", "triplet_solve"]
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
+
+
+@helper
+def _pack(components, n):
+    """Slabs as in `nearkin.kernels.factor`, of ``n`` features: whole vectors of components, but no more features."""
+    d = components.shape[0]
+    wide = lanes(components)
+    L = aligned(padded(d, components) * n, components)
+    for j in range(d):
+        for i in range(d):
+            L[(j // wide * n + i) * wide + j % wide] = components[j, i]
+    return L
+
+
+@helper
+def _unpack(L, n, components):
+    """The reverse of `_pack`."""
+    wide = lanes(components)
+    for j in range(components.shape[0]):
+        for i in range(components.shape[0]):
+            components[j, i] = L[(j // wide * n + i) * wide + j % wide]
 
 
 @exact_helper
@@ -56,7 +77,7 @@ def _gram(p, q):
 
 @helper
 def _forward(L, n, p, q, products):
-    """``L p`` and, n numbers later, ``L q``, four features at a time; L lies in slabs."""
+    """``L p`` and, n numbers later, ``L q``, four features at a time."""
     wide = lanes(L)
     for i in range(0, n, 4):
         p_0 = p_1 = p_2 = p_3 = q_0 = q_1 = q_2 = q_3 = zeros(L)
@@ -125,11 +146,12 @@ def sweep_with(
     weight, solve,
 ):  # fmt: skip
     """Loop shared by all steps; a step waits until the next triplet is projected, so that both take one pass over L."""
-    L = pack(components, True)
     d = components.shape[0]
-    n = padded(d, L)
+    n = (d + 3) // 4 * 4
+    L = _pack(components, n)
     vectors = aligned(4 * n, L)  # the products of the step that waits, then the two vectors of the triplet
-    p, q, along_p, along_q = aligned(n, L), aligned(n, L), aligned(n, L), aligned(n, L)
+    wide = padded(d, L)
+    p, q, along_p, along_q = aligned(wide, L), aligned(wide, L), aligned(wide, L), aligned(wide, L)
     full_weight = weight(0.0, params[0], params[1])
     n_updates = 0
     move = False
@@ -141,14 +163,14 @@ def sweep_with(
         move = math.isfinite(a1 + a2 + b1 + b2) and (a1 != 0.0 or a2 != 0.0 or b1 != 0.0 or b2 != 0.0)
         if move:
             _forward(L, n, p, q, vectors)
-            for k in range(n):
+            for k in range(wide):
                 along_p[k] = a1 * p[k] + a2 * q[k]
                 along_q[k] = b1 * p[k] + b2 * q[k]
             n_updates += 1
         plausibility[t] = min(1.0, max(w / full_weight, _SMALLEST))
     if move:
         advance(L, True, d, n, move, vectors, 0, 2 * n, along_p, along_q, p, q)
-    unpack(L, components, True)
+    _unpack(L, n, components)
     return n_updates
 
 
