@@ -16,10 +16,24 @@ for _library in ("OPENBLAS", "OMP", "MKL"):  # before anything loads them
 
 from threadpoolctl import threadpool_limits  # noqa: E402
 
-from . import calls, cone, end_to_end, full_matrix, growth, low_rank, machine, octg, report, timing  # noqa: E402
+from . import (  # noqa: E402
+    calls,
+    cone,
+    end_to_end,
+    full_matrix,
+    growth,
+    low_rank,
+    machine,
+    octg,
+    report,
+    systems,
+    timing,
+)
 from .settings import HERE, Settings  # noqa: E402
 
-SECTIONS = {module.SECTION: module for module in (full_matrix, low_rank, cone, octg, end_to_end, growth, calls)}
+SECTIONS = {
+    module.SECTION: module for module in (full_matrix, low_rank, cone, systems, octg, end_to_end, growth, calls)
+}
 
 
 def arguments() -> argparse.Namespace:

@@ -10,6 +10,7 @@ TITLES = {
     "full": "Full matrix",
     "lowrank": "Low rank (RobustLODML)",
     "cone": 'Cone (ODML, psd="project")',
+    "systems": "Systems that the paper compares with",
     "octg": "OCTG, 500 centres",
     "fit": "End to end",
     "growth": "Growth",
@@ -22,6 +23,8 @@ EXPLAINED = {
     "walking M three times per triplet would move, in units of the stream triad; above 1, it could not keep up.",
     "lowrank": "Exact step; the limit is 8 d r flops per triplet. The literal loop takes one sub-gradient step.",
     "cone": "Hinge, float64. Both sides start from the same matrix, after as many steps as are timed.",
+    "systems": "Robust forms. *x literal* compares one half-quadratic iteration with one; the literal loops take the "
+    "closed forms as printed, O(d²).",
     "octg": "Calls of 2,048 rows; *same product* is the bare matrix product of these shapes.",
     "fit": "Seconds of processor time, one thread, default parameters; *x* columns say how many times longer the peer "
     "took on the same rows.",
