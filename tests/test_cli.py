@@ -21,6 +21,7 @@ from sklearn.datasets import load_wine
 
 import nearkin
 from nearkin.cli import main
+from nearkin.cli.fit import LEARNERS
 
 NEARKIN = [sys.executable, "-m", "nearkin.cli"]
 
@@ -282,9 +283,7 @@ def test_a_compressed_csv_and_a_row_index_are_understood(wine, tmp_path):
 # ------------------------------------------------------------------ options of fit
 
 
-@pytest.mark.parametrize(
-    "learner", ["robust-odml", "robust-losl", "robust-oasis", "lodml", "odml", "losl", "oasis", "euclidean"]
-)
+@pytest.mark.parametrize("learner", [name for name in LEARNERS if name not in ("auto", "robust-lodml")])
 def test_every_learner_can_be_fitted_saved_and_used(home, tmp_path, learner):
     fit = run("fit", home / "wine.npz", "--learner", learner, "-o", tmp_path / "m")
     assert fit.exit_code == 0, fit.stderr
@@ -472,7 +471,7 @@ def test_bad_columns_are_named(home, model, wine, tmp_path):
         (["--eta", "nan"], "`eta` must be"),
         (["--components", "14"], "exceeds the 13 features"),
         (["--neighbors", "0"], "--neighbors"),
-        (["--learner", "itml"], "robust-lodml"),
+        (["--learner", "lmnn"], "robust-lodml"),
         (["--learner", "euclidean", "--C", "1"], "--C means nothing"),
         (["--learner", "odml", "--components", "3"], "--components means nothing"),
         (["--bogus"], "--bogus"),

@@ -29,6 +29,12 @@ LEARNERS = {
     "odml": "ODML",
     "losl": "LOSL",
     "oasis": "OASIS",
+    "robust-opml": "RobustOPML",
+    "robust-slmoml": "RobustSLMOML",
+    "robust-itml": "RobustITML",
+    "opml": "OPML",
+    "slmoml": "SLMOML",
+    "itml": "ITML",
     "euclidean": "Euclidean",
 }
 #: Endings of files that hold a table.
