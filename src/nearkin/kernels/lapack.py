@@ -1,4 +1,8 @@
-"""LAPACK for compiled loops: the routines that scipy carries, linked by name so that kernels can be cached on disk."""
+"""LAPACK for compiled loops: the routines that scipy carries, linked by name so that kernels can be cached on disk.
+
+An array lives no longer than it is named, and an address does not name it: every array that is made here for a call is
+looked at after it.
+"""
 
 import math
 
@@ -33,7 +37,7 @@ def invert_positive_definite(A):
     if ints[1] != 0:
         return False
     _dpotri(c, i, a, i, i + 4)
-    return ints[1] == 0
+    return ints[1] == 0 and letter[0] == 85
 
 
 @register_jitable
@@ -44,7 +48,7 @@ def is_positive_definite(A):
     letter = np.full(1, 85, np.uint8)
     i = ints.ctypes.data
     _dpotrf(letter.ctypes.data, i, A.ctypes.data, i, i + 4)
-    return ints[1] == 0
+    return ints[1] == 0 and letter[0] == 85
 
 
 @register_jitable
@@ -63,11 +67,13 @@ def negative_eigenpairs(A, values, vectors):
     ints[0], ints[1], ints[2] = d, 26 * d, 10 * d
     numbers = np.zeros(3)
     numbers[0] = -1.0 - math.sqrt(square)
-    support = np.empty(2 * d, np.int32)
-    work = np.empty(26 * d)
-    more = np.empty(10 * d, np.int32)
+    support = np.zeros(2 * d, np.int32)
+    work = np.zeros(26 * d)
+    more = np.zeros(10 * d, np.int32)
     i, f, c = ints.ctypes.data, numbers.ctypes.data, letters.ctypes.data
     _dsyevr(c, c + 1, c + 2, i, A.ctypes.data, i, f, f + 8, i + 20, i + 20, f + 16, i + 12, values.ctypes.data,
             vectors.ctypes.data, i, support.ctypes.data, work.ctypes.data, i + 4, more.ctypes.data, i + 8,
             i + 16)  # fmt: skip
+    if letters[0] != 86 or numbers[1] != 0.0 or support[0] < 0 or work[0] < 0.0 or more[0] < 0:
+        return -1
     return ints[3] if ints[4] == 0 else -1

@@ -53,11 +53,12 @@ def settle(M, L, mark, clock, drop, work):
     N, values, vectors = work
     d = M.shape[0]
     bound = 0.0
+    ahead = _AHEAD * drop
     mark[WAIT] -= 1.0
-    if mark[WAIT] < 0.0:
-        _together(M, L, N, -_AHEAD * drop)
+    if mark[WAIT] < 0.0 and ahead > 0.0:
+        _together(M, L, N, -ahead)
         if is_positive_definite(N):
-            bound = _AHEAD * drop
+            bound = ahead
         else:
             mark[WAIT] = _PATIENCE
     if bound == 0.0:
