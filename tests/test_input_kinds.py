@@ -29,6 +29,12 @@ LEARNERS = (
     nearkin.RobustITML,
     nearkin.LPAODML,
     nearkin.RobustLPAODML,
+    nearkin.OMDML,
+    nearkin.LOMDML,
+    nearkin.LSMDML,
+    nearkin.RobustOMDML,
+    nearkin.RobustLOMDML,
+    nearkin.RobustLSMDML,
     nearkin.Euclidean,
 )
 DISTANCES = tuple(cls for cls in LEARNERS if cls()._measure.is_distance)

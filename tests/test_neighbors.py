@@ -20,6 +20,7 @@ from reference.knn import robust_knn
 
 ROBUST = (
     "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "RobustOPML", "RobustSLMOML", "RobustITML",
+    "RobustOMDML", "RobustLOMDML", "RobustLSMDML",
 )  # fmt: skip
 
 

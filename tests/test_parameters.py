@@ -22,6 +22,9 @@ PAIRS = (
     (nearkin.SLMOML, nearkin.RobustSLMOML),
     (nearkin.ITML, nearkin.RobustITML),
     (nearkin.LPAODML, nearkin.RobustLPAODML),
+    (nearkin.OMDML, nearkin.RobustOMDML),
+    (nearkin.LOMDML, nearkin.RobustLOMDML),
+    (nearkin.LSMDML, nearkin.RobustLSMDML),
 )
 LEARNERS = (*(cls for pair in PAIRS for cls in pair), nearkin.Euclidean)
 SOURCES = (nearkin.OCTG, nearkin.BatchTriplets, nearkin.OnePassTriplets, nearkin.RandomTriplets)
@@ -107,7 +110,7 @@ def test_unknown_argument_is_refused(cls):
 @pytest.mark.parametrize(("plain", "robust"), PAIRS)
 def test_first_parameter_may_be_given_by_position_and_no_other(plain, robust):
     first = next(iter(_parameters(plain)))
-    assert first == ("n_components" if "LOSL" in plain.__name__ or "LODML" in plain.__name__ else "C")
+    assert first == ("n_components" if plain.__name__ in ("LOSL", "LODML", "LOMDML") else "C")
     for cls in (plain, robust):
         model = cls(7, eta=0.5)
         assert getattr(model, first) == 7
@@ -184,7 +187,7 @@ def test_every_number_may_be_a_numpy_number(cls, name):
         (np.int64, np.uint8, np.int32) if any(isinstance(one, Integer) for one in rules) else (np.float64, np.float32)
     )
     for kind in kinds:
-        value = kind(3) if "noise" not in name else kind(0.25)
+        value = kind(0.25) if name in ("noise_rate", "beta") else kind(3)
         assert any(rule.allows(value) for rule in rules)
 
 

@@ -33,6 +33,12 @@ LEARNERS = (
     nearkin.RobustITML,
     nearkin.LPAODML,
     nearkin.RobustLPAODML,
+    nearkin.OMDML,
+    nearkin.LOMDML,
+    nearkin.LSMDML,
+    nearkin.RobustOMDML,
+    nearkin.RobustLOMDML,
+    nearkin.RobustLSMDML,
     nearkin.Euclidean,
 )
 SOURCES = {

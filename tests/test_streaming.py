@@ -9,7 +9,7 @@ from scipy import sparse
 import nearkin
 from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets
 
-BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML", "ITML", "LPAODML")
+BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML", "ITML", "LPAODML", "OMDML", "LOMDML", "LSMDML")
 LEARNERS = (*BASE, *(f"Robust{name}" for name in BASE))
 CHUNKS = (1, 7, 64, 1000)
 N, D = 150, 4
@@ -36,7 +36,7 @@ def stream(blobs):
 
 
 def learner(name, source, **parameters):
-    if name.endswith(("LOSL", "LODML")):
+    if name.endswith(("LOSL", "LODML", "LOMDML")):
         parameters = {"n_components": 3, "init": "identity", **parameters}
     if name.endswith("ITML"):
         parameters = {"bounds": (0.5, 1.5), **parameters}
@@ -84,7 +84,7 @@ def test_after_an_equal_first_batch_the_chunks_do_not_matter_with_the_defaults_e
     X = X * [1.0, 30.0, 0.2, 1.0] + 5.0
     models = []
     for size in CHUNKS:
-        parameters = {"n_components": 2} if name.endswith(("LOSL", "LODML")) else {}
+        parameters = {"n_components": 2} if name.endswith(("LOSL", "LODML", "LOMDML")) else {}
         model = getattr(nearkin, name)(**parameters, random_state=0).partial_fit(X[:50], y[:50])
         for start in range(50, N, size):
             model.partial_fit(X[start : start + size], y[start : start + size])
@@ -212,7 +212,7 @@ def sparse_rows(rng):
 @pytest.mark.parametrize("name", LEARNERS)
 def test_sparse_rows_give_the_same_model_as_dense_ones(name, scale, sparse_rows):
     X, y = sparse_rows
-    parameters = {"n_components": 4} if name.endswith(("LOSL", "LODML")) else {}
+    parameters = {"n_components": 4} if name.endswith(("LOSL", "LODML", "LOMDML")) else {}
     dense, other = (
         getattr(nearkin, name)(C=0.1, scale=scale, random_state=0, **parameters).fit(rows, y)
         for rows in (X, sparse.csr_array(X))

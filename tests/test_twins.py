@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nearkin
+from compiled import Compiled
 from nearkin import losses, steps
 from nearkin.kernels import direction, scalar
 from nearkin.measures import DISTANCE, SIMILARITY
@@ -146,7 +147,7 @@ def test_low_rank_learners_take_as_many_half_quadratic_iterations_as_asked(
 # ---------------------------------------------------------------- single precision, epochs, plausibility
 
 
-BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML")
+BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML", "OMDML", "LOMDML", "LSMDML")
 LEARNERS = (*BASE, *(f"Robust{name}" for name in BASE))
 
 
@@ -193,11 +194,12 @@ def test_plausibility_of_the_first_iteration_is_that_of_the_hinge_before_the_ste
 def test_compiled_directions_agree_with_those_of_the_measure(measure, kind, offset, random_triplets):
     """Also for rows far from the origin: differences of neighbours must not lose the digits that the rows have."""
     x, positive, negative = ((one + offset).astype(kind) for one in random_triplets(10, 9))
+    directions = Compiled(direction).directions
     g, h = np.empty(9, kind), np.empty(9, kind)
     expected_g, expected_h = measure.directions(x, positive, negative)
     eps = float(np.finfo(kind).eps)
     for row in range(10):
-        gg, hh, gh = direction.directions(x[row], positive[row], negative[row], measure.is_distance, g, h)
+        gg, hh, gh = directions(x[row], positive[row], negative[row], measure.is_distance, g, h)
         size = np.abs(x[row] - positive[row]) + np.abs(x[row] - negative[row])
         np.testing.assert_array_less(np.abs(g - expected_g[row]), 4 * eps * size)
         np.testing.assert_array_equal(h, expected_h[row])

@@ -159,7 +159,7 @@ def joined(X: Any) -> Any:
 
 def _parts(X: Any) -> dict[Any, Any] | None:
     """Matrices by name, if X is several."""
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not sparse.issparse(X):  # one kind of sparse matrix is a dict
         return dict(X)
     if isinstance(X, (list, tuple)) and X and all(len(getattr(one, "shape", ())) == 2 for one in X):
         return dict(enumerate(X))
