@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import numba
 import numpy as np
 import pytest
 from scipy import sparse
@@ -65,6 +66,22 @@ def test_kernels_are_those_of_scikit_learn(rng):
 
 def test_the_cosine_with_a_zero_row_is_zero():
     assert MercerKernel("cosine").table(np.zeros((1, 2)), np.eye(2)).tolist() == [[0.0, 0.0]]
+
+
+def test_exponentials_are_correct_to_the_last_digits(rng):
+    from nearkin.kernels.exponential import exponentials
+
+    @numba.njit
+    def taken(*arguments):  # a helper has no way in from Python
+        exponentials(*arguments)
+
+    x = np.concatenate([[0.0, -0.0, -1e-300, -708.0, 1.0], -rng.exponential(5.0, 2000), rng.uniform(-700.0, 0.0, 2000)])
+    found = x.copy()
+    taken(found, len(x), np.empty_like(x))
+    np.testing.assert_allclose(found, np.exp(x), rtol=1e-15)
+    beyond = np.array([-709.0, -1e4, -np.inf])
+    taken(beyond, 3, np.empty(3))
+    assert ((beyond >= 0.0) & (beyond < 1e-300)).all()
 
 
 # ---------------------------------------------------------------- the literal twin

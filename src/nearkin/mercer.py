@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KERNELS", "MercerKernel", "cosine", "linear", "poly", "rbf"]
+__all__ = ["KERNELS", "MercerKernel", "cosine", "linear", "poly", "rbf", "rbf_exponent"]
 
 Array = NDArray[np.floating]
 
@@ -30,7 +30,12 @@ def poly(dot, left, right, gamma, coef0, degree):  # type: ignore[no-untyped-def
 
 def rbf(dot, left, right, gamma, coef0, degree):  # type: ignore[no-untyped-def]
     """``exp(-gamma |x - y|^2)``."""
-    return np.exp(-gamma * np.maximum(left + right - 2.0 * dot, 0.0))
+    return np.exp(rbf_exponent(dot, left, right, gamma))
+
+
+def rbf_exponent(dot, left, right, gamma):  # type: ignore[no-untyped-def]
+    """``-gamma |x - y|^2``."""
+    return -gamma * np.maximum(left + right - 2.0 * dot, 0.0)
 
 
 def cosine(dot, left, right, gamma, coef0, degree):  # type: ignore[no-untyped-def]

@@ -8,10 +8,13 @@ A triplet asks for five kernel values per term: its anchor with x_i, its positiv
 The inner products of a term are taken in one pass over its three rows; the kernel follows for all terms at once.
 """
 
+import math
+
 import numpy as np
 
 from nearkin import mercer
 from nearkin.kernels._compile import body, helper, kernel, step
+from nearkin.kernels.exponential import exponentials
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, hedge, linear_kink, linear_z
 
 __all__ = ["sweep", "sweep_with"]
@@ -20,13 +23,13 @@ _SMALLEST = float(np.finfo(np.float64).tiny)
 
 _linear = step(mercer.linear)
 _poly = step(mercer.poly)
-_rbf = step(mercer.rbf)
+_rbf_exponent = step(mercer.rbf_exponent)
 _cosine = step(mercer.cosine)
 
 
 @helper
 def _dot(x, y):
-    """In double precision whatever the rows are: distances are differences of these."""
+    """In double precision whatever the rows are: the size of a step is a difference of these."""
     total = 0.0
     for k in range(x.shape[0]):
         total += np.float64(x[k]) * np.float64(y[k])
@@ -39,20 +42,18 @@ def _term_dots(rows, n, x, positive, negative, dots):
     first, second, third = rows[0], rows[1], rows[2]
     for i in range(n):
         x_i, p_i, n_i = first[i], second[i], third[i]
-        s_0 = s_1 = s_2 = s_3 = s_4 = 0.0
+        s_0 = s_1 = s_2 = s_3 = s_4 = rows.dtype.type(0.0)
         for k in range(x.shape[0]):
-            p, m = np.float64(positive[k]), np.float64(negative[k])
-            plus, minus = np.float64(p_i[k]), np.float64(n_i[k])
-            s_0 += np.float64(x[k]) * np.float64(x_i[k])
-            s_1 += p * plus
-            s_2 += p * minus
-            s_3 += m * plus
-            s_4 += m * minus
+            s_0 += x[k] * x_i[k]
+            s_1 += positive[k] * p_i[k]
+            s_2 += positive[k] * n_i[k]
+            s_3 += negative[k] * p_i[k]
+            s_4 += negative[k] * n_i[k]
         dots[0, i], dots[1, i], dots[2, i], dots[3, i], dots[4, i] = s_0, s_1, s_2, s_3, s_4
 
 
 @helper
-def _values(kind, numbers, dots, square, squares, n):
+def _values(kind, numbers, dots, square, squares, n, work):
     """Replace inner products with a row of squared length ``square`` by the kernel's values."""
     gamma, coef0, degree = numbers[0], numbers[1], numbers[2]
     if kind == 1:
@@ -60,7 +61,8 @@ def _values(kind, numbers, dots, square, squares, n):
             dots[i] = _poly(dots[i], square, squares[i], gamma, coef0, degree)
     elif kind == 2:
         for i in range(n):
-            dots[i] = _rbf(dots[i], square, squares[i], gamma, coef0, degree)
+            dots[i] = _rbf_exponent(dots[i], square, squares[i], gamma)
+        exponentials(dots, n, work)
     elif kind == 3:
         for i in range(n):
             dots[i] = _cosine(dots[i], square, squares[i], gamma, coef0, degree)
@@ -73,7 +75,7 @@ def _value(kind, numbers, dot, left, right):
     if kind == 1:
         return _poly(dot, left, right, gamma, coef0, degree)
     if kind == 2:
-        return _rbf(dot, left, right, gamma, coef0, degree)
+        return math.exp(_rbf_exponent(dot, left, right, gamma))
     if kind == 3:
         return _cosine(dot, left, right, gamma, coef0, degree)
     return _linear(dot, left, right, gamma, coef0, degree)
@@ -83,11 +85,11 @@ def _value(kind, numbers, dot, left, right):
 def _learned(kind, numbers, taus, rows, squares, n, x, positive, negative, own, dots):
     """What the terms add to the margin; ``own`` are the squared lengths of the triplet's rows."""
     _term_dots(rows, n, x, positive, negative, dots)
-    _values(kind, numbers, dots[0], own[0], squares[0], n)
-    _values(kind, numbers, dots[1], own[1], squares[1], n)
-    _values(kind, numbers, dots[2], own[1], squares[2], n)
-    _values(kind, numbers, dots[3], own[2], squares[1], n)
-    _values(kind, numbers, dots[4], own[2], squares[2], n)
+    _values(kind, numbers, dots[0], own[0], squares[0], n, dots[5])
+    _values(kind, numbers, dots[1], own[1], squares[1], n, dots[5])
+    _values(kind, numbers, dots[2], own[1], squares[2], n, dots[5])
+    _values(kind, numbers, dots[3], own[2], squares[1], n, dots[5])
+    _values(kind, numbers, dots[4], own[2], squares[2], n, dots[5])
     total = 0.0
     for i in range(n):
         total += taus[i] * dots[0, i] * ((dots[1, i] - dots[2, i]) - (dots[3, i] - dots[4, i]))
@@ -130,7 +132,7 @@ def sweep_with(
     """
     taus, rows, squares, seen = terms
     K, capacity = taus.shape
-    dots = np.empty((5, capacity))
+    dots = np.empty((6, capacity))
     own = np.empty(3)
     wrong = np.empty(K)
     full_weight = weight(0.0, params[0], params[1])
