@@ -9,6 +9,7 @@ from numba import njit
 from threadpoolctl import threadpool_info
 
 import nearkin
+from compiled import Compiled
 from nearkin.kernels import blas, blocks, panels
 from nearkin.kernels.announce import announcing_compilation
 from nearkin.kernels.threads import one_blas_thread
@@ -98,9 +99,9 @@ def test_packed_panels_hold_the_matrix_and_give_it_back(dtype, symmetric, rng):
         M = rng.normal(size=(d, d)).astype(dtype)
         if symmetric:
             M = M + M.T
-        kept, out = panels.pack(M, symmetric), np.empty_like(M)
+        kept, out = Compiled(panels).pack(M, symmetric), np.empty_like(M)
         assert kept.ctypes.data % 64 == 0
-        panels.unpack(kept, out, symmetric)
+        Compiled(panels).unpack(kept, out, symmetric)
         np.testing.assert_array_equal(out, M)
 
 
@@ -119,7 +120,7 @@ def test_products_do_what_their_name_says_also_on_strided_rows(dtype, rng):
 
 
 def test_block_sizes_grow_with_the_number_of_features():
-    sizes = [blocks.block_size(d) for d in (40, 100, 256, 512, 1024, 4096)]
+    sizes = [Compiled(blocks).block_size(d) for d in (40, 100, 256, 512, 1024, 4096)]
     assert sizes == sorted(sizes)
     assert sizes[0] >= 8
 

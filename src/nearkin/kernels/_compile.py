@@ -14,10 +14,14 @@ from numba import njit
 
 _REORDER = {"reassoc", "contract", "nsz"}
 
+# Only compiled code may call a helper (from Python it would crash): without a way in from there it compiles in three
+# quarters of the time.
+_INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 step = njit(inline="always", error_model="numpy")
 body = njit(inline="always", error_model="numpy", fastmath=_REORDER)
-helper = njit(error_model="numpy", fastmath=_REORDER)
-exact_helper = njit(error_model="numpy", fastmath=False)  # unset, it would inherit the caller's
+helper = njit(error_model="numpy", fastmath=_REORDER, **_INSIDE)
+exact_helper = njit(error_model="numpy", fastmath=False, **_INSIDE)  # unset, it would inherit the caller's
 
 
 @helper

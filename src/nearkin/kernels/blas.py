@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address, overload, register_jitable
 
-__all__ = ["products", "workspace"]
+__all__ = ["add", "dot", "multiply_symmetric", "products", "vector_workspace", "workspace"]
 
 
 def _routines(name, n_arguments):
@@ -23,7 +23,17 @@ def _routines(name, n_arguments):
     return found
 
 
+def _vector_routine(name, result, n_arguments):
+    """Double precision routine on vectors."""
+    symbol = f"nearkin_{name}"
+    llvmlite.binding.add_symbol(symbol, get_cython_function_address("scipy.linalg.cython_blas", name))
+    return types.ExternalFunction(symbol, result(*[types.uintp] * n_arguments))
+
+
 _GEMM = _routines("gemm", 13)
+_ddot = _vector_routine("ddot", types.float64, 5)
+_daxpy = _vector_routine("daxpy", types.void, 6)
+_dsymv = _vector_routine("dsymv", types.void, 10)
 
 
 @register_jitable
@@ -54,3 +64,34 @@ def _products(A, B, C, work):
              A.ctypes.data, i + 16, f + size, C.ctypes.data, i + 20)  # fmt: skip
 
     return implementation
+
+
+@register_jitable
+def vector_workspace(d):
+    """Memory for the arguments of `dot`, `add` and `multiply_symmetric` on vectors of d doubles without gaps.
+
+    A function that would consist of many short loops over vectors takes long to compile; calls of these keep it short.
+    """
+    return np.array([d, 1, 0x55555555], np.int32), np.array([0.0, 1.0, 0.0])  # the last whole number spells UUUU
+
+
+@register_jitable
+def dot(x, y, work):
+    """``x' y``."""
+    n = work[0].ctypes.data
+    return _ddot(n, x.ctypes.data, n + 4, y.ctypes.data, n + 4)
+
+
+@register_jitable
+def add(y, a, x, work):
+    """``y += a x``."""
+    n = work[0].ctypes.data
+    work[1][0] = a
+    _daxpy(n, work[1].ctypes.data, x.ctypes.data, n + 4, y.ctypes.data, n + 4)
+
+
+@register_jitable
+def multiply_symmetric(W, x, y, work):
+    """``y = W x``, of W only the part on and below the diagonal."""
+    n, f = work[0].ctypes.data, work[1].ctypes.data
+    _dsymv(n + 8, n, f + 8, W.ctypes.data, n, x.ctypes.data, n + 4, f + 16, y.ctypes.data, n + 4)

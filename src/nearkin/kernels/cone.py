@@ -44,7 +44,7 @@ def _clip_negative(M):
     return values, vectors
 
 
-@helper
+@body
 def _start_again(M, cone):
     """Clip M with all its eigenpairs and let Z cover the directions of the small ones."""
     numbers, nulls, _ = cone
@@ -54,15 +54,15 @@ def _start_again(M, cone):
     for j in range(M.shape[0]):
         mean += max(values[j], 0.0) / M.shape[0]
     n_nulls = 0
-    while n_nulls < nulls.shape[0] and values[n_nulls] < NEAR * mean:
+    while n_nulls < nulls.shape[1] and values[n_nulls] < NEAR * mean:
         for k in range(M.shape[0]):
-            nulls[n_nulls, k] = math.sqrt(mean) * vectors[k, n_nulls]
+            nulls[0, n_nulls, k] = math.sqrt(mean) * vectors[k, n_nulls]
         n_nulls += 1
     numbers[BOUND] = max(0.0, values[0])
     numbers[N_NULLS] = n_nulls
 
 
-@helper
+@body
 def _track(M, g, h, gg, hh, tau, drop, cone, work):
     """Step with the tracked inverse, which is computed anew when it is old or could not tell; whether that worked."""
     numbers, nulls, _ = cone

@@ -1,8 +1,8 @@
 """The cone at a cost of d^2 per step: a tracked inverse tells exits, and finds the eigenpair that one leaves behind.
 
 Kept is ``W = (M + Z'Z)^-1`` where the few rows of Z cover the directions in which M is singular or nearly so; whatever
-Z is, ``M = (M + Z'Z) - Z'Z`` holds, and with a good Z both W and its inverse stay moderate. A step adds
-``tau (g h' + h g') / 2``, takes the old Z'Z away and puts a new one in: ``F' D F`` with a handful of rows F. Then
+Z is, ``M = (M + Z'Z) - Z'Z`` holds, and with a good Z both W and its inverse stay moderate. M after a step is
+``M + Z'Z`` with ``F'DF`` added for a handful of rows F: ``tau (g h' + h g') / 2`` comes in, Z'Z goes out. Then
 
 * ``(W^-1 + F'DF)^-1 = W - R' diag(1/beta) R`` with ``D^-1 + F W F' = Y diag(beta) Y'`` and ``R = Y' F W``;
 * the new matrix has as many negative eigenvalues as there are more positive ones among beta than in D (Sylvester's
@@ -10,6 +10,9 @@ Z is, ``M = (M + Z'Z) - Z'Z`` holds, and with a good Z both W and its inverse st
 * a row of R is close to an eigenvector of the new matrix with eigenvalue about ``beta / |row|^2`` when that is small,
   which is how Z is chosen;
 * if the step leaves the cone, Lanczos' method on the inverse finds the one negative eigenpair in a few products.
+
+W itself moves by the few rows that change: the step, the eigenpair that was clipped and is covered from then on, and
+rows of Z that are no longer needed.
 
 Every eigenpair is checked against M itself; W is computed anew from time to time, and whenever a check fails.
 """
@@ -20,8 +23,9 @@ import numpy as np
 from numba.extending import register_jitable
 
 from nearkin.kernels._compile import helper
+from nearkin.kernels.blas import add, dot, multiply_symmetric, vector_workspace
 from nearkin.kernels.lapack import invert_positive_definite
-from nearkin.kernels.symmetric import add_outer_products, eigen_small, multiply, smallest_of_tridiagonal
+from nearkin.kernels.symmetric import add_outer_products, eigen_small, smallest_of_tridiagonal
 
 __all__ = ["AGE", "BOUND", "NEAR", "N_NULLS", "OLD", "rebuild", "tracked_step", "tracking_workspace"]
 
@@ -39,6 +43,11 @@ OLD = 1e9
 _ZERO = 1e-13
 NEAR = 1e-3
 
+#: Times the level of cover that an eigenvalue must have reached before its cover is taken away, and most rows of Z that
+#: go in one step.
+_IDLE = 4.0
+_GOING = 4
+
 #: Largest residual of an eigenpair, as a share of the norm of M.
 _RESIDUAL = 1e-12
 
@@ -48,34 +57,32 @@ _CONVERGED = 1e-13
 
 @register_jitable
 def tracking_workspace(cone):
-    """Memory of the tracked inverse around what is kept: numbers, rows that may become Z, and W.
+    """Memory of the tracked inverse around what is kept: W; long rows; short rows; the numbers; arguments for BLAS.
 
-    W; rows F, their products with W, rotated rows R; the small eigenproblem and its vectors; D; Krylov basis,
-    tridiagonal matrix and eigenvector; two vectors; new rows of Z; the numbers.
+    Long rows are F, its products with W, the rotated R, the Krylov basis, an eigenvector and a product. Short rows are
+    the small eigenproblem and its vectors, beta, the inverse of D, a tridiagonal matrix with its eigenvector (three
+    rows), and which rows of Z stay. Few arrays in all: each that is passed on is code to compile.
     """
     numbers, nulls, W = cone
-    n_nulls, d = nulls.shape
-    columns = 2 + 3 * n_nulls
-    n = min(d, _BASIS)
+    _, room, d = nulls.shape
+    most = 3 + 2 * room
+    basis = min(d, _BASIS) + 1
     return (
-        W,
-        np.empty((3, columns, d)),
-        np.empty((2, columns, columns)),
-        np.empty((2, columns)),
-        np.empty((n + 1, d)),
-        np.empty((3, n + 1)),
-        np.empty((2, d)),
-        np.empty((n_nulls, d)),
-        numbers,
-    )
+        W, np.empty((3 * most + basis + 2, d)), np.empty((2 * most + 6, max(most, basis))), numbers,
+        vector_workspace(d),
+    )  # fmt: skip
 
 
 @helper
-def _dot(x, y):
-    total = 0.0
+def _most(short):
+    """Most rows that F can have."""
+    return (short.shape[0] - 6) // 2
+
+
+@helper
+def _put(y, a, x):
     for k in range(x.shape[0]):
-        total += x[k] * y[k]
-    return total
+        y[k] = a * x[k]
 
 
 @helper
@@ -84,7 +91,7 @@ def rebuild(M, nulls, n_nulls, work):
 
     Returns a lower bound of the smallest eigenvalue of ``M + Z'Z``, zero if that matrix is too badly conditioned.
     """
-    W, numbers = work[0], work[8]
+    W, _, short, numbers, blas = work
     trace = 0.0
     square = 0.0
     for i in range(M.shape[0]):
@@ -96,10 +103,9 @@ def rebuild(M, nulls, n_nulls, work):
         trace += M[i, i]
     numbers[MEAN] = trace / M.shape[0]
     numbers[NORM] = math.sqrt(square)
-    factors = work[3][0]
     for j in range(n_nulls):
-        factors[j] = 1.0
-    add_outer_products(W, nulls, factors, n_nulls)
+        short[0, j] = 1.0
+    add_outer_products(W, nulls[0], short[0], n_nulls)
     if not invert_positive_definite(W):
         return 0.0
     square = 0.0
@@ -107,6 +113,8 @@ def rebuild(M, nulls, n_nulls, work):
         for k in range(i):
             square += 2.0 * W[i, k] * W[i, k]
         square += W[i, i] * W[i, i]
+    for j in range(n_nulls):
+        multiply_symmetric(W, nulls[0, j], nulls[1, j], blas)
     bound = 1.0 / math.sqrt(square)
     return bound if bound > 1e-3 * NEAR * numbers[MEAN] else 0.0
 
@@ -114,90 +122,88 @@ def rebuild(M, nulls, n_nulls, work):
 @helper
 def _decompose(n, work):
     """Eigenvalues beta and rotated rows R of the first n rows of F, whose products with W are there."""
-    F, WF, R = work[1][0], work[1][1], work[1][2]
-    B, Y = work[2][0], work[2][1]
-    beta, inverse_D = work[3][0], work[3][1]
+    _, rows, short, _, blas = work
+    most = _most(short)
     for i in range(n):
         for j in range(i + 1):
-            B[i, j] = B[j, i] = _dot(F[i], WF[j])
-        B[i, i] += inverse_D[i]
-    B[0, 1] += 1.0
-    B[1, 0] += 1.0
-    eigen_small(B, n, Y)
+            short[i, j] = short[j, i] = dot(rows[i], rows[most + j], blas)
+        short[i, i] += short[2 * most + 1, i]
+    short[0, 1] += 1.0
+    short[1, 0] += 1.0
+    eigen_small(short, n, short[most:])
     for j in range(n):
-        beta[j] = B[j, j]
-        for k in range(F.shape[1]):
-            R[j, k] = 0.0
-        for i in range(n):
-            y = Y[i, j]
-            for k in range(F.shape[1]):
-                R[j, k] += y * WF[i, k]
+        short[2 * most, j] = short[j, j]
+        R = rows[2 * most + j]
+        _put(R, short[most, j], rows[most])
+        for i in range(1, n):
+            add(R, short[most + i, j], rows[most + i], blas)
 
 
 @helper
 def _append(row, factor, n, work):
     """One more row of F, ``factor`` times a row, to be added."""
-    F, WF = work[1][0], work[1][1]
-    for k in range(F.shape[1]):
-        F[n, k] = factor * row[k]
-    work[3][1][n] = 1.0
-    multiply(work[0], F[n], WF[n])
+    W, rows, short, _, blas = work
+    _put(rows[n], factor, row)
+    multiply_symmetric(W, rows[n], rows[_most(short) + n], blas)
+    short[2 * _most(short) + 1, n] = 1.0
 
 
 @helper
-def _cover(n, n_fresh, level, work):
-    """Let Z cover the directions whose eigenvalues are below ``level``; its new number of rows, or -1 if too many."""
-    R, beta, fresh = work[1][2], work[3][0], work[7]
-    before = n_fresh
+def _append_null(j, nulls, n, work):
+    """One more row of F: row j of Z, to be taken away."""
+    _, rows, short, _, _ = work
+    _put(rows[n], 1.0, nulls[0, j])
+    _put(rows[_most(short) + n], 1.0, nulls[1, j])
+    short[2 * _most(short) + 1, n] = -1.0
+
+
+@helper
+def _cover(n, level, most, work):
+    """Add to F every direction whose eigenvalue is below ``level``; the new number of rows, -1 for more than most."""
+    _, rows, short, numbers, blas = work
+    found = 0
     for j in range(n):
-        length = _dot(R[j], R[j])
-        if level * length > abs(beta[j]):
-            if n_fresh == fresh.shape[0]:
+        R = rows[2 * _most(short) + j]
+        length = dot(R, R, blas)
+        if level * length > abs(short[2 * _most(short), j]):
+            if found == most:
                 return -1
-            factor = math.sqrt(work[8][MEAN] / length)
-            for k in range(R.shape[1]):
-                fresh[n_fresh, k] = factor * R[j, k]
-            n_fresh += 1
-    for j in range(before, n_fresh):
-        _append(fresh[j], 1.0, n + j - before, work)
-    return n_fresh
+            _append(R, math.sqrt(numbers[MEAN] / length), n + found, work)
+            found += 1
+    return n + found
 
 
 @helper
 def _apply_inverse(x, y, n, work):
     """``y = (W - R' diag(1/beta) R) x``."""
-    R, beta = work[1][2], work[3][0]
-    multiply(work[0], x, y)
+    W, rows, short, _, blas = work
+    multiply_symmetric(W, x, y, blas)
     for j in range(n):
-        factor = _dot(R[j], x) / beta[j]
-        for k in range(y.shape[0]):
-            y[k] -= factor * R[j, k]
+        R = rows[2 * _most(short) + j]
+        add(y, -dot(R, x, blas) / short[2 * _most(short), j], R, blas)
 
 
 @helper
 def _lanczos(n, q, work):
-    """Vector q of the one negative eigenvalue of the new inverse, by Lanczos' method with full orthogonalisation."""
-    F, V = work[1][0], work[4]
-    diagonal, off, s = work[5][0], work[5][1], work[5][2]
-    d = F.shape[1]
-    for k in range(d):
-        q[k] = F[0, k] - F[1, k]  # the direction that A takes away
+    """Unit vector q of the one negative eigenvalue of the new inverse, by Lanczos' method, orthogonalised in full."""
+    _, rows, short, _, blas = work
+    most = _most(short)
+    V = rows[3 * most : rows.shape[0] - 2]
+    diagonal, off, s = short[2 * most + 2], short[2 * most + 3], short[2 * most + 4]
+    _put(q, 1.0, rows[0])
+    add(q, -1.0, rows[1], blas)  # the direction that A takes away
     _apply_inverse(q, V[0], n, work)
-    length = math.sqrt(_dot(V[0], V[0]))
-    for k in range(d):
-        V[0, k] /= length
+    _put(V[0], 1.0 / math.sqrt(dot(V[0], V[0], blas)), V[0])
     value = 0.0
     total = 1.0
     m = 0
     while m < V.shape[0] - 1:
         w = V[m + 1]
         _apply_inverse(V[m], w, n, work)
-        diagonal[m] = _dot(V[m], w)
-        for j in range(m + 1):
-            factor = _dot(V[j], w)
-            for k in range(d):
-                w[k] -= factor * V[j, k]
-        off[m] = math.sqrt(_dot(w, w))
+        diagonal[m] = dot(V[m], w, blas)
+        for j in range(m, -1, -1):
+            add(w, -dot(V[j], w, blas), V[j], blas)
+        off[m] = math.sqrt(dot(w, w, blas))
         m += 1
         value = smallest_of_tridiagonal(diagonal, off, m, value, total)
         # Components fall towards the end, so the recurrence is stable from there.
@@ -211,33 +217,24 @@ def _lanczos(n, q, work):
             total += s[i - 1] * s[i - 1]
         if off[m - 1] <= _CONVERGED * abs(value) * math.sqrt(total):
             break
-        for k in range(d):
-            w[k] /= off[m - 1]
-    for k in range(d):
-        q[k] = 0.0
-    for j in range(m):
-        for k in range(d):
-            q[k] += s[j] * V[j, k]
-    length = math.sqrt(_dot(q, q))
-    for k in range(d):
-        q[k] /= length
-    return m
+        _put(w, 1.0 / off[m - 1], w)
+    _put(q, s[0], V[0])
+    for j in range(1, m):
+        add(q, s[j], V[j], blas)
+    _put(q, 1.0 / math.sqrt(dot(q, q, blas)), q)
 
 
 @helper
-def _rayleigh(M, g, h, tau, q, y):
+def _rayleigh(M, g, h, tau, q, y, work):
     """Rayleigh quotient of ``M + tau A`` at the unit vector q, and the residual's norm."""
-    multiply(M, q, y)
-    along_g = 0.5 * tau * _dot(h, q)
-    along_h = 0.5 * tau * _dot(g, q)
-    value = 0.0
-    for k in range(q.shape[0]):
-        y[k] += along_g * g[k] + along_h * h[k]
-        value += q[k] * y[k]
-    square = 0.0
-    for k in range(q.shape[0]):
-        square += (y[k] - value * q[k]) ** 2
-    return value, math.sqrt(square)
+    blas = work[4]
+    multiply_symmetric(M, q, y, blas)
+    along_g, along_h = 0.5 * tau * dot(h, q, blas), 0.5 * tau * dot(g, q, blas)
+    add(y, along_g, g, blas)
+    add(y, along_h, h, blas)
+    value = dot(q, y, blas)
+    add(y, -value, q, blas)
+    return value, math.sqrt(dot(y, y, blas))
 
 
 @helper
@@ -258,64 +255,81 @@ def tracked_step(M, g, h, gg, hh, tau, nulls, n_nulls, work):
 
     A negative answer says that the tracked inverse could not tell, and that nothing has changed.
     """
-    W, F, WF, R = work[0], work[1][0], work[1][1], work[1][2]
-    beta, inverse_D = work[3][0], work[3][1]
-    q, y = work[6][0], work[6][1]
-    fresh, mean = work[7], work[8][MEAN]
-    d = M.shape[0]
+    W, rows, short, numbers, blas = work
+    most, mean = _most(short), numbers[MEAN]
+    beta, inverse_D, order = short[2 * most], short[2 * most + 1], short[2 * most + 5]
+    q, y = rows[rows.shape[0] - 1], rows[rows.shape[0] - 2]
+    room = nulls.shape[1]
     balance = math.sqrt(math.sqrt(hh) / math.sqrt(gg))
     length = math.sqrt(0.5 * tau)
-    for k in range(d):
-        F[0, k] = length * balance * g[k]
-        F[1, k] = length / balance * h[k]
-        q[k] = 0.0
+    _put(rows[0], length * balance, g)
+    _put(rows[1], length / balance, h)
+    _put(q, 0.0, g)
     inverse_D[0] = inverse_D[1] = 0.0
-    n = 2 + n_nulls
+    multiply_symmetric(W, rows[0], rows[most], blas)
+    multiply_symmetric(W, rows[1], rows[most + 1], blas)
     for j in range(n_nulls):
-        inverse_D[2 + j] = -1.0
-        for k in range(d):
-            F[2 + j, k] = nulls[j, k]
-    for j in range(n):
-        multiply(W, F[j], WF[j])
+        _append_null(j, nulls, 2 + j, work)
+    n = 2 + n_nulls
     _decompose(n, work)
-    n_fresh = _cover(n, 0, _ZERO * mean, work)
-    if n_fresh < 0:
+    n = _cover(n, _ZERO * mean, room, work)
+    if n < 0:
         return -1
-    if n_fresh > 0:
-        n += n_fresh
+    if n > 2 + n_nulls:
         _decompose(n, work)
-    surplus = -1 - n_fresh
+    surplus = 1 + n_nulls - n
     for j in range(n):
         if beta[j] > 0.0:
             surplus += 1
     value = 0.0
     if surplus == 1:
-        if n_fresh == fresh.shape[0]:
-            return -1
         _lanczos(n, q, work)
-        value, residual = _rayleigh(M, g, h, tau, q, y)
-        if residual > _RESIDUAL * work[8][NORM] or value >= 0.0:
+        value, residual = _rayleigh(M, g, h, tau, q, y, work)
+        if residual > _RESIDUAL * numbers[NORM] or value >= 0.0:
             return -1
-        for k in range(d):
-            fresh[n_fresh, k] = math.sqrt(mean) * q[k]
-        _append(q, math.sqrt(mean - value), n, work)
-        n_fresh += 1
-        n += 1
-        _decompose(n, work)
     elif surplus != 0:
-        return -2
-    before = n_fresh
-    n_fresh = _cover(n, n_fresh, NEAR * mean, work)
-    if n_fresh < 0:
         return -1
-    if n_fresh > before:
-        n += n_fresh - before
+
+    # What W moves by: the step, rows of Z that have become idle, the direction that was clipped, others to be covered.
+    n = 2
+    kept = 0
+    for j in range(n_nulls):
+        left = 1.0 - dot(nulls[0, j], nulls[1, j], blas)
+        if n < 2 + _GOING and left > _IDLE * NEAR * mean * dot(nulls[1, j], nulls[1, j], blas):
+            _append_null(j, nulls, n, work)
+            n += 1
+        else:
+            order[kept] = j
+            kept += 1
+    first = n
+    if surplus == 1:
+        if kept == room:
+            return -1
+        _append(q, math.sqrt(mean - value), n, work)
+        n += 1
+    _decompose(n, work)
+    covered = _cover(n, NEAR * mean, room - kept - (n - first), work)
+    if covered < 0:
+        return -1
+    if covered > n:
+        n = covered
         _decompose(n, work)
+
     _move(M, g, h, tau, value, q)
     for j in range(n):
         beta[j] = -1.0 / beta[j]
-    add_outer_products(W, R, beta, n)
-    for j in range(n_fresh):
-        for k in range(d):
-            nulls[j, k] = fresh[j, k]
-    return n_fresh
+    add_outer_products(W, rows[2 * most :], beta, n)
+    for j in range(kept + n - first):
+        z, Wz = nulls[0, j], nulls[1, j]
+        if j < kept:
+            _put(z, 1.0, nulls[0, int(order[j])])
+            _put(Wz, 1.0, nulls[1, int(order[j])])
+        else:
+            row = first + j - kept
+            share = math.sqrt(mean / (mean - value)) if surplus == 1 and row == first else 1.0
+            _put(z, share, rows[row])
+            _put(Wz, share, rows[most + row])
+        for i in range(n):
+            R = rows[2 * most + i]
+            add(Wz, beta[i] * dot(R, z, blas), R, blas)
+    return kept + n - first

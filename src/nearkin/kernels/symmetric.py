@@ -53,13 +53,16 @@ def add_outer_products(W, columns, factors, n):
         row = W[i]
         j = 0
         while j < n:
-            c_0, c_1, c_2 = columns[j], columns[min(j + 1, n - 1)], columns[min(j + 2, n - 1)]
+            # Four rows per pass; those beyond the last are taken zero times.
+            c_0, c_1 = columns[j], columns[min(j + 1, n - 1)]
+            c_2, c_3 = columns[min(j + 2, n - 1)], columns[min(j + 3, n - 1)]
             a_0 = factors[j] * c_0[i]
             a_1 = factors[j + 1] * c_1[i] if j + 1 < n else 0.0
             a_2 = factors[j + 2] * c_2[i] if j + 2 < n else 0.0
+            a_3 = factors[j + 3] * c_3[i] if j + 3 < n else 0.0
             for k in range(i + 1):
-                row[k] += a_0 * c_0[k] + a_1 * c_1[k] + a_2 * c_2[k]
-            j += 3
+                row[k] += a_0 * c_0[k] + a_1 * c_1[k] + a_2 * c_2[k] + a_3 * c_3[k]
+            j += 4
 
 
 @helper
