@@ -23,7 +23,8 @@ __all__ = ["ODML", "RobustODML"]
 class ODML(OnlineLearner):
     """Online Mahalanobis distance ``d2(x, y) = (x - y)' M (x - y)`` by passive-aggressive steps on the cone ``M >= 0``.
 
-    One update costs O(d^2), and O(d^3) whenever a step may have left the cone. Memory is one d x d matrix however
+    One update costs O(d^2); where a step leaves the cone, some ten to fifty products with a d x d matrix that is kept
+    beside M and follows it, the inverse of M away from its null directions. Memory is these two matrices however
     long the stream. For d in the thousands see `LODML`.
 
     Parameters
