@@ -38,18 +38,30 @@ def _dot(x, y):
 
 @helper
 def _term_dots(rows, n, x, positive, negative, dots):
-    """Five rows of inner products: x with x_i; x+ with x_i+ and x_i-; x- with x_i+ and x_i-."""
+    """Five rows of inner products: x with x_i; x+ with x_i+ and x_i-; x- with x_i+ and x_i-.
+
+    Two terms at a time share what is read of the triplet; of an odd number the last is taken twice.
+    """
     first, second, third = rows[0], rows[1], rows[2]
-    for i in range(n):
+    for i in range(0, n, 2):
+        j = i + 1 if i + 1 < n else i
         x_i, p_i, n_i = first[i], second[i], third[i]
+        x_j, p_j, n_j = first[j], second[j], third[j]
         s_0 = s_1 = s_2 = s_3 = s_4 = rows.dtype.type(0.0)
+        t_0 = t_1 = t_2 = t_3 = t_4 = rows.dtype.type(0.0)
         for k in range(x.shape[0]):
             s_0 += x[k] * x_i[k]
             s_1 += positive[k] * p_i[k]
             s_2 += positive[k] * n_i[k]
             s_3 += negative[k] * p_i[k]
             s_4 += negative[k] * n_i[k]
+            t_0 += x[k] * x_j[k]
+            t_1 += positive[k] * p_j[k]
+            t_2 += positive[k] * n_j[k]
+            t_3 += negative[k] * p_j[k]
+            t_4 += negative[k] * n_j[k]
         dots[0, i], dots[1, i], dots[2, i], dots[3, i], dots[4, i] = s_0, s_1, s_2, s_3, s_4
+        dots[0, j], dots[1, j], dots[2, j], dots[3, j], dots[4, j] = t_0, t_1, t_2, t_3, t_4
 
 
 @helper
