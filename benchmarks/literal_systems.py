@@ -61,3 +61,48 @@ def itml(M, anchors, positives, negatives, *, C, eta, bounds):
                 tau = share / (share + 1.0) * sign * (1.0 / bound - 1.0 / p)
                 M -= sign * tau / (1.0 + sign * tau * p) * np.outer(Me, Me)
     return M
+
+
+def lpa(M, anchors, positives, negatives, *, C, eta, n_classes, mu=1.0):
+    """A global matrix and a local part per class, classes in turn, projected when used; returns the global matrix."""
+    factor = weight_factor(eta)
+    local = [np.zeros_like(M) for _ in range(n_classes)]
+    for t, (x, x_plus, x_minus) in enumerate(zip(anchors, positives, negatives, strict=True)):
+        u, v = x - x_plus, x - x_minus
+        A = np.outer(v, v) - np.outer(u, u)
+        sq_norm = (v @ v) ** 2 + (u @ u) ** 2 - 2.0 * (u @ v) ** 2
+        own = _clipped(M + local[t % n_classes])
+        loss = 1.0 - np.sum(A * own)
+        if loss > 0.0 and sq_norm > 0.0:
+            tau = min(C * factor * np.exp(-eta * loss), loss / ((1.0 + 1.0 / mu) * sq_norm))
+            moved = own - M + tau / mu * A
+            M = _clipped(M + tau * A)
+            own = _clipped(M + moved)
+        local[t % n_classes] = own - M
+    return M
+
+
+def _clipped(M):
+    """Positive semi-definite part."""
+    values, vectors = np.linalg.eigh(M)
+    return M if values[0] >= 0.0 else (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+
+def oks(terms, anchors, positives, negatives, *, C, eta, gamma):
+    """Gaussian kernel, all terms of the sum at once; a new term replaces the oldest. Returns the step sizes."""
+    factor = weight_factor(eta)
+    tau, (xs, pluses, minuses) = terms
+    oldest = 0
+
+    def k(rows, y):
+        return np.exp(-gamma * np.sum((rows - y) ** 2, axis=-1))
+
+    for x, x_plus, x_minus in zip(anchors, positives, negatives, strict=True):
+        terms_of = (k(pluses, x_plus) - k(minuses, x_plus)) - (k(pluses, x_minus) - k(minuses, x_minus))
+        z = k(x, x_plus) - k(x, x_minus) + np.sum(tau * k(xs, x) * terms_of)
+        sq_norm = k(x, x) * (k(x_plus, x_plus) - 2.0 * k(x_plus, x_minus) + k(x_minus, x_minus))
+        if z < 1.0 and sq_norm > 0.0:
+            tau[oldest] = min(C * factor * np.exp(-eta * (1.0 - z)), (1.0 - z) / sq_norm)
+            xs[oldest], pluses[oldest], minuses[oldest] = x, x_plus, x_minus
+            oldest = (oldest + 1) % len(tau)
+    return np.roll(tau, -oldest)

@@ -31,9 +31,10 @@ def draw(d: int, n: int, dtype: str, *, pair: float = 0.5, seed: int = 0) -> Tri
 def part(triplets: Triplets, start: int, stop: int) -> Triplets:
     """Triplets from ``start`` on, without copies."""
     at = slice(start, stop)
+    classes = None if triplets.classes is None else triplets.classes[at]
     return Triplets(
         triplets.rows, triplets.pool, triplets.anchor[at], triplets.positive[at], triplets.negative[at],
-        triplets.row_origin, triplets.pool_origin,
+        triplets.row_origin, triplets.pool_origin, classes,
     )  # fmt: skip
 
 
