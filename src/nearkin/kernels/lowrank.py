@@ -1,8 +1,8 @@
 """Sequential sweeps over triplets for a factor L, stored as components of shape (r, d) (Algorithms 3 and 4).
 
 Both measures share one step in L, because only the symmetric part of ``g h'`` acts on ``L L'``. `sweep` takes the
-exact proximal step, `sweep_subgradient` the paper's sub-gradient steps; all inner loops run on two 2 x 2 Gram
-matrices.
+exact proximal step, `sweep_published` that of OPML, `sweep_subgradient` the paper's sub-gradient steps; all inner loops
+run on two 2 x 2 Gram matrices.
 """
 
 import math
