@@ -100,10 +100,20 @@ def test_recovery_keeps_the_eigenpairs_of_largest_magnitude(rng):
     np.testing.assert_allclose(recovered.vectors @ recovered.vectors.T, np.eye(r), atol=1e-12)
 
 
+@pytest.mark.parametrize("buffer", [1, 3, 64])
+def test_eigenpairs_are_exact_while_the_steps_span_no_more_than_the_rank(buffer, rng):
+    d, n, r = 30, 40, 6
+    taus, (g, h) = 0.2 * rng.random(n), rng.normal(size=(2, n, r)) @ np.linalg.qr(rng.normal(size=(d, r)))[0].T
+    recovered = Recovered(d, r, buffer, np.dtype(np.float64))
+    recovered.add(taus, g, h)
+    np.testing.assert_allclose(recovered.metric, psd_part(np.eye(d) + _sum_of(taus, g, h)), atol=1e-11)
+    np.testing.assert_allclose(recovered.embed(g), g @ recovered.components, atol=1e-11)
+
+
 def test_nothing_learned_is_the_identity_to_the_bit():
-    recovered = Recovered(4, 2, 3, np.dtype(np.float32))
-    np.testing.assert_array_equal(recovered.metric, np.eye(4))
-    np.testing.assert_array_equal(recovered.components, np.eye(4))
+    for recovered in (Recovered(4, rank, 3, np.dtype(np.float32)) for rank in (2, 4)):
+        np.testing.assert_array_equal(recovered.metric, np.eye(4))
+        np.testing.assert_array_equal(recovered.components, np.eye(4))
 
 
 # ---------------------------------------------------------------- the learner

@@ -133,9 +133,9 @@ class ModalFull(Hedged):
         return _Sweep(modalities.sweep_full, modalities.full_with, ()), np.array(places, dtype=np.intp)
 
     @property
-    def M(self) -> Array:
-        """Numbers of all matrices, for whoever asks whether they are finite."""
-        return np.concatenate([block.M.ravel() for block in self.blocks])
+    def sizes(self) -> tuple[Array, ...]:
+        """What must stay finite."""
+        return tuple(block.M for block in self.blocks)
 
     def margins(self, triplets: Triplets) -> Array:
         """``sum_k theta_k g_k' M_k h_k``."""
@@ -169,9 +169,9 @@ class ModalLowRank(Hedged):
         return _Sweep(modalities.sweep_low_rank, modalities.low_rank_with, ()), np.array(places, dtype=np.intp)
 
     @property
-    def L(self) -> Array:
-        """Numbers of all factors, for whoever asks whether they are finite."""
-        return np.concatenate([block.L.ravel() for block in self.blocks])
+    def sizes(self) -> tuple[Array, ...]:
+        """What must stay finite: the metrics, which are squares."""
+        return tuple(block.L * block.L for block in self.blocks)
 
     def margins(self, triplets: Triplets) -> Array:
         """Of the mapped rows, each mapped once."""

@@ -26,8 +26,9 @@ class Recovered:
     """The positive semi-definite part of ``I + sum_t tau_t A_t`` in bounded memory.
 
     Kept are r eigenpairs ``U diag(values) U'`` of the sum and the newest steps as they came. When there are
-    ``buffer`` of these, both become the r eigenpairs of largest magnitude of all: exact if r is the number of features,
-    else the best approximation of that rank at each time.
+    ``buffer`` of these, both become the r eigenpairs of largest magnitude of all, the best approximation of that rank.
+    Where r is the number of features, the matrix of the sum takes no more memory than all its eigenpairs and is kept
+    instead, exactly.
 
     Parameters
     ----------
@@ -47,6 +48,7 @@ class Recovered:
 
     def __init__(self, d: int, rank: int, buffer: int, dtype: np.dtype):
         self.rank = min(rank, d)
+        self.total: Array = np.zeros((d, d) if rank >= d else (0, 0))
         self.vectors = np.zeros((0, d), dtype=dtype)
         self.values: Array = np.zeros(0)
         self.taus = np.zeros(buffer)
@@ -59,10 +61,7 @@ class Recovered:
         at = 0
         while at < len(taus):
             if self.n_steps == len(self.taus):
-                vectors, values = self._eigenpairs()
-                largest = np.argsort(-np.abs(values), kind="stable")[: self.rank]
-                self.vectors, self.values = np.ascontiguousarray(vectors[largest]), values[largest]
-                self.n_steps = 0
+                self._merge()
             n = min(len(taus) - at, len(self.taus) - self.n_steps)
             here, there = slice(self.n_steps, self.n_steps + n), slice(at, at + n)
             self.taus[here], self.steps[0, here], self.steps[1, here] = taus[there], g[there], h[there]
@@ -104,8 +103,26 @@ class Recovered:
         other.taus, other.steps = self.taus.copy(), self.steps.copy()
         return other
 
+    def _merge(self) -> None:
+        """Make room for new steps."""
+        if len(self.total):
+            self.total = self._whole()
+        else:
+            vectors, values = self._eigenpairs()
+            largest = np.argsort(-np.abs(values), kind="stable")[: self.rank]
+            self.vectors, self.values = np.ascontiguousarray(vectors[largest]), values[largest]
+        self.n_steps = 0
+
+    def _whole(self) -> Array:
+        n = self.n_steps
+        half = (self.steps[0, :n].T * (0.5 * self.taus[:n])) @ self.steps[1, :n]
+        return self.total + half + half.T
+
     def _eigenpairs(self) -> tuple[Array, Array]:
         n = self.n_steps
+        if len(self.total):
+            values, vectors = np.linalg.eigh(self._whole())
+            return np.ascontiguousarray(vectors.T, dtype=self.steps.dtype), values
         if n == 0:
             return self.vectors, self.values
         basis = np.concatenate([self.vectors, self.steps[0, :n], self.steps[1, :n]]).T
@@ -173,9 +190,9 @@ class Sketched(Modal):
         return self.recovered
 
     @property
-    def M(self) -> Array:
-        """Numbers of all sketches, for whoever asks whether they are finite."""
-        return np.concatenate([hat.ravel() for hat in self.hats])
+    def sizes(self) -> tuple[Array, ...]:
+        """What must stay finite."""
+        return tuple(self.hats)
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """Steps in the sketch, then the same steps in the original space."""

@@ -18,14 +18,18 @@ from nearkin.triplets import TripletSource
 
 __all__ = ["LSMDML", "RobustLSMDML"]
 
+#: Features up to which a sum of steps is kept as the matrix it is, which is then also the faster way.
+_EXACT = 1024
+
 
 @documented
 class LSMDML(ModalLearner):
     """Large-scale multi-modal distance: steps are found in a small random sketch and taken in the original space.
 
     Per modality ``M = P_+(I + sum_t tau_t A_t)``, where the ``tau_t`` come from an m x m matrix. One update costs
-    O(dm + m^2) and, spread over a full buffer, O(d (rank + buffer)); no d x d matrix is ever made by learning or
-    `transform`, so tens of thousands of features train in a few dozen vectors of memory.
+    O(dm + m^2) and, spread over a full buffer, O(d (rank + buffer)). Where ``rank`` is below the number of features,
+    neither learning nor `transform` ever makes a d x d matrix, so tens of thousands of features train in the memory of
+    some hundred vectors.
 
     Parameters
     ----------
@@ -34,7 +38,7 @@ class LSMDML(ModalLearner):
     n_projections : int, default=100
         Size m of the sketch. A modality with no more features than this is learned without one.
     rank : int or None, default=None
-        Eigenpairs that are kept of what was learned in each modality; None for all features up to 128, else 64.
+        Eigenpairs that are kept of what was learned in each modality; None for all features up to 1024, else 64.
     buffer : int, default=64
         Newest steps that are kept as they came, before they are merged into the eigenpairs.
     C_weights : float, default=0.1
@@ -131,7 +135,7 @@ class LSMDML(ModalLearner):
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> Sketched:
         known = self._group(rows.n_features)
-        ranks = [self.rank or (d if d <= 128 else 64) for d in known.sizes]
+        ranks = [self.rank or (d if d <= _EXACT else 64) for d in known.sizes]
         return Sketched(known, rows.dtype, self.n_projections, ranks, self.buffer, self.C_weights, self.simplex, rng)
 
     @property
