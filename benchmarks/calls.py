@@ -57,10 +57,10 @@ class Watch:
 
 @contextmanager
 def watched() -> Iterator[Watch]:
-    """Wrap `learn` of the parameters and the search for impostors."""
+    """Wrap `learn` of the parameters and the compiled loop that finds impostors."""
     watch = Watch()
     places = [(_parameters.FullMatrix, "learn", "learn"), (_parameters.LowRank, "learn", "learn"),
-              (impostors, "search", "search"), (impostors, "scan", "search")]  # fmt: skip
+              (impostors, "_triplets", "search")]  # fmt: skip
     kept = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in places]
     try:
         for owner, attribute, name in places:

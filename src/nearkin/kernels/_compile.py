@@ -10,13 +10,15 @@ Sums may be reordered (the dot products are several times faster so), nothing el
 their meaning.
 """
 
+from typing import Any
+
 from numba import njit
 
 _REORDER = {"reassoc", "contract", "nsz"}
 
 # Only compiled code may call a helper (from Python it would crash): without a way in from there it compiles in three
 # quarters of the time.
-_INSIDE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 step = njit(inline="always", error_model="numpy")
 body = njit(inline="always", error_model="numpy", fastmath=_REORDER)
