@@ -24,7 +24,8 @@ EXPLAINED = {
     "lowrank": "Exact step; the limit is 8 d r flops per triplet. The literal loop takes one sub-gradient step.",
     "cone": "Hinge, float64. Both sides start from the same matrix, after as many steps as are timed.",
     "systems": "Robust forms. *x literal* compares one half-quadratic iteration with one; the literal loops take the "
-    "closed forms as printed, O(d²).",
+    "closed forms as printed, O(d²); that of LPA-ODML decomposes a matrix for each of its three projections, hardly "
+    "any of which is needed at this C, and that of OKS takes all terms at once.",
     "octg": "Calls of 2,048 rows; *same product* is the bare matrix product of these shapes.",
     "fit": "Seconds of processor time, one thread, default parameters; *x* columns say how many times longer the peer "
     "took on the same rows.",
