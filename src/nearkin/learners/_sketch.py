@@ -13,6 +13,7 @@ from nearkin.learners._multimodal import Modal
 from nearkin.learners._parameters import _learn, _Sweep
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.rows import Rows
 from nearkin.sketch import random_pair
 from nearkin.triplets import Triplets
 from nearkin.triplets._triplets import Vectors
@@ -240,10 +241,24 @@ class Sketched(Modal):
 
     def _sketched(self, triplets: Triplets) -> Triplets:
         """The same triplets of sketched rows."""
-        rows = np.concatenate([self._sketch(block) for _, block in triplets.rows.blocks()])
         if triplets.pool is triplets.rows:
-            return triplets.of(rows, rows)
-        return triplets.of(rows, np.concatenate([self._sketch(block) for _, block in triplets.pool.blocks()]))
+            every = self._sketch_rows(triplets.rows, triplets.anchor, triplets.positive, triplets.negative)
+            return triplets.of(every, every)
+        return triplets.of(
+            self._sketch_rows(triplets.rows, triplets.anchor),
+            self._sketch_rows(triplets.pool, triplets.positive, triplets.negative),
+        )
+
+    def _sketch_rows(self, rows: Rows, *which: NDArray[np.int64]) -> Array:
+        """Sketches of the rows that are asked for; the others are left out, as many rows may be in no triplet."""
+        asked = np.unique(np.concatenate(which))
+        if len(asked) == len(rows):
+            return np.concatenate([self._sketch(block) for _, block in rows.blocks()])
+        out = np.zeros((len(rows), 2 * sum(map(len, self.hats))), dtype=rows.dtype)
+        for start in range(0, len(asked), rows.block_size):
+            part = asked[start : start + rows.block_size]
+            out[part] = self._sketch(rows.take(part))
+        return out
 
     def _sketch(self, X: Array) -> Array:
         """Both sketches of every modality, side by side."""
