@@ -47,7 +47,7 @@ def _all() -> Iterator[Goal]:
     for d, bound in ((34, 8), (100, 15), (200, 25), (512, 80)):
         yield Goal(f"cone, times eigh each step, most leave, d = {d}", "cone", f"leaving d={d}", "x eigh", bound)
         yield Goal(f"cone, share of steps that leave, d = {d}", "cone", f"leaving d={d}", "left the cone", 0.5)
-    for system in ("OPML", "SLMOML", "ITML", "LPA-ODML", "OKS"):
+    for system in ("OPML", "SLMOML", "ITML", "OMDML", "LSMDML", "LPA-ODML", "OKS"):
         yield Goal(f"{system}, times literal, d = 100", "systems", f"{system} float32 d=100", "x literal", 15)
     for d in (64, 512):
         yield Goal(f"OCTG, 500 centres, share of GEMM, d = {d}", "octg", f"float32 d={d}", "of GEMM", 0.85)

@@ -82,6 +82,51 @@ def lpa(M, anchors, positives, negatives, *, C, eta, n_classes, mu=1.0):
     return M
 
 
+def omdml(M, anchors, positives, negatives, *, C, eta, beta=0.9, margin=1.0):
+    """Two modalities, the halves of the features; returns the weighted matrices as one."""
+    factor = weight_factor(eta)
+    half = len(M) // 2
+    parts = slice(0, half), slice(half, len(M))
+    matrices = [np.eye(len(M[part])) for part in parts]
+    theta = np.full(2, 0.5)
+    for triplet in zip(anchors, positives, negatives, strict=True):
+        steps, z = [], np.empty(2)
+        for k, part in enumerate(parts):
+            x, x_plus, x_minus = (row[part].astype(np.float64) for row in triplet)
+            u, v = x - x_plus, x - x_minus
+            A = np.outer(v, v) - np.outer(u, u)
+            z[k] = np.sum(A * matrices[k])
+            steps.append((A, (v @ v) ** 2 + (u @ u) ** 2 - 2.0 * (u @ v) ** 2))
+        if theta @ z < margin:
+            for k, (A, sq_norm) in enumerate(steps):
+                if z[k] < 1.0 and sq_norm > 0.0:
+                    tau = min(C * factor * np.exp(-eta * (1.0 - z[k])), (1.0 - z[k]) / sq_norm)
+                    matrices[k] = _clipped(matrices[k] + tau * A)
+            theta *= beta ** (z < 0.0)
+            theta /= theta.sum()
+    M = np.zeros((len(M), len(M)))
+    for part, weight, matrix in zip(parts, theta, matrices, strict=True):
+        M[part, part] = weight * matrix
+    return M
+
+
+def lsmdml(start, anchors, positives, negatives, *, C, eta):
+    """One modality: steps in the sketch, taken in both spaces, projected at the end; returns M."""
+    factor = weight_factor(eta)
+    M, R_1, R_2 = start
+    M_hat = R_1.T @ R_2
+    for x, x_plus, x_minus in zip(anchors, positives, negatives, strict=True):
+        u, v = x - x_plus, x - x_minus
+        A = np.outer(v, v) - np.outer(u, u)
+        A_hat = R_1.T @ A @ R_2
+        z = np.sum(A_hat * M_hat)
+        if z < 1.0:
+            tau = min(C * factor * np.exp(-eta * (1.0 - z)), (1.0 - z) / np.sum(A_hat * A_hat))
+            M_hat = M_hat + tau * A_hat
+            M += tau * A
+    return _clipped(M)
+
+
 def _clipped(M):
     """Positive semi-definite part."""
     values, vectors = np.linalg.eigh(M)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 import nearkin
 from nearkin.learners import OnlineLearner
@@ -38,6 +39,7 @@ class System:
     learner: OnlineLearner
     literal: Callable[..., np.ndarray]
     n_classes: int = 0
+    halves: bool = False  # whether the features come in two modalities
 
     @property
     def budget(self) -> int:
@@ -52,7 +54,10 @@ class System:
     def begin(self, data: Triplets) -> tuple[Any, Any]:
         """The parameter before anything is timed, and the same for the literal loop."""
         d, dtype = data.rows.n_features, data.rows.dtype.name
-        parameter = begin(self.learner, d, dtype)
+        learner = clone(self.learner).set_params(modalities=[d // 2, d - d // 2]) if self.halves else self.learner
+        parameter = begin(learner, d, dtype)
+        if hasattr(parameter, "projections"):
+            return parameter, (np.eye(d), *(parameter.projections[0] or (np.eye(d), np.eye(d))))
         if not self.budget:
             return parameter, np.eye(d, dtype=dtype)
         parameter.learn(part(data, 0, self.budget), C, as_loss("rescaled_hinge", ETA), 1)
@@ -69,6 +74,13 @@ SYSTEMS = {
     "ITML": System(
         nearkin.RobustITML(C, eta=ETA, bounds=BOUNDS, scale=None),
         functools.partial(literal.itml, C=C, eta=ETA, bounds=BOUNDS),
+    ),
+    "OMDML": System(
+        nearkin.RobustOMDML(C, eta=ETA, scale=None), functools.partial(literal.omdml, C=C, eta=ETA), halves=True
+    ),
+    "LSMDML": System(
+        nearkin.RobustLSMDML(C, eta=ETA, n_projections=50, scale=None),
+        functools.partial(literal.lsmdml, C=C, eta=ETA),
     ),
     "LPA-ODML": System(
         nearkin.RobustLPAODML(C, eta=ETA, scale=None), functools.partial(literal.lpa, C=C, eta=ETA, n_classes=5), 5
