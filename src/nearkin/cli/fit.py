@@ -35,6 +35,12 @@ LEARNERS = {
     "opml": "OPML",
     "slmoml": "SLMOML",
     "itml": "ITML",
+    "robust-lpaodml": "RobustLPAODML",
+    "robust-oks": "RobustOKS",
+    "robust-omks": "RobustOMKS",
+    "lpaodml": "LPAODML",
+    "oks": "OKS",
+    "omks": "OMKS",
     "euclidean": "Euclidean",
 }
 #: Endings of files that hold a table.

@@ -60,9 +60,7 @@ def _facts(path: Path) -> dict[str, Any]:
         "feature_names": model.feature_names,
         "label": model.label,
         "classes": [one.item() if hasattr(one, "item") else one for one in estimator.classes_],
-        "map_shape": list(learner.components_.shape)
-        if learner._measure.is_distance
-        else list(learner.query_map_.shape),
+        "map_shape": _map_shape(learner),
         "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS},
     }
     if is_classifier:
@@ -72,6 +70,13 @@ def _facts(path: Path) -> dict[str, Any]:
             "n_voting": len(estimator.kept_),
         }
     return facts
+
+
+def _map_shape(learner: Any) -> list[int] | None:
+    """None for a learner that compares rows by a kernel."""
+    if not hasattr(learner, "transform"):
+        return None
+    return list((learner.components_ if learner._measure.is_distance else learner.query_map_).shape)
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
@@ -99,7 +104,7 @@ def _show(facts: dict[str, Any]) -> None:
         ("features", features),
         ("label", facts["label"] or "without a name"),
         ("classes", f"{len(facts['classes']):,}: {_listed(facts['classes'], 16)}"),
-        ("map", " x ".join(f"{one:,}" for one in facts["map_shape"])),
+        ("map", " x ".join(f"{one:,}" for one in facts["map_shape"]) if facts["map_shape"] else "none, by a kernel"),
         (
             "learned from",
             "in all passes " + ", ".join(_text.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet")),

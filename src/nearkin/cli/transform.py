@@ -57,6 +57,8 @@ def transform(
     if kind == ".npy" and ids:
         raise UserError("npy holds one array; use .npz, .csv or .parquet to pass on --id columns.")
     loaded = load_fitted(model)
+    if not hasattr(loaded.learner, "transform"):
+        raise UserError(f"{type(loaded.learner).__name__} has no map: it compares by a kernel. Use nearkin predict.")
     rows = read_for_model(
         data, loaded.feature_names, loaded.learner.n_features_in_, loaded.label,
         label_is_asked=False, ids=ids, array=array, drop=listed(drop),
