@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from nearkin.learners._modalities import Modalities
 from nearkin.learners._multimodal import Modal
@@ -109,9 +110,8 @@ class Recovered:
         if len(self.total):
             self.total = self._whole()
         else:
-            vectors, values = self._eigenpairs()
-            largest = np.argsort(-np.abs(values), kind="stable")[: self.rank]
-            self.vectors, self.values = np.ascontiguousarray(vectors[largest]), values[largest]
+            vectors, self.values = self._eigenpairs(self.rank)
+            self.vectors = np.ascontiguousarray(vectors)
         self.n_steps = 0
 
     def _whole(self) -> Array:
@@ -119,7 +119,8 @@ class Recovered:
         half = (self.steps[0, :n].T * (0.5 * self.taus[:n])) @ self.steps[1, :n]
         return self.total + half + half.T
 
-    def _eigenpairs(self) -> tuple[Array, Array]:
+    def _eigenpairs(self, most: int | None = None) -> tuple[Array, Array]:
+        """All, or those of largest magnitude."""
         n = self.n_steps
         if len(self.total):
             values, vectors = np.linalg.eigh(self._whole())
@@ -127,12 +128,13 @@ class Recovered:
         if n == 0:
             return self.vectors, self.values
         basis = np.concatenate([self.vectors, self.steps[0, :n], self.steps[1, :n]]).T
-        Q, R = np.linalg.qr(basis)
+        Q, R = linalg.qr(basis, mode="economic", overwrite_a=True, check_finite=False)
         kept = len(self.values)
         old, g, h = (part.astype(np.float64) for part in np.split(R, [kept, kept + n], axis=1))
         half = (g * (0.5 * self.taus[:n])) @ h.T
         values, vectors = np.linalg.eigh((old * self.values) @ old.T + half + half.T)
-        return (Q @ vectors.astype(Q.dtype)).T, values
+        largest = np.argsort(-np.abs(values), kind="stable")[:most]
+        return (Q @ vectors[:, largest].astype(Q.dtype)).T, values[largest]
 
     def _matrix(self, change: object) -> Array:
         vectors, values = self.eigenpairs
