@@ -4,6 +4,7 @@ Heavy imports stay inside the commands, so that ``nearkin --help`` answers at on
 """
 
 from nearkin.cli._program import main
+from nearkin.cli.datasets import datasets
 from nearkin.cli.demo import demo
 from nearkin.cli.fit import fit
 from nearkin.cli.info import info
@@ -12,5 +13,5 @@ from nearkin.cli.transform import transform
 
 __all__ = ["main"]
 
-for _command in (demo, fit, predict, transform, info):
+for _command in (demo, fit, predict, transform, info, datasets):
     main.add_command(_command)
