@@ -357,6 +357,24 @@ def test_help_has_examples_and_fits_a_terminal():
     assert run().stdout == run("--help").stdout
 
 
+# ------------------------------------------------------------------ the page
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "datasets.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", datasets.names())
+def test_the_page_has_a_row_for_each_that_agrees_with_the_registry(name):
+    entry = datasets.info(name)
+    other = "scikit-learn " if entry.sklearn else f"OpenML {entry.openml} " if entry.openml else ""
+    sizes = f"{entry.n_rows:,} | {entry.n_features:,} | {entry.n_classes:,}"
+    assert f"| `{name}` | {sizes} | `{entry.file}` | {other}|" in PAGE
+
+
+def test_the_page_runs_as_printed(capsys):
+    exec("\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)), {})
+    assert "(178, 13) (178,) scikit-learn" in capsys.readouterr().out
+
+
 # ------------------------------------------------------------------ the files themselves
 
 if FILES_AT_HAND:  # no skip mark: where the folder is missing there is nothing to test
