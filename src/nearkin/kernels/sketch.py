@@ -21,6 +21,7 @@ from nearkin.kernels.scalar import (
 
 __all__ = ["sweep", "sweep_with"]
 
+
 @helper
 def _margin(M, g_1, h_1, g_2, h_2):
     """``<M, (g_1 h_2' + h_1 g_2') / 2>``, one pass over M."""
