@@ -26,8 +26,8 @@ YALE = DatasetInfo(
     ),
     origin="YaleB_32x32_ori.mat, Deng Cai's file of 2007 (GitHub tansyab1/CNN-Sparse).",
     paper=(
-        "Tables 2 and 3. z-scored, then PCA, to 100 dimensions by the text and to 200 by Table 2; 5 folds. The "
-        "Euclidean 93.36 % of Table 3 is only approached if the PCA whitens; what the paper did is not established."
+        "Tables 2 and 3. z-scored and reduced by PCA, in an order that is not said, to 100 dimensions by the text and to "
+        "200 by Table 2; 5 folds. The Euclidean 93.36 % of Table 3 is only approached if the PCA whitens; what the paper did is not established."
     ),
     traps=(
         "Pixels stand column by column: X[i].reshape(32, 32).T is the upright face.",
@@ -94,7 +94,7 @@ COVID_RESNET18 = DatasetInfo(
         "P. Stock and others: And the bit goes down: revisiting the quantization of neural networks. ICLR, 2020.",
     ),
     origin=f"{_COVID_ORIGIN}; global pool of the product-quantised ResNet-18 of facebookresearch/kill-the-bits.",
-    paper="Tables 4 and 5, with the same images. z-scored; 5 folds.",
+    paper="Tables 4 and 5, with the same images. 5 folds; whether features are scaled is not said.",
     traps=(
         *_COVID_TRAPS,
         "The paper's network was not quantised (69.8 % against 65.8 % on ImageNet), so its features are not these.",
