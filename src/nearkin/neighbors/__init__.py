@@ -1,8 +1,19 @@
 """Classification by neighbours: search, vote, and the classifier made of them."""
 
 from nearkin.neighbors._classifier import RobustKNeighborsClassifier
+from nearkin.neighbors._jury import Jury, rank_votes
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
+from nearkin.neighbors._local import LocalNeighbours
 from nearkin.neighbors._search import BlockSearch, NeighbourSearch
 from nearkin.neighbors._vote import vote
 
-__all__ = ["BlockSearch", "NeighbourSearch", "RobustKNeighborsClassifier", "leave_one_out_votes", "vote"]
+__all__ = [
+    "BlockSearch",
+    "Jury",
+    "LocalNeighbours",
+    "NeighbourSearch",
+    "RobustKNeighborsClassifier",
+    "leave_one_out_votes",
+    "rank_votes",
+    "vote",
+]

@@ -15,10 +15,13 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
 from nearkin.learners._modalities import joined
 from nearkin.learners._state import all_or_nothing
+from nearkin.neighbors._jury import Jury
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
+from nearkin.neighbors._local import LocalNeighbours
 from nearkin.neighbors._search import BlockSearch, NeighbourSearch
 from nearkin.neighbors._vote import vote
-from nearkin.noise import estimate_noise_rate
+from nearkin.neighbors._whitening import whitening
+from nearkin.noise import estimate_noise_rate, own_share, posterior
 
 __all__ = ["RobustKNeighborsClassifier"]
 
@@ -40,8 +43,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Measure to learn: "auto" is `RobustLODML` with three passes, None the plain Euclidean distance (on scaled
         features). A learner that is fitted already is used as it is (wrap it in scikit-learn's `FrozenEstimator`
         to keep it so through `clone`); any other is cloned and fitted.
-    n_neighbors : int, default=3
-        Neighbours that vote; 3 in the paper.
+    n_neighbors : int or "auto", default=3
+        Neighbours that vote; 3 in the paper. "auto" lets up to 60 neighbours vote in several spaces, with weights that
+        fall by rank (see Notes); for dense rows and learners of a distance with one map.
     noise_rate : float in [0, 1) or "auto", default="auto"
         Share of training rows to drop, the least plausible first (the eta of Algorithm 5). "auto" estimates it from
         neighbours in the input space.
@@ -59,7 +63,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     noise_rate_ : float
         Share of wrong labels, given or estimated.
     plausibility_ : ndarray of shape (n_samples,)
-        Of every training row.
+        Of every training row; with ``n_neighbors="auto"`` the probability that its label is right.
+    score_ : ndarray of shape (n_samples,)
+        Only with ``n_neighbors="auto"``: votes for the label as given against those for the best other one, by which
+        rows are dropped.
     kept_ : ndarray of int
         Training rows that vote.
     classes_ : ndarray
@@ -79,6 +86,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     (`LPAODML`, which compares by the metric of the training row's class, and the kernel similarities `OKS` and `OMKS`),
     queries and training rows are compared in blocks, at a cost of n_queries * n_samples scores.
 
+    With ``n_neighbors="auto"`` three things are added to Algorithm 5. Distances are scaled locally (`LocalNeighbours`).
+    Votes fall by rank, with a bandwidth chosen by agreement with the labels as given. Neighbours in the input space, in
+    the learned space and, for ``learner="auto"``, in a space learned after whitening by the within-class covariance
+    vote together (`Jury`). A label's plausibility is its posterior probability given these votes and the rate
+    (`nearkin.noise.posterior`); the `noise_rate` share of the lowest `score_` is dropped, and the others vote with the
+    square of their plausibility.
+
     Examples
     --------
     >>> from sklearn.datasets import load_wine
@@ -92,7 +106,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        "n_neighbors": (Integer(1),),
+        "n_neighbors": (Integer(1), OneOf(("auto",))),
         "noise_rate": (Real(0.0, 1.0, open_high=True), OneOf(("auto",))),
         "weights": (OneOf(("auto", "plausibility", "uniform")),),
     }
@@ -100,12 +114,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     # The index over the voting rows, which is not saved.
     _transient = ("_search",)
     _search: NeighbourSearch | BlockSearch | None = None
+    score_: Array
 
     def __init__(
         self,
         learner: str | OnlineLearner | None = "auto",
         *,
-        n_neighbors: int = 3,
+        n_neighbors: int | str = 3,
         noise_rate: float | str = "auto",
         weights: str = "auto",
         random_state: Any = None,
@@ -180,15 +195,19 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = sorted_classes(labels)
         if len(self.classes_) < 2:
             raise ValueError(f"{owner} needs at least two classes; y holds one class, {self.classes_.tolist()}.")
-        if self.n_neighbors > len(labels):
+        if not isinstance(self.n_neighbors, str) and self.n_neighbors > len(labels):
             raise ValueError(f"{owner}: n_neighbors={self.n_neighbors} exceeds the {len(labels)} training rows.")
         self.learner_, self.plausibility_ = self._learn(X, labels)
-        self.noise_rate_ = self._rate(checked, codes)
+        if isinstance(self.n_neighbors, str):
+            self._summon(checked, codes)
+            doubt = self.score_
+        else:
+            self.noise_rate_ = self._rate(checked, codes)
+            doubt = self.plausibility_
         dropped = int(np.floor(self.noise_rate_ * len(labels) + 1e-9))
-        by_plausibility = np.argsort(self.plausibility_, kind="stable")
         # Nothing speaks against a row of plausibility 1, so the order of such rows must not decide.
-        dropped = min(dropped, int(np.count_nonzero(self.plausibility_ < 1.0)))
-        self.kept_ = np.sort(by_plausibility[dropped:])
+        dropped = min(dropped, int(np.count_nonzero(doubt < 1.0)))
+        self.kept_ = np.sort(np.argsort(doubt, kind="stable")[dropped:])
         has_map = self._item_scores is None
         self._items = (self.learner_.map_items(X) if has_map else self._scaled(X))[self.kept_]
         self._codes = codes[self.kept_]
@@ -205,7 +224,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         X : array-like or CSR matrix of shape (n_queries, n_features)
             Raw features.
         n_neighbors : int or None
-            How many; None for the parameter of the classifier. At most the number of voting rows is given.
+            How many; None for the parameter of the classifier, with "auto" for those that hold most of the votes. At
+            most the number of voting rows is given.
 
         Returns
         -------
@@ -230,6 +250,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_queries, n_classes)
             Rows sum to 1.
         """
+        if isinstance(self.n_neighbors, str):
+            check_is_fitted(self)
+            rows = check_rows(self, X, dtype=[np.float64, np.float32], reset=False)
+            scaled = self.learner_.scaling_.apply(rows)
+            weights = np.zeros(len(self.plausibility_))
+            weights[self.kept_] = self._vote_weights()
+            return self._jury.votes_for([scaled if one is None else scaled @ one.T for one in self._maps], weights)
         _, index = self._neighbours(X, None)
         return vote(self._codes[index], self._vote_weights()[index], len(self.classes_))
 
@@ -280,8 +307,38 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _vote_weights(self) -> Array:
         """What the vote of each kept row counts."""
+        if isinstance(self.n_neighbors, str) and self.weights == "auto":
+            return self.plausibility_[self.kept_] ** 2
         weigh = self.weights == "plausibility" or (self.weights == "auto" and not isinstance(self.noise_rate, str))
         return self.plausibility_[self.kept_] if weigh else np.ones(len(self.kept_))
+
+    def _summon(self, X: Any, codes: NDArray[np.int64]) -> None:
+        """Let neighbours in several spaces vote on every label."""
+        owner, k = type(self).__name__, len(self.classes_)
+        if sparse.issparse(X) or self._item_scores is not None or not self.learner_._measure.is_distance:
+            raise ValueError(
+                f"{owner}: n_neighbors='auto' needs dense rows and a learner of a distance with one map; "
+                "give a number of neighbours."
+            )
+        scaled = self.learner_.scaling_.apply(X)
+        self._maps: list[Array | None] = [None]
+        self._jury = Jury([LocalNeighbours(scaled)], codes, k)
+        given = self.noise_rate
+        rate = estimate_noise_rate(self._jury.votes(np.ones(len(codes))), codes) if isinstance(given, str) else given
+        self.noise_rate_ = float(rate)
+        self._join(scaled, self.learner_.components_)
+        if isinstance(self.learner, str):
+            weights = posterior(self._jury.votes, codes, self.noise_rate_)
+            white = whitening(scaled, codes, weights)
+            again = self.default_learner(self.random_state).set_params(scale=None, rescore=False)
+            self._join(scaled, again.fit(scaled @ white.T, codes).components_ @ white)
+        self.plausibility_ = posterior(self._jury.votes, codes, self.noise_rate_)
+        self.score_ = own_share(self._jury.votes, codes)
+
+    def _join(self, scaled: Array, space: Array) -> None:
+        """One more space for the neighbours that vote: a linear map of scaled rows."""
+        self._maps.append(space)
+        self._jury.join(LocalNeighbours(scaled @ space.T))
 
     def _rate(self, X: Any, codes: NDArray[np.int64]) -> float:
         """Share to drop; "auto" asks the neighbours of at most 5,000 rows before any metric was learned."""
@@ -296,7 +353,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _neighbours(self, X: ArrayLike, n_neighbors: int | None) -> tuple[Array, NDArray[np.intp]]:
         check_is_fitted(self)
-        wanted = self.n_neighbors if n_neighbors is None else n_neighbors
+        usual = int(self._jury.bandwidth) if isinstance(self.n_neighbors, str) else self.n_neighbors
+        wanted = usual if n_neighbors is None else n_neighbors
         if not Integer(1).allows(wanted):
             raise ValueError(f"{type(self).__name__}: `n_neighbors` must be {Integer(1)}; got {wanted!r}.")
         with named_errors(self):
