@@ -26,8 +26,9 @@ YALE = DatasetInfo(
     ),
     origin="YaleB_32x32_ori.mat, Deng Cai's file of 2007 (GitHub tansyab1/CNN-Sparse).",
     paper=(
-        "Tables 2 and 3. z-scored and reduced by PCA, in an order that is not said, to 100 dimensions by the text and to "
-        "200 by Table 2; 5 folds. The Euclidean 93.36 % of Table 3 is only approached if the PCA whitens; what the paper did is not established."
+        "Tables 2 and 3. z-scored and reduced by PCA, in an order that is not said, to 100 dimensions by the text and "
+        "to 200 by Table 2; 5 folds. The Euclidean 93.36 % of Table 3 is only approached if the PCA whitens; what the "
+        "paper did is not established."
     ),
     traps=(
         "Pixels stand column by column: X[i].reshape(32, 32).T is the upright face.",
