@@ -96,9 +96,10 @@ def own_share(votes: Callable[[Array], Array], codes: Codes, n_rounds: int = 3) 
     score = weights
     for _ in range(n_rounds):
         shares = votes(weights)
-        own = shares[at, codes].copy()
-        shares[at, codes] = -1.0
-        other = np.maximum(shares.max(axis=1), 0.0)
+        own = shares[at, codes]
+        others = shares.copy()
+        others[at, codes] = 0.0
+        other = others.max(axis=1)
         score = np.divide(own, own + other, out=np.full(len(codes), 0.5), where=own + other > 0)
         weights = np.minimum(1.0, own / np.maximum(other, 1e-12))
     return score
