@@ -12,32 +12,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 import nearkin
+from systems import LEARNERS
 
-LEARNERS = (
-    nearkin.OASIS,
-    nearkin.ODML,
-    nearkin.LOSL,
-    nearkin.LODML,
-    nearkin.RobustOASIS,
-    nearkin.RobustODML,
-    nearkin.RobustLOSL,
-    nearkin.RobustLODML,
-    nearkin.OPML,
-    nearkin.SLMOML,
-    nearkin.ITML,
-    nearkin.RobustOPML,
-    nearkin.RobustSLMOML,
-    nearkin.RobustITML,
-    nearkin.LPAODML,
-    nearkin.RobustLPAODML,
-    nearkin.OMDML,
-    nearkin.LOMDML,
-    nearkin.LSMDML,
-    nearkin.RobustOMDML,
-    nearkin.RobustLOMDML,
-    nearkin.RobustLSMDML,
-    nearkin.Euclidean,
-)
 MODELS = {
     **{cls.__name__: (lambda cls=cls, **more: cls(random_state=0, **more)) for cls in LEARNERS},
     "kNN": lambda **more: nearkin.RobustKNeighborsClassifier(random_state=0, **more),

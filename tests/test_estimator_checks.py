@@ -10,32 +10,8 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nearkin
+from systems import LEARNERS
 
-LEARNERS = (
-    nearkin.OASIS,
-    nearkin.ODML,
-    nearkin.LOSL,
-    nearkin.LODML,
-    nearkin.RobustOASIS,
-    nearkin.RobustODML,
-    nearkin.RobustLOSL,
-    nearkin.RobustLODML,
-    nearkin.OPML,
-    nearkin.SLMOML,
-    nearkin.ITML,
-    nearkin.RobustOPML,
-    nearkin.RobustSLMOML,
-    nearkin.RobustITML,
-    nearkin.LPAODML,
-    nearkin.RobustLPAODML,
-    nearkin.OMDML,
-    nearkin.LOMDML,
-    nearkin.LSMDML,
-    nearkin.RobustOMDML,
-    nearkin.RobustLOMDML,
-    nearkin.RobustLSMDML,
-    nearkin.Euclidean,
-)
 CLASSIFIERS = (
     nearkin.RobustKNeighborsClassifier(),
     nearkin.RobustKNeighborsClassifier(learner=None),

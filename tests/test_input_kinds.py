@@ -11,32 +11,8 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 import nearkin
+from systems import LEARNERS
 
-LEARNERS = (
-    nearkin.OASIS,
-    nearkin.ODML,
-    nearkin.LOSL,
-    nearkin.LODML,
-    nearkin.RobustOASIS,
-    nearkin.RobustODML,
-    nearkin.RobustLOSL,
-    nearkin.RobustLODML,
-    nearkin.OPML,
-    nearkin.SLMOML,
-    nearkin.ITML,
-    nearkin.RobustOPML,
-    nearkin.RobustSLMOML,
-    nearkin.RobustITML,
-    nearkin.LPAODML,
-    nearkin.RobustLPAODML,
-    nearkin.OMDML,
-    nearkin.LOMDML,
-    nearkin.LSMDML,
-    nearkin.RobustOMDML,
-    nearkin.RobustLOMDML,
-    nearkin.RobustLSMDML,
-    nearkin.Euclidean,
-)
 DISTANCES = tuple(cls for cls in LEARNERS if cls()._measure.is_distance)
 SOURCES = ("octg", "one_pass", "batch", "random")
 NAMES = ["width", "height", "depth", "weight"]

@@ -15,32 +15,8 @@ from sklearn.linear_model import LogisticRegression
 
 import nearkin
 from nearkin import saving
+from systems import LEARNERS
 
-LEARNERS = (
-    nearkin.OASIS,
-    nearkin.ODML,
-    nearkin.LOSL,
-    nearkin.LODML,
-    nearkin.RobustOASIS,
-    nearkin.RobustODML,
-    nearkin.RobustLOSL,
-    nearkin.RobustLODML,
-    nearkin.OPML,
-    nearkin.SLMOML,
-    nearkin.ITML,
-    nearkin.RobustOPML,
-    nearkin.RobustSLMOML,
-    nearkin.RobustITML,
-    nearkin.LPAODML,
-    nearkin.RobustLPAODML,
-    nearkin.OMDML,
-    nearkin.LOMDML,
-    nearkin.LSMDML,
-    nearkin.RobustOMDML,
-    nearkin.RobustLOMDML,
-    nearkin.RobustLSMDML,
-    nearkin.Euclidean,
-)
 SOURCES = {
     "octg": nearkin.OCTG(),
     "octg_moving": nearkin.OCTG(n_centers=2, metric="learned", update_centers=True, refresh=4),
