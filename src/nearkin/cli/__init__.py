@@ -9,9 +9,10 @@ from nearkin.cli.demo import demo
 from nearkin.cli.fit import fit
 from nearkin.cli.info import info
 from nearkin.cli.predict import predict
+from nearkin.cli.reproduce import reproduce
 from nearkin.cli.transform import transform
 
 __all__ = ["main"]
 
-for _command in (demo, fit, predict, transform, info, datasets):
+for _command in (demo, fit, predict, transform, info, datasets, reproduce):
     main.add_command(_command)
