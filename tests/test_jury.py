@@ -158,3 +158,12 @@ def test_scores_are_half_where_nobody_votes():
     np.testing.assert_array_equal(own_share(lambda weights: np.zeros((3, 2)), np.array([0, 1, 0])), 0.5)
     jury = Jury([LocalNeighbours(np.arange(4.0)[:, None])], np.array([0, 0, 1, 1]), 2)
     assert jury.bandwidth in (2.0, 4.0, 8.0, 16.0, 32.0)
+
+
+def test_auto_takes_several_matrices_and_equal_rows(blobs):
+    X, y = blobs(n=60, d=5)
+    parts = {"a": X[:, :2], "b": X[:, 2:]}
+    model = RobustKNeighborsClassifier(nearkin.OMDML(random_state=0), n_neighbors="auto").fit(parts, y)
+    assert model.score(parts, y) > 0.8
+    same = RobustKNeighborsClassifier(n_neighbors="auto", random_state=0).fit(np.ones((10, 3)), np.arange(10) % 2)
+    assert np.isfinite(same.predict_proba(np.ones((2, 3)))).all()

@@ -373,3 +373,9 @@ def test_the_classifier_works_with_noisy_labels(name, rng):
     noisy, _ = nearkin.flip_labels(y[:200], 0.2, random_state=0)
     model = nearkin.RobustKNeighborsClassifier(make(name)).fit(X[:200], noisy)
     assert model.score(X[200:], y[200:]) > 0.85
+
+
+def test_scores_beyond_the_numbers_are_refused(blobs):
+    X, y = blobs(n=40, d=4)
+    with pytest.raises(ValueError, match=r"OKS: the steps grew beyond what float32 can hold. Lower `C` or `degree`"):
+        nearkin.OKS(kernel="poly", degree=20, coef0=100.0, random_state=0).fit(X.astype(np.float32), y)

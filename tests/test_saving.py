@@ -728,3 +728,20 @@ def test_saving_through_a_link_writes_the_file_it_points_to(tmp_path):
     nearkin.save(nearkin.ODML(C=0.5), tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert repr(nearkin.load(tmp_path / "real")) == "ODML(C=0.5)"
+
+
+def test_slices_are_saved_and_equal_models_are_equal_files(tmp_path, blobs):
+    X, y = blobs(n=40, d=5)
+    model = nearkin.OMDML(modalities=[slice(0, 2), slice(2, None)], random_state=0).fit(X, y)
+    for name in ("a", "b"):
+        nearkin.save(model, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    again = nearkin.load(tmp_path / "a")
+    assert again.modalities == [slice(0, 2), slice(2, None)]
+    np.testing.assert_array_equal(again.metric_, model.metric_)
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path):
+    with pytest.raises(TypeError, match="save takes a learner or a classifier; got Hedge"):
+        nearkin.save(nearkin.Hedge(2), tmp_path / "hedge")
+    assert not list(tmp_path.iterdir())

@@ -74,6 +74,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ...     nearkin.load(path)
     RobustODML(C=0.5)
     """
+    if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
+        raise TypeError(f"save takes a learner or a classifier; got {type(model).__name__}.")
     arrays: list[np.ndarray] = []
     tree = _encode(model, arrays, "model")
     header = {"kind": _MARK, "format": FORMAT, "nearkin": __version__, "model": tree}
@@ -89,9 +91,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr("model.json", json.dumps(header, allow_nan=False))
+                # Without the time of writing, equal models are equal files.
+                archive.writestr(zipfile.ZipInfo("model.json"), json.dumps(header, allow_nan=False))
                 for i, array in enumerate(arrays):
-                    with archive.open(f"{i}.npy", "w", force_zip64=True) as member:
+                    with archive.open(zipfile.ZipInfo(f"{i}.npy"), "w", force_zip64=True) as member:
                         np.lib.format.write_array(member, array, allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
@@ -196,6 +199,8 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
             return {"$objects": [_encode(one, arrays, where) for one in value.ravel()], "shape": list(value.shape)}
         arrays.append(np.ascontiguousarray(value).reshape(value.shape))
         return {"$array": str(len(arrays) - 1)}
+    if isinstance(value, slice):
+        return {"$slice": [_encode(one, arrays, where) for one in (value.start, value.stop, value.step)]}
     if isinstance(value, (list, tuple)):
         return {"$" + type(value).__name__: [_encode(one, arrays, where) for one in value]}
     if isinstance(value, dict):
@@ -251,6 +256,8 @@ def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
         return made
     if "$frozen" in tree:
         return FrozenEstimator(_decode(tree["$frozen"], arrays))
+    if "$slice" in tree:
+        return slice(*(_decode(one, arrays) for one in tree["$slice"]))
     if "$list" in tree:
         return [_decode(one, arrays) for one in tree["$list"]]
     if "$tuple" in tree:

@@ -40,4 +40,4 @@ def announcing_compilation(kernel: Any) -> Iterator[None]:
 
 
 def _say() -> None:
-    _logger.warning("nearkin compiles its loops for this machine: some seconds, once per kind of data.")
+    _logger.warning("nearkin compiles its loops for this machine: up to 20 seconds, once per kind of data.")

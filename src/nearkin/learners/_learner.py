@@ -224,7 +224,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         with one_blas_thread():
             for _ in range(n_epochs):
                 weight = self._learn_set(state, triplets, loss)
-        _check_finite(state.parameter, self._name)
+        self._check_finite(state.parameter)
         self._store(state)
         self.plausibility_ = weight
         return self
@@ -464,7 +464,8 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if len(state.labels.classes) < source.n_classes_needed:
             raise ValueError(
                 f"{self._name} needs at least two classes to form triplets; the first batch of {len(rows)} "
-                f"samples holds one class, {state.labels.classes.tolist()}. Pass `classes=` or a larger first batch."
+                f"samples holds one class, {state.labels.classes.tolist()}. "
+                "Pass `classes=` to partial_fit, or rows of a second class."
             )
         state.source = source
 
@@ -482,7 +483,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, plausibility)
                 progress.advance("learning", done + state.source.n_rows_seen_ - first, total)
         state.n_rows += len(rows)
-        _check_finite(state.parameter, self._name)
+        self._check_finite(state.parameter)
         return weight
 
     def _with_classes(self, triplets: Triplets, codes: NDArray[np.int64], first: int) -> Triplets:
@@ -497,6 +498,20 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         state.n_updates += int(updates)
         return plausibility
 
+    def _check_finite(self, parameter: Parameter) -> None:
+        """Refuse a parameter that is not finite, or so large that the distances it gives would not be."""
+        one = getattr(parameter, "M", getattr(parameter, "L", None))
+        for values in getattr(parameter, "sizes", () if one is None else (one,)):
+            limit = float(np.finfo(values.dtype).max) ** (0.25 if hasattr(parameter, "L") else 0.5)
+            if not np.abs(values).max(initial=0.0) <= limit:
+                raise ValueError(self._grew(values.dtype))
+
+    def _grew(self, dtype: np.dtype) -> str:
+        names = [name for name in ("C", "step_size", "degree", "coef0") if hasattr(self, name)]
+        scale = "" if self.scale in ("auto", "pairs", "unit") else ", or use scale='auto'"
+        lower = " or ".join(f"`{name}`" for name in names)
+        return f"{self._name}: the steps grew beyond what {np.dtype(dtype)} can hold. Lower {lower}{scale}."
+
     def _score_rows(self, state: State, rows: Rows, codes: NDArray[np.int64]) -> Array:
         """Plausibility of every row under the metric as it is; nothing is learned."""
         assert state.source is not None
@@ -507,6 +522,8 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             for triplets in state.source.probe(rows, codes, state):
                 triplets = self._with_classes(triplets, codes, first)
                 now = loss.plausibility(state.parameter.margins(triplets))
+                if np.isnan(now).any():
+                    raise ValueError(self._grew(state.dtype))
                 np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now)
         return weight
 
@@ -537,15 +554,3 @@ def _stacked(*parts: Any) -> Any:
     if any(sparse.issparse(one) for one in parts):
         return sparse.vstack(parts, format="csr")
     return np.concatenate(parts)
-
-
-def _check_finite(parameter: Parameter, owner: str) -> None:
-    """Refuse a parameter that is not finite, or so large that the distances it gives would not be."""
-    one = getattr(parameter, "M", getattr(parameter, "L", None))
-    for values in getattr(parameter, "sizes", () if one is None else (one,)):
-        limit = float(np.finfo(values.dtype).max) ** (0.25 if hasattr(parameter, "L") else 0.5)
-        if not np.abs(values).max(initial=0.0) <= limit:
-            raise ValueError(
-                f"{owner}: the steps grew beyond what {values.dtype} can hold. "
-                "Lower `C` (or `step_size`), or use scale='auto'."
-            )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.learners._parameters import FullMatrix, _learn, _outer, _Sweep
+from nearkin.learners._parameters import FullMatrix, _learn, _outer, _Sweep, steps_at_once
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.triplets import Triplets
@@ -69,7 +69,7 @@ class LocalMetrics:
         # Differences are what counts; a clock that starts anew keeps their digits.
         self.marks[:, 1] -= self.clock
         self.clock[:] = 0.0
-        return _learn(triplets, C, sweep)
+        return _learn(triplets, C, sweep, steps_at_once(len(one.M)) // 4)
 
     def _make_room(self, codes: Codes) -> None:
         """A zero local part for every class met for the first time; until it moves, M's bound is its bound."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.learners._modalities import Modalities
-from nearkin.learners._parameters import FullMatrix, LowRank, _learn, _Sweep
+from nearkin.learners._parameters import FullMatrix, LowRank, _learn, _Sweep, steps_at_once
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.triplets import Triplets
@@ -96,7 +96,9 @@ class Hedged(Modal):
                 loss.params, max_hq_iter, plausibility,
             )  # fmt: skip
 
-        return _learn(triplets, C, sweep)
+        return _learn(triplets, C, sweep, self._at_once)
+
+    _at_once: int | None = None
 
     def _sweep(self) -> tuple[_Sweep, NDArray[np.intp]]:
         """The loop, and where the blocks lie."""
@@ -122,6 +124,10 @@ class ModalFull(Hedged):
     def __init__(self, modalities: Modalities, dtype: np.dtype, beta: float, margin: float):
         blocks = [FullMatrix(d, dtype, DISTANCE, "project") for d in modalities.sizes]
         super().__init__(modalities, blocks, beta, margin)
+
+    @property
+    def _at_once(self) -> int:  # type: ignore[override]
+        return steps_at_once(max(self.modalities.sizes))
 
     def _sweep(self) -> tuple[_Sweep, NDArray[np.intp]]:
         from nearkin.kernels import modalities

@@ -16,6 +16,7 @@ from nearkin.kernels.announce import announcing_compilation
 from nearkin.losses import Loss, exponential_weight
 from nearkin.measures import Measure
 from nearkin.triplets import Triplets
+from nearkin.triplets._triplets import Vectors
 
 __all__ = ["FullMatrix", "Identity", "LowRank", "Parameter"]
 
@@ -93,14 +94,27 @@ def _compiled(weight: Callable[..., float]) -> Any:
     return _own_weights[weight]
 
 
-def _learn(triplets: Triplets, C: float, sweep: Callable[..., int]) -> tuple[Array, int]:
-    """Feed the pieces of a set of triplets to ``sweep(*vectors, C, plausibility)``."""
+def _learn(triplets: Triplets, C: float, sweep: Callable[..., int], most: int | None = None) -> tuple[Array, int]:
+    """Feed the pieces of a set of triplets to ``sweep(vectors, C, plausibility)``, at most ``most`` triplets at a time.
+
+    Compiled code cannot be interrupted, so that slow steps are taken in small numbers.
+    """
     plausibility = np.ones(len(triplets))
     caps = np.full(len(triplets), float(C))
     updates = 0
     for part, vectors in triplets.vectors():
-        updates += sweep(vectors, caps[part], plausibility[part])
+        size = part.stop - part.start
+        for start in range(0, size, most or max(1, size)):
+            stop = min(start + (most or size), size)
+            members = (one[start:stop] for one in (vectors.anchor, vectors.positive, vectors.negative))
+            at = slice(part.start + start, part.start + stop)
+            updates += sweep(Vectors(*vectors[:3], *members), caps[at], plausibility[at])
     return plausibility, updates
+
+
+def steps_at_once(n_features: int) -> int:
+    """Steps on the cone that take no more than about a second."""
+    return max(32, 100_000_000 // n_features**2)
 
 
 class FullMatrix:
@@ -147,7 +161,7 @@ class FullMatrix:
             )  # fmt: skip
 
         self._root = None
-        return _learn(triplets, C, sweep)
+        return _learn(triplets, C, sweep, steps_at_once(len(self.M)) if self.psd in ("project", "exact") else None)
 
     def embed(self, X: Array) -> Array:
         """``X M^(1/2)``."""

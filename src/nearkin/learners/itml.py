@@ -188,10 +188,11 @@ class ITML(OnlineLearner):
 
     def _check_similar(self, similar: ArrayLike) -> NDArray[np.bool_]:
         given = np.asarray(similar)
-        if given.ndim == 1 and (given.dtype == bool or (given.dtype.kind in "iuf" and np.isin(given, (-1, 1)).all())):
+        known = any(np.isin(given, two).all() for two in ((-1, 1), (0, 1))) if given.dtype.kind in "biuf" else False
+        if given.ndim == 1 and known:
             return given > 0
         raise ValueError(
-            f"{self._name}: `similar` must be one True or False, or 1 and -1, for each pair; got {similar!r}."
+            f"{self._name}: `similar` must be True or False, 1 or 0, or 1 or -1, for each pair; got {similar!r}."
         )
 
 

@@ -252,8 +252,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         if isinstance(self.n_neighbors, str):
             check_is_fitted(self)
-            rows = check_rows(self, X, dtype=[np.float64, np.float32], reset=False)
-            scaled = self.learner_.scaling_.apply(rows)
+            scaled = self._scaled(X)
             weights = np.zeros(len(self.plausibility_))
             weights[self.kept_] = self._vote_weights()
             return self._jury.votes_for([scaled if one is None else scaled @ one.T for one in self._maps], weights)

@@ -50,7 +50,9 @@ def whitening(rows: Array, codes: NDArray[np.int64], weights: Array) -> Array:
     centred = (rows - means[codes]) * np.sqrt(weights)[:, None]
     covariance, _ = ledoit_wolf(centred, assume_centered=True)
     values, vectors = np.linalg.eigh(covariance)
-    floor = 1e-12 * max(values[-1], 1e-300)
+    if not values[-1] > 0.0:
+        return np.eye(rows.shape[1], dtype=rows.dtype)
+    floor = 1e-12 * values[-1]
     root = (vectors / np.sqrt(np.maximum(values, floor))) @ vectors.T
     spread = np.sqrt(2.0 * (rows @ root).var(axis=0).sum())
     return (root / max(spread, 1e-300)).astype(rows.dtype)
