@@ -56,7 +56,8 @@ class LOMDML(ModalLearner):
     Notes
     -----
     Gate and weights are those of `OMDML`. Every modality with a hinge above 0 takes the gradient step
-    ``L_k + 2 C A_k L_k`` (C is the article's learning rate); nothing bounds it but C. The step is that of a public
+    ``L_k + 2 C A_k L_k`` (C is the article's learning rate); nothing bounds it but C, so that
+    a large C makes the maps grow without end instead of removing the loss. The step is that of a public
     re-implementation; the article itself was not at hand. That a modality without a loss of its own stays where it is,
     the start at principal directions and the default C are our own choices.
 

@@ -24,7 +24,7 @@ class OMDML(ModalLearner):
     """Online multi-modal distance ``d2 = sum_k theta_k (x_k - y_k)' M_k (x_k - y_k)``, every ``M_k >= 0``.
 
     Each modality learns its own matrix by passive-aggressive steps and loses weight when it orders a triplet wrongly.
-    One update costs O(sum of d_k^2); memory is one matrix per modality however long the stream.
+    One update costs O(sum of d_k^2); memory is two matrices per modality however long the stream.
 
     Parameters
     ----------
@@ -53,7 +53,8 @@ class OMDML(ModalLearner):
 
     Our own choices: the plausibility of a triplet is the mean over its modalities with the weights before it; Hedge
     counts wrong orders as they are, not by plausibility; ``scale="auto"`` brings every modality to mean squared
-    distance 1, so that none rules by the number of its columns.
+    distance 1, so that none rules by the number of its columns. A modality that never orders a triplet wrongly keeps
+    its weight, and one that is constant is such a modality: weights say who errs, not who helps.
 
     References
     ----------
