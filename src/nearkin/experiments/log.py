@@ -12,7 +12,7 @@ __all__ = ["Log"]
 
 
 class Log:
-    """File of outcomes as JSON lines, only ever appended to.
+    """File of outcomes as JSON lines.
 
     Parameters
     ----------
@@ -49,9 +49,13 @@ class Log:
         finally:
             os.close(handle)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self.path.unlink(missing_ok=True)
+    def forget(self, cells: list[Cell]) -> None:
+        """Take some cells out; the others stay."""
+        keys = {cell.key for cell in cells}
+        kept = [outcome.as_line() + "\n" for key, outcome in self.read().items() if key not in keys]
+        part = self.path.with_suffix(".part")
+        part.write_text("".join(kept), encoding="utf-8")
+        part.replace(self.path)
 
     def missing(self, cells: list[Cell]) -> list[Cell]:
         """Cells that have no outcome yet."""

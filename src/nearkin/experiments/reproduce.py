@@ -225,7 +225,7 @@ def _run(
 ) -> list[Any]:
     log = Log(request.out / "cells.jsonl")
     if request.fresh:
-        log.clear()
+        log.forget(cells)
     begin(len(cells) - len(log.missing(cells)), len(cells))
     return run(cells, data, log, n_jobs=request.n_jobs, tell=tell)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def run(
     for done, outcome in enumerate(_measured(missing, data, n_jobs), 1):
         log.append(outcome)
         cost = _cost(outcome.cell, data)
-        spent, left = spent + cost, left - cost
+        spent, left = spent + cost, max(0.0, left - cost)
         tell(Advance(outcome, done, len(missing), (time.perf_counter() - begun) * left / spent))
     known = log.read()
     return [known[cell.key] for cell in cells]
@@ -79,5 +80,6 @@ def _measured(cells: list[Cell], data: Mapping[str, Dataset], n_jobs: int) -> It
 
 
 def _cost(cell: Cell, data: Mapping[str, Dataset]) -> float:
-    """Rough size of the work, in any unit."""
-    return data[cell.dataset].X.size * cell.n_draws * max(1, cell.budget)
+    """Rough size of the work, in any unit; it was found to grow with the rows and the root of the features."""
+    n_rows, n_features = data[cell.dataset].X.shape
+    return n_rows * math.sqrt(n_features) * cell.n_draws * max(1, cell.budget)
