@@ -69,7 +69,9 @@ class System:
 
 
 SYSTEMS = {
-    "OPML": System(nearkin.RobustOPML(C, eta=ETA, scale=None), functools.partial(literal.opml, C=C, eta=ETA)),
+    "OPML": System(
+        nearkin.RobustOPML(C, exact=False, eta=ETA, scale=None), functools.partial(literal.opml, C=C, eta=ETA)
+    ),
     "SLMOML": System(nearkin.RobustSLMOML(C, eta=ETA, scale=None), functools.partial(literal.slmoml, C=C, eta=ETA)),
     "ITML": System(
         nearkin.RobustITML(C, eta=ETA, bounds=BOUNDS, scale=None),
