@@ -244,7 +244,7 @@ def test_cleanlab_drops_what_it_doubts_before_a_classifier_is_fitted(monkeypatch
 def test_the_command_line_knows_what_the_experiments_know():
     command = main.commands["reproduce"]
     choices = {one.name: one.type.choices for one in command.params if hasattr(one.type, "choices")}
-    assert tuple(choices["table"]) == tuple(TABLES)
+    assert tuple(choices["table"]) == (*TABLES, "figures")
     assert tuple(choices["selection"]) == SELECTIONS
     assert (*choices["kind"], "human") == KINDS
 

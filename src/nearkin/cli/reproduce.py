@@ -18,6 +18,7 @@ __all__ = ["reproduce"]
 
 # Named here again so that --help need not load the experiments; a test compares both.
 _TABLES = ("table1", "table3", "table4", "table5", "grid", "rivals", "human")
+_FIGURES = "figures"
 _SELECTIONS = ("default", "folds", "nested")
 _KINDS = ("uniform", "next-class", "boundary")
 
@@ -29,9 +30,10 @@ _KINDS = ("uniform", "next-class", "boundary")
         "nearkin reproduce table3 --quick --out results",
         "nearkin reproduce table3 --datasets wine,wdbc --noise 0,20 --out results",
         "nearkin reproduce table4 --selection nested --budget 30 --jobs 8 --out results",
+        "nearkin reproduce figures --out results",
     ),
 )
-@click.argument("table", type=click.Choice(_TABLES))
+@click.argument("table", type=click.Choice((*_TABLES, _FIGURES)))
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="Folder for results."
 )
@@ -86,7 +88,13 @@ def reproduce(
 
     Writes TABLE.json, TABLE.md and TABLE.html. Every finished cell is kept in
     cells.jsonl, so that a run that was stopped goes on where it was.
+
+    TABLE may also be the word figures: draws Figures 2, 3, 8 to 11 anew, and
+    12 and 14 from table3 and table4 in DIR. Takes --out, --seed and --quick.
     """
+    if table == _FIGURES:
+        _draw(out, seed, 2 if quick else 10, quiet=quiet)
+        return
     from nearkin.experiments.reproduce import Request
     from nearkin.experiments.reproduce import reproduce as measure
 
@@ -108,6 +116,16 @@ def reproduce(
     )
     result = measure(request) if quiet else measure(request, begin=_begin, tell=_tell)
     _show(result, quiet=quiet)
+
+
+def _draw(out: Path, seed: int, n_runs: int, *, quiet: bool) -> None:
+    from nearkin.experiments.figures import draw_figures
+
+    files, left_out = draw_figures(out, seed=seed, n_runs=n_runs)
+    for one in left_out:
+        click.echo(f"nearkin: left out: {one}", err=True)
+    if not quiet:
+        click.echo(f"Written: {', '.join(map(str, files))}")
 
 
 def _levels(given: tuple[str, ...]) -> tuple[float, ...] | None:

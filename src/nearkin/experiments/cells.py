@@ -108,11 +108,11 @@ class Outcome:
 
 def measure(cell: Cell, data: Dataset) -> Outcome:
     """Choose parameters as the cell says, fit and test on every fold; the same numbers wherever it runs."""
-    from nearkin.kernels.threads import one_blas_thread
+    from threadpoolctl import threadpool_limits
 
     begun = time.perf_counter()
     method = METHODS[cell.method]
-    with one_blas_thread():
+    with threadpool_limits(1):
         rate = data.info.noisy_labels[cell.noise].wrong if isinstance(cell.noise, str) else cell.noise / 100.0
         folds = list(splits(data, cell.noise, cell.kind, grouped=cell.grouped, seed=cell.seed, n_draws=cell.n_draws))
         chosen = _chosen(cell, method, rate, folds)
