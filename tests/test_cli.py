@@ -283,6 +283,33 @@ def test_a_compressed_csv_and_a_row_index_are_understood(wine, tmp_path):
 # ------------------------------------------------------------------ options of fit
 
 
+def test_many_neighbours_in_several_spaces_may_vote(home, tmp_path):
+    options = ("--label", "cultivar", "--drop", "bottle")
+    made = run(
+        "fit",
+        home / "wine.csv",
+        *options,
+        "-o",
+        tmp_path / "m",
+        "--neighbors",
+        "auto",
+        "--suspects",
+        tmp_path / "d.csv",
+    )
+    assert made.exit_code == 0
+    model = nearkin.load(tmp_path / "m")
+    assert model.n_neighbors == "auto"
+    assert len(model._maps) == 3
+    doubts = pd.read_csv(tmp_path / "d.csv")
+    np.testing.assert_array_equal(model.score_[doubts["row"] - 1], np.sort(model.score_))
+    assert run("predict", tmp_path / "m", home / "wine.csv", "-o", tmp_path / "p.csv").exit_code == 0
+    two = run("fit", home / "wine.csv", *options, "-o", tmp_path / "two", "--neighbors", "auto", "--learner", "odml")
+    assert two.exit_code == 0
+    assert len(nearkin.load(tmp_path / "two")._maps) == 2
+    for bad in ("0", "many"):
+        assert run("fit", home / "wine.csv", *options, "-o", tmp_path / "n", "--neighbors", bad).exit_code == 2
+
+
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name not in ("auto", "robust-lodml")])
 def test_every_learner_can_be_fitted_saved_and_used(home, tmp_path, learner):
     fit = run("fit", home / "wine.npz", "--learner", learner, "-o", tmp_path / "m")

@@ -51,6 +51,17 @@ _EPOCHS = 3
 _FLAGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale"}
 
 
+class Neighbors(click.IntRange):
+    """A number of neighbours or the word auto."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As it is given to the classifier."""
+        return "auto" if value == "auto" else super().convert(value, param, ctx)
+
+
 class NoiseRate(click.ParamType):
     """``auto`` or a share."""
 
@@ -93,7 +104,10 @@ class NoiseRate(click.ParamType):
     "--learner", type=click.Choice(list(LEARNERS)), metavar="NAME", default="auto",
     help=f"{', '.join(list(LEARNERS)[1:-1])} or {list(LEARNERS)[-1]}.  [default: auto, which is robust-lodml]",
 )  # fmt: skip
-@click.option("--neighbors", type=click.IntRange(1), metavar="K", help="Neighbours that vote.")
+@click.option(
+    "--neighbors", type=Neighbors(), metavar="K|auto",
+    help="Neighbours that vote; auto asks many in several spaces, which is more accurate.",
+)  # fmt: skip
 @click.option(
     "--noise-rate", type=NoiseRate(), metavar="auto|SHARE", default="auto", show_default=True,
     help="Share of rows that do not vote because their labels are the least plausible; auto estimates it.",
@@ -120,7 +134,7 @@ def fit(
     features: tuple[str, ...],
     drop: tuple[str, ...],
     learner: str,
-    neighbors: int | None,
+    neighbors: int | str | None,
     noise_rate: float | str,
     centers: int | None,
     seed: int,
@@ -151,6 +165,9 @@ def fit(
     )
     if neighbors is not None:
         model.set_params(n_neighbors=neighbors)
+    untouched = centers is None and all(value is None for value in parameters.values())
+    if neighbors == "auto" and learner == "auto" and untouched:
+        model.set_params(learner="auto")  # then a third space is learned
     rows = read_training(data, label, labels, listed(features), listed(drop))
     assert rows.y is not None
     with progress_bar(quiet=quiet):
@@ -190,7 +207,7 @@ def _doubts(model: Any, rows: Data) -> dict[str, Any]:
     """All rows, the least plausible first; rows are numbered from 1, as in messages."""
     import numpy as np
 
-    order = np.argsort(model.plausibility_, kind="stable")
+    order = np.argsort(getattr(model, "score_", model.plausibility_), kind="stable")
     votes = np.isin(order, model.kept_)
     return {
         "row": order + 1,
