@@ -90,6 +90,28 @@ def test_a_setting_that_cannot_be_fitted_is_not_chosen(data, monkeypatch):
     assert measure(Cell("tiny", 20, "ODML", "folds", budget=3), data).params == {}
 
 
+def test_a_choice_of_the_inner_folds_that_diverges_on_all_rows_gives_way_to_the_defaults(data, monkeypatch):
+    method = METHODS["ODML"]
+
+    class Diverging:
+        def __init__(self, params):
+            self.params = params
+
+        def fit(self, X, y):
+            if self.params and len(X) > 60:  # inner folds have 54 rows, whole training parts 81
+                raise ValueError("diverged")
+            self.value = y[0]
+            return self
+
+        def predict(self, X):
+            return np.full(len(X), self.value if self.params else -1)
+
+    monkeypatch.setitem(METHODS, "ODML", type(method)("ODML", lambda params, *_: Diverging(params), method.space))
+    outcome = measure(Cell("tiny", 0, "ODML", "nested", budget=2), data)
+    assert outcome.params == [{}] * 10
+    assert set(outcome.accuracies) == {0.0}
+
+
 def test_an_outcome_is_the_same_every_time_and_survives_its_line(data):
     cell = Cell("tiny", 20, "Robust-LODML", "nested", budget=2)
     first, again = measure(cell, data), measure(cell, data)

@@ -115,8 +115,9 @@ def measure(cell: Cell, data: Dataset) -> Outcome:
     with threadpool_limits(1):
         rate = data.info.noisy_labels[cell.noise].wrong if isinstance(cell.noise, str) else cell.noise / 100.0
         folds = list(splits(data, cell.noise, cell.kind, grouped=cell.grouped, seed=cell.seed, n_draws=cell.n_draws))
-        chosen = _chosen(cell, method, rate, folds)
-        predictions = [_predictions(method, params, rate, fold) for params, fold in zip(chosen, folds, strict=True)]
+        wanted = _chosen(cell, method, rate, folds)
+        fitted = [_fitted(method, params, rate, fold) for params, fold in zip(wanted, folds, strict=True)]
+    predictions, chosen = [found for found, _ in fitted], [params for _, params in fitted]
     accuracies = [_accuracy(found, fold) for found, fold in zip(predictions, folds, strict=True)]
     confusions = None
     if len(np.unique(data.y)) == 2:
@@ -134,8 +135,7 @@ def _chosen(cell: Cell, method: Method, rate: float, folds: list[Split]) -> list
         return [best(tried, partial(_mean_accuracy, method, rate, folds))] * len(folds)
     if len(tried) == 1:
         return tried * len(folds)
-    inner = [inner_splits(fold) for fold in folds]
-    return [best(tried, partial(_mean_accuracy, method, rate, one)) for one in inner]
+    return [best(tried, partial(_mean_accuracy, method, rate, inner_splits(fold))) for fold in folds]
 
 
 def _mean_accuracy(method: Method, rate: float, folds: list[Split], params: Params) -> float:
@@ -146,6 +146,16 @@ def _mean_accuracy(method: Method, rate: float, folds: list[Split], params: Para
         if not params:  # the defaults must work
             raise
         return -np.inf
+
+
+def _fitted(method: Method, params: Params, rate: float, fold: Split) -> tuple[NDArray[Any], Params]:
+    """Predictions and the parameters behind them: the defaults, where those chosen on inner folds diverge here."""
+    try:
+        return _predictions(method, params, rate, fold), params
+    except ValueError:
+        if not params:
+            raise
+        return _predictions(method, {}, rate, fold), {}
 
 
 def _predictions(method: Method, params: Params, rate: float, fold: Split) -> NDArray[Any]:
