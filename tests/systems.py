@@ -1,4 +1,4 @@
-"""The learners that every test of the common shell runs over."""
+"""The learners that the tests of the common shell run over."""
 
 import nearkin
 
@@ -26,4 +26,11 @@ LEARNERS = (
     nearkin.RobustLOMDML,
     nearkin.RobustLSMDML,
     nearkin.Euclidean,
+)
+
+#: Without robust forms that differ from a plain one in a default only: what is said about the one holds for the other.
+DIFFERENT = tuple(
+    cls
+    for cls in LEARNERS
+    if not cls.__name__.startswith("Robust") or cls.__name__[6:] in ("ODML", "LODML", "OASIS", "LOSL")
 )

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import nearkin
-from systems import LEARNERS
+from systems import DIFFERENT as LEARNERS
 
 MODELS = {
     **{cls.__name__: (lambda cls=cls, **more: cls(random_state=0, **more)) for cls in LEARNERS},

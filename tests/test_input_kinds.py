@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 import nearkin
-from systems import LEARNERS
+from systems import DIFFERENT as LEARNERS
 
 DISTANCES = tuple(cls for cls in LEARNERS if cls()._measure.is_distance)
 SOURCES = ("octg", "one_pass", "batch", "random")

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import nearkin
 from nearkin import saving
-from systems import LEARNERS
+from systems import DIFFERENT as LEARNERS
 
 SOURCES = {
     "octg": nearkin.OCTG(),
