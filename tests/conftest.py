@@ -24,6 +24,8 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
+import passed  # noqa: E402
+
 settings.register_profile(
     "nearkin",
     derandomize=True,
@@ -75,3 +77,17 @@ def pytest_runtest_makereport(item, call):
         report.outcome = "failed"
         report.longrepr = f"skipped where nothing may be: {report.longrepr}"
     return report
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """Remember that everything passed and nothing was skipped, for `passed`."""
+    config = session.config
+    if hasattr(config, "workerinput"):
+        return
+    passed.MARK.unlink(missing_ok=True)
+    everything = config.args_source == pytest.Config.ArgsSource.TESTPATHS
+    chosen = config.option.keyword or config.option.markexpr or config.option.collectonly or config.option.deselect
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus == 0 and everything and not chosen and not reporter.stats.get("skipped"):
+        passed.MARK.parent.mkdir(exist_ok=True)
+        passed.MARK.write_text(passed.state())
