@@ -48,7 +48,6 @@ def outcome(dataset, noise, method):
 
 
 def test_every_figure_with_numbers_is_drawn_and_the_others_are_named(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
     files, left_out = figures.draw_figures(tmp_path, n_runs=1, cs=CS)
     assert [path.name for path in files] == [f"figure{number}.svg" for number in (2, 3, 8, 9, 10, 11)]
     assert ["table3" in left_out[0], "table4" in left_out[1]] == [True, True]
