@@ -32,7 +32,7 @@ def sweep_with(
     C,
     params,
     max_hq_iter,
-    floor,
+    cone,
     plausibility,
     weight,
 ):
@@ -128,9 +128,9 @@ def block_size(d):
 
 
 @kernel
-def sweep(M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility):
+def sweep(M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility):
     """Rescaled-hinge sweep in blocks, without a cone."""
     return sweep_with(
-        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility,
+        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility,
         exponential_weight,
     )  # fmt: skip

@@ -64,7 +64,7 @@ def sweep_with(
     C,
     params,
     max_hq_iter,
-    floor,
+    cone,
     plausibility,
     weight,
 ):
@@ -92,9 +92,9 @@ def sweep_with(
 
 
 @kernel
-def sweep(M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility):
+def sweep(M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility):
     """Rescaled-hinge sweep without a cone: (Robust-)OASIS, and (Robust-)ODML with ``psd="none"`` or ``"end"``."""
     return sweep_with(
-        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, floor, plausibility,
+        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility,
         exponential_weight,
     )  # fmt: skip
