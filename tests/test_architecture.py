@@ -15,11 +15,12 @@ ROOT = Path(nearkin.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FORMULAS = {"losses", "measures", "mercer", "steps"}
 LAYERS = (
-    FORMULAS | {"rows", "labels", "checks", "datasets", "hedge", "progress", "sketch", "_version"},
+    FORMULAS | {"rows", "labels", "checks", "datasets", "hedge", "files", "progress", "sketch", "_version"},
     {"kernels"},
     {"triplets"},
     {"learners", "noise"},
     {"neighbors", "search"},
+    {"audit"},
     {"saving"},
     {"deep", "distributed", "streams", "experiments"},
     {"cli"},
