@@ -14,8 +14,10 @@ import math
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -27,7 +29,7 @@ from nearkin._version import __version__
 __all__ = ["load", "save"]
 
 FORMAT = 1
-_MARK = "nearkin-model"
+MODEL = "nearkin-model"
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 #: Parts of models that are not public names; those are found through the package itself.
@@ -76,9 +78,39 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         raise TypeError(f"save takes a learner or a classifier; got {type(model).__name__}.")
+    with replacing(path) as file:
+        write_tree(model, file)
+
+
+def write_tree(value: Any, file: BinaryIO, kind: str = MODEL) -> None:
+    """Write a value made of this package's objects, arrays and plain Python as one archive of the given kind."""
     arrays: list[np.ndarray] = []
-    tree = _encode(model, arrays, "model")
-    header = {"kind": _MARK, "format": FORMAT, "nearkin": __version__, "model": tree}
+    tree = _encode(value, arrays, "model")
+    header = {"kind": kind, "format": FORMAT, "nearkin": __version__, "model": tree}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        # Without the time of writing, equal models are equal files.
+        archive.writestr(zipfile.ZipInfo("model.json"), json.dumps(header, allow_nan=False))
+        for i, array in enumerate(arrays):
+            with archive.open(zipfile.ZipInfo(f"{i}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
+    """Read what `write_tree` wrote; whatever is wrong with it is an exception of some kind."""
+    with zipfile.ZipFile(file) as archive:
+        header = json.loads(archive.read("model.json"))
+        if not isinstance(header, dict) or header.get("kind") != kind:
+            raise KeyError(kind)
+        if not isinstance(header.get("format"), int) or header["format"] > FORMAT:
+            raise Newer(header.get("nearkin", "unknown"))
+        names = [n for n in archive.namelist() if n.endswith(".npy")]
+        arrays = {n[:-4]: np.lib.format.read_array(io.BytesIO(archive.read(n)), allow_pickle=False) for n in names}
+        return _decode(header["model"], arrays)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """File to write to; when the block ends it is on disk and takes the place of ``path``, as a whole or not at all."""
     path = Path(path)
     target = path.resolve()  # a link stays a link
     if target.exists() and not target.is_file():
@@ -90,19 +122,14 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     part = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                # Without the time of writing, equal models are equal files.
-                archive.writestr(zipfile.ZipInfo("model.json"), json.dumps(header, allow_nan=False))
-                for i, array in enumerate(arrays):
-                    with archive.open(zipfile.ZipInfo(f"{i}.npy"), "w", force_zip64=True) as member:
-                        np.lib.format.write_array(member, array, allow_pickle=False)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         mask = os.umask(0)
         os.umask(mask)
         part.chmod(0o666 & ~mask)
         part.replace(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -137,18 +164,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     path = Path(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read("model.json"))
-            if not isinstance(header, dict) or header.get("kind") != _MARK:
-                raise KeyError(_MARK)
-            if not isinstance(header.get("format"), int) or header["format"] > FORMAT:
-                raise _Newer(header.get("nearkin", "unknown"))
-            names = [n for n in archive.namelist() if n.endswith(".npy")]
-            arrays = {n[:-4]: np.lib.format.read_array(io.BytesIO(archive.read(n)), allow_pickle=False) for n in names}
-            return _checked(_decode(header["model"], arrays))
+        return _checked(read_tree(path))
     except (FileNotFoundError, PermissionError):
         raise
-    except _Newer as error:
+    except Newer as error:
         raise ValueError(
             f"{path} was written by a newer nearkin ({error}); this is {__version__}. Upgrade nearkin to read it."
         ) from None
@@ -166,11 +185,11 @@ def _checked(model: Any) -> Any:
     return model
 
 
-class _Newer(Exception):
+class Newer(Exception):
     """The file's format is newer than this package."""
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the move itself survive a crash, where the platform can."""
     if os.name != "posix":
         return
