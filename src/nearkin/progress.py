@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["advance", "listening"]
+__all__ = ["advance", "listening", "part_of"]
 
 Listener = Callable[[str, int, int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("nearkin_progress", default=None)
+_whole: ContextVar[tuple[int, int] | None] = ContextVar("nearkin_progress_whole", default=None)
 
 
 @contextmanager
@@ -42,8 +43,26 @@ def listening(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
+@contextmanager
+def part_of(done: int, total: int) -> Iterator[None]:
+    """Count what advances inside the block as part of something larger, of which ``done`` is done.
+
+    Examples
+    --------
+    >>> with listening(lambda *one: print(*one)), part_of(100, 200):
+    ...     advance("learning", 10, 20)
+    learning 110 200
+    """
+    token = _whole.set((done, total))
+    try:
+        yield
+    finally:
+        _whole.reset(token)
+
+
 def advance(task: str, done: int, total: int) -> None:
     """Tell the listener, if there is one."""
     listener = _listener.get()
     if listener is not None:
-        listener(task, done, total)
+        before, whole = _whole.get() or (0, total)
+        listener(task, before + done, whole)

@@ -1,0 +1,87 @@
+"""Checkpoints: the newest one and the one before it, each whole or not there."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from nearkin.saving import Newer, read_tree, sync_folder, write_tree
+
+__all__ = ["Checkpoint"]
+
+KIND = "nearkin-checkpoint"
+
+
+class Checkpoint:
+    """A file that is replaced as a whole, with its predecessor beside it.
+
+    Parameters
+    ----------
+    path : path-like
+        The newest; the one before it ends in ``.previous``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint = Checkpoint(Path(folder) / "ck.nearkin")
+    ...     checkpoint.write({"batch": 1})
+    ...     checkpoint.write({"batch": 2})
+    ...     _ = checkpoint.path.write_bytes(b"torn")
+    ...     with warnings.catch_warnings(action="ignore"):
+    ...         checkpoint.read()
+    {'batch': 1}
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        self.previous = self.path.with_name(self.path.name + ".previous")
+        self._whole = False  # whether the newest is known to be readable
+
+    def exists(self) -> bool:
+        """Whether there is anything to go on from."""
+        return self.path.exists() or self.previous.exists()
+
+    def write(self, value: Any) -> None:
+        """Put a value on disk; until that is done the older ones stay."""
+        following = self.path.with_name(self.path.name + ".next")  # one name, so that kills leave no heap of files
+        try:
+            with following.open("wb") as file:
+                write_tree(value, file, KIND)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException as error:
+            following.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise type(error)(
+                    error.errno, f"the checkpoint cannot be written: {error.strerror}", str(self.path)
+                ) from None
+            raise
+        if self._whole:  # a damaged one must not take the place of a good one
+            self.path.replace(self.previous)
+        following.replace(self.path)
+        sync_folder(self.path.resolve().parent)
+        self._whole = True
+
+    def read(self) -> Any:
+        """The newest value that is whole."""
+        problems = []
+        for path in (self.path, self.previous):
+            try:
+                value = read_tree(path, KIND)
+            except FileNotFoundError:
+                problems.append(f"{path} does not exist")
+            except Newer as error:
+                raise ValueError(
+                    f"{path} was written by a newer nearkin ({error}); upgrade to go on from it."
+                ) from None
+            except Exception as error:  # whatever a torn file brings up
+                problems.append(f"{path} is damaged or no checkpoint ({type(error).__name__}: {error})")
+            else:
+                self._whole = path == self.path
+                if path == self.previous and self.path.exists():
+                    warnings.warn(f"{problems[0]}; going on from the one before it, {path}.", stacklevel=2)
+                return value
+        raise ValueError(f"there is no checkpoint to go on from: {'; '.join(problems)}.")
