@@ -54,14 +54,31 @@ def _one_of(*values: Any) -> Draw:
 
 
 def _rank(n_features: int, rng: np.random.Generator) -> int:
-    share = (1.0, 0.75, 0.5, 0.25)[rng.integers(4)]
+    share = (1.0, 0.75, 0.5, 0.25, 0.125)[rng.integers(5)]
     return max(1, round(share * n_features))
 
 
-#: Ranges of section 4.2, and what the paper leaves open. lambda of OPML in (1e-6, 0.05) is C = lambda / 2 here.
-_PASSES: dict[str, Draw] = {"n_epochs": _one_of(1, 2, 3, 5, 10)}
-_STEPS: dict[str, Draw] = {"C": _log(1e-6, 30.0), **_PASSES}
-_ROBUST: dict[str, Draw] = {**_STEPS, "eta": _log(0.01, 5.0), "n_centers": _one_of(1, 1, 2, 3, 5)}
+#: Ranges of section 4.2, and what the paper leaves open. lambda of OPML in (1e-6, 0.05) is C = lambda / 2 here. Rows of
+#: length 1 are searched because only they give the paper's Table 1.
+_OPEN: dict[str, Draw] = {"n_epochs": _one_of(1, 2, 3, 5, 10), "unit_rows": _one_of(False, True)}
+_STEPS: dict[str, Draw] = {"C": _log(1e-6, 30.0), **_OPEN}
+_ROBUST: dict[str, Draw] = {
+    **_STEPS,
+    "eta": _log(0.01, 5.0),
+    "n_centers": _one_of(1, 1, 2, 3, 5, 10),
+    "max_impostors": _one_of(None, None, 1, 3, 10),
+}
+_LOW_RANK: dict[str, Draw] = {"n_components": _rank, "init": _one_of("pca", "identity")}
+
+
+def _on_rows(classifier: Any, unit_rows: bool) -> Any:
+    """The classifier, behind rows of length 1 where they are asked for."""
+    if not unit_rows:
+        return classifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import Normalizer
+
+    return make_pipeline(Normalizer(), classifier)
 
 
 def _robust(learner: str, **usual: Any) -> Build:
@@ -73,9 +90,10 @@ def _robust(learner: str, **usual: Any) -> Build:
         from nearkin.triplets import OCTG
 
         given = usual | params
-        triplets = OCTG(n_centers=given.pop("n_centers", 1))
+        unit_rows = given.pop("unit_rows", False)
+        triplets = OCTG(given.pop("n_centers", 1), max_impostors=given.pop("max_impostors", None))
         fresh = getattr(learners, learner)(**given, triplets=triplets, scale=None, random_state=seed)
-        return RobustKNeighborsClassifier.algorithm5(fresh, noise_rate=rate)
+        return _on_rows(RobustKNeighborsClassifier.algorithm5(fresh, noise_rate=rate), unit_rows)
 
     return build
 
@@ -87,8 +105,11 @@ def _plain(learner: str, **usual: Any) -> Build:
         from nearkin import learners
         from nearkin.neighbors import RobustKNeighborsClassifier
 
-        fresh = getattr(learners, learner)(**(usual | params), scale=None, random_state=seed)
-        return RobustKNeighborsClassifier(fresh, n_neighbors=3, noise_rate=0.0, weights="uniform")
+        given = usual | params
+        unit_rows = given.pop("unit_rows", False)
+        fresh = getattr(learners, learner)(**given, scale=None, random_state=seed)
+        plain = RobustKNeighborsClassifier(fresh, n_neighbors=3, noise_rate=0.0, weights="uniform")
+        return _on_rows(plain, unit_rows)
 
     return build
 
@@ -105,11 +126,11 @@ PAPER = ("Robust-LODML", "Robust-ODML", "LPA-ODML", "ODML", "OPML", "Euclidean",
 
 _COLUMNS = (
     # Three passes, as in the classifier's own default.
-    Method("Robust-LODML", _robust("RobustLODML", n_epochs=3), {**_ROBUST, "n_components": _rank}),
+    Method("Robust-LODML", _robust("RobustLODML", n_epochs=3), {**_ROBUST, **_LOW_RANK}),
     Method("Robust-ODML", _robust("RobustODML"), _ROBUST),
     Method("LPA-ODML", _plain("LPAODML", triplets="one_pass"), {**_STEPS, "mu": _log(0.01, 100.0)}),
     Method("ODML", _plain("ODML", triplets="one_pass"), _STEPS),
-    Method("OPML", _plain("OPML"), {"C": _log(0.5e-6, 0.025), **_PASSES}),
+    Method("OPML", _plain("OPML"), {"C": _log(0.5e-6, 0.025), **_OPEN}),
     Method("Euclidean", _plain("Euclidean")),
     Method("nearkin", _untouched, raw=True),
 )
@@ -148,26 +169,28 @@ def _of_grid(source: str, loss: str, classifier: str) -> Build:
         from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets
 
         given: Params = {"n_epochs": 3} | params
-        n_centers = given.pop("n_centers", 1)
+        unit_rows = given.pop("unit_rows", False)
+        octg = OCTG(given.pop("n_centers", 1), max_impostors=given.pop("max_impostors", None))
         triplets = {
-            "OCTG": OCTG(n_centers=n_centers),
+            "OCTG": octg,
             "one-pass": OnePassTriplets(),
             "batch": BatchTriplets(max_impostors=_MAX_IMPOSTORS),
         }[source]
         learner = LODML(loss=_LOSSES[loss], triplets=triplets, scale=None, random_state=seed, **given)
         if classifier == "Robust-kNN":
-            return _Rescored(learner, rate)
-        return RobustKNeighborsClassifier(learner, n_neighbors=3, noise_rate=0.0, weights="uniform")
+            return _on_rows(_Rescored(learner, rate), unit_rows)
+        plain = RobustKNeighborsClassifier(learner, n_neighbors=3, noise_rate=0.0, weights="uniform")
+        return _on_rows(plain, unit_rows)
 
     return build
 
 
 def _grid_space(source: str, loss: str, classifier: str) -> dict[str, Draw]:
-    space = {**_STEPS, "n_components": _rank}
+    space = {**_STEPS, **_LOW_RANK}
     if loss == "rescaled" or classifier == "Robust-kNN":
         space["eta"] = _ROBUST["eta"]
     if source == "OCTG":
-        space["n_centers"] = _ROBUST["n_centers"]
+        space |= {name: _ROBUST[name] for name in ("n_centers", "max_impostors")}
     return space
 
 

@@ -26,9 +26,10 @@ BUDGET, DRAWS, TRIPLET_DRAWS = 32, 1, 50
 
 _SELECTION = {
     "default": "Parameters: untouched defaults.",
-    "folds": "Parameters: the best of {budget} on the evaluation folds themselves, as the paper seems to have chosen "
-    "them; such numbers are too good.",
-    "nested": "Parameters: chosen for every fold by inner folds of its noisy training labels, the best of {budget}.",
+    "folds": "Parameters: the best of {budget} settings on the evaluation folds themselves, as the paper "
+    "seems to have chosen them; such numbers are too good.",
+    "nested": "Parameters: chosen for every fold by inner folds of its noisy training labels, the best of {budget} "
+    "settings.",
 }
 _KIND = {
     "uniform": "Noise: training labels replaced by any other class, drawn anew for every fold.",
@@ -149,7 +150,7 @@ def reproduce(
         cells = _cells(request, table, data)
         outcomes = _run(request, cells, data, begin, tell)
         found = records(outcomes, table.metrics, matrix=table.matrix)
-        about = _about(cells[0])
+        about = _about(cells)
     about += [f"nearkin {__version__}.", *(f"Left out: {one}" for one in left_out)]
     return Result(table, found, tuple(left_out), _written(request.out, table, found, about))
 
@@ -230,11 +231,12 @@ def _run(
     return run(cells, data, log, n_jobs=request.n_jobs, tell=tell)
 
 
-def _about(cell: Cell) -> list[str]:
+def _about(cells: list[Cell]) -> list[str]:
+    cell, budgets = cells[0], sorted({one.budget for one in cells}, reverse=True)
     return [
         "Our mean and standard deviation over folds in percent; in brackets the printed ones and the difference. Test "
         "labels are right.",
-        _SELECTION[cell.selection].format(budget=cell.budget),
+        _SELECTION[cell.selection].format(budget=" or, for many rows, ".join(map(str, budgets))),
         _KIND[cell.kind],
         "The proposed methods are told how many labels are wrong; nearkin is not, and is never tuned.",
         f"Draws of folds and noise: {cell.n_draws}; seed {cell.seed}.",

@@ -18,6 +18,9 @@ _COVID = ("covid-resnet18", "covid-mobilenetv2")
 #: Settings tried in a quick run; any number would do for a look.
 QUICK_BUDGET = 4
 
+#: Rows beyond which a search tries a fifth of the settings: a fit there costs as much as dozens of the small sets.
+_MANY_ROWS = 2000
+
 
 @dataclass(frozen=True)
 class Table:
@@ -122,6 +125,7 @@ def cells_of(
         levels: tuple[float | str, ...] = table.noise or tuple(data[dataset].noisy_labels)
         for noise, grouped, method in product(levels, table.grouped, table.methods):
             here = kind if table.noise else "human"
-            tried = 0 if selection == "default" else budget
+            few = max(1, budget // 5) if len(data[dataset].X) > _MANY_ROWS else budget
+            tried = 0 if selection == "default" else few
             out.append(Cell(dataset, noise, method, selection, here, grouped, seed, n_draws, tried))
     return out
