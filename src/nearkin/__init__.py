@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nearkin._version import __version__
 
 if TYPE_CHECKING:
+    from nearkin.audit import LabelAudit, LabelAuditor, StreamAudit, audit_labels
     from nearkin.hedge import Hedge
     from nearkin.learners import (
         ITML,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
 _WHERE = {
+    "nearkin.audit": ("LabelAudit", "LabelAuditor", "StreamAudit", "audit_labels"),
     "nearkin.hedge": ("Hedge",),
     "nearkin.learners": (
         "OASIS", "ODML", "LOSL", "LODML", "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "Euclidean",
@@ -85,6 +87,8 @@ __all__ = [
     "Euclidean",
     "Hedge",
     "Hinge",
+    "LabelAudit",
+    "LabelAuditor",
     "OnePassTriplets",
     "RandomTriplets",
     "RescaledHinge",
@@ -102,8 +106,10 @@ __all__ = [
     "RobustOMKS",
     "RobustOPML",
     "RobustSLMOML",
+    "StreamAudit",
     "TripletSource",
     "__version__",
+    "audit_labels",
     "flip_labels",
     "load",
     "save",

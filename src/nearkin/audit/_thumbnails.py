@@ -1,0 +1,64 @@
+"""Small pictures as part of a page."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["thumbnails"]
+
+#: Edge of a picture in pixels (shown at half of it), and JPEG quality.
+_EDGE = 128
+_QUALITY = 60
+
+
+def thumbnails(images: Sequence[Any], rows: Iterable[int], budget: int) -> tuple[dict[int, str], list[int]]:
+    """Pictures of rows as data URIs, in the order asked for, until the budget is spent.
+
+    Parameters
+    ----------
+    images : sequence of path
+        A file for every row.
+    rows : iterable of int
+        Rows, the most important first; a row may come more than once.
+    budget : int
+        Characters that all pictures may take.
+
+    Returns
+    -------
+    pictures : dict of int to str
+        By row.
+    unread : list of int
+        Rows whose file is no picture.
+    """
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ImportError("pictures need Pillow; install it with: pip install 'nearkin[images]'") from None
+    pictures: dict[int, str] = {}
+    unread: list[int] = []
+    for row in dict.fromkeys(rows):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # a picture that is a bomb, among others
+                with Image.open(Path(images[row])) as image:
+                    image.draft("RGB", (_EDGE, _EDGE))
+                    small = image.convert("RGBA")
+                    small.thumbnail((_EDGE, _EDGE))
+                    flat = Image.new("RGB", small.size, "white")
+                    flat.paste(small, mask=small.getchannel("A"))
+        except Exception:  # whatever a broken or hostile file brings up, there is no picture
+            unread.append(row)
+            continue
+        file = io.BytesIO()
+        flat.save(file, "JPEG", quality=_QUALITY, optimize=True)
+        text = "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
+        budget -= len(text)
+        if budget < 0:
+            break
+        pictures[row] = text
+    return pictures, unread
