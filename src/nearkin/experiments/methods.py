@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 __all__ = ["GRID", "METHODS", "PAPER", "RIVALS", "Method"]
 
@@ -142,7 +143,7 @@ _CLASSIFIERS = ("3-NN", "Robust-kNN")
 _MAX_IMPOSTORS = 3
 
 
-class _Rescored:
+class _Rescored(BaseEstimator):
     """Algorithm 5 with plausibility by the rescaled hinge, whichever loss the learner was fitted with.
 
     Under the plain hinge every row is equally plausible, and Robust-kNN would be plain kNN.
@@ -155,11 +156,11 @@ class _Rescored:
         from nearkin.neighbors import RobustKNeighborsClassifier
 
         fitted = self.learner.fit(X, y).set_params(loss="rescaled_hinge")
-        self._classifier = RobustKNeighborsClassifier.algorithm5(fitted, noise_rate=self.rate).fit(X, y)
+        self.classifier_ = RobustKNeighborsClassifier.algorithm5(fitted, noise_rate=self.rate).fit(X, y)
         return self
 
     def predict(self, X: Array) -> Array:
-        return self._classifier.predict(X)
+        return self.classifier_.predict(X)
 
 
 def _of_grid(source: str, loss: str, classifier: str) -> Build:
