@@ -100,7 +100,7 @@ def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
     with zipfile.ZipFile(file) as archive:
         header = json.loads(archive.read("model.json"))
         if not isinstance(header, dict) or header.get("kind") != kind:
-            raise KeyError(kind)
+            raise KeyError(f"{kind} expected, {header.get('kind') if isinstance(header, dict) else 'nothing'} found")
         if not isinstance(header.get("format"), int) or header["format"] > FORMAT:
             raise Newer(header.get("nearkin", "unknown"))
         names = [n for n in archive.namelist() if n.endswith(".npy")]

@@ -48,8 +48,8 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
     if not len(batch.X):
         return Seen(n_dropped=batch.n_dropped)
     begun = learner.__sklearn_is_fitted__()
-    tested, right = _tested(learner, batch) if test and begun else (0, 0)
     try:
+        tested, right = _tested(learner, batch) if test and begun else (0, 0)
         learner.partial_fit(batch.X, batch.y, classes=None if begun else classes)
     except ValueError as error:
         raise ValueError(f"{batch.first} and the {batch.n_rows - 1:,} rows after it: {error}") from error
