@@ -538,7 +538,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(home, model, tmp_pa
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nearkin.cli._output._write_csv", full)
+    monkeypatch.setattr("nearkin.cli._output.write_csv", full)
     assert "No space left" in fails("predict", model, home / "wine.csv", "-o", out)
     monkeypatch.setattr(np, "save", full)
     assert "No space left" in fails("transform", model, home / "wine.csv", "-o", tmp_path / "out.npy")

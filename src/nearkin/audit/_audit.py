@@ -22,7 +22,7 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier, rank_votes
 
-__all__ = ["ASKED", "LabelAudit", "audit_labels", "votes_on"]
+__all__ = ["ASKED", "COLUMNS", "LabelAudit", "audit_labels", "votes_on"]
 
 Array = NDArray[np.floating]
 Codes = NDArray[np.int64]
@@ -30,6 +30,15 @@ Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 #: Share of the rows that the estimate of the rate asks at least; see `nearkin.noise.estimate_noise_rate`.
 ASKED = 0.25
+
+#: Columns of the tables; the last two are in tables of suspects only.
+COLUMNS = (
+    "row", "given_label", "suggested_label", "is_suspect", "plausibility", "confidence", "score",
+    "near_rows", "near_labels",
+)  # fmt: skip
+
+#: Neighbours that stand in a table of suspects.
+_NEAR = 5
 
 
 def audit_labels(
@@ -353,16 +362,11 @@ class LabelAudit:
             ``row``, ``given_label``, ``suggested_label``, ``is_suspect``, ``plausibility``, ``confidence``,
             ``score``.
         """
-        own = {
-            "row": np.arange(first_row, first_row + self.n_rows),
-            "given_label": self.given_label,
-            "suggested_label": self.suggested_label,
-            "is_suspect": self.is_suspect,
-            "plausibility": self.plausibility,
-            "confidence": self.confidence,
-            "score": self.score,
-        }
-        return {**_checked_ids(ids, self.n_rows, own), **own}
+        values = (
+            np.arange(first_row, first_row + self.n_rows), self.given_label, self.suggested_label, self.is_suspect,
+            self.plausibility, self.confidence, self.score,
+        )  # fmt: skip
+        return {**_checked_ids(ids, self.n_rows, COLUMNS), **dict(zip(COLUMNS, values, strict=False))}
 
     def to_frame(self) -> Any:
         """All rows as a pandas frame, with the index of X where that is a frame."""
@@ -391,12 +395,17 @@ class LabelAudit:
         ids : mapping of str to sequence or None
             Columns to put first.
         suspects_only : bool, default=False
-            Leave out the rows that are no suspects.
+            Leave out the rows that are no suspects, and add the nearest plausible rows and their labels.
         first_row : int, default=0
             Number of the first row.
         """
         order = self.order[: self.n_suspects] if suspects_only else self.order
         columns = {name: _take(values, order) for name, values in self.columns(ids, first_row).items()}
+        if suspects_only:
+            near = self._space.neighbours(order, _NEAR)[0] if len(order) else np.empty((0, _NEAR), dtype=np.int64)
+            labels = self.given_label[near]
+            columns[COLUMNS[-2]] = [" ".join(map(str, one)) for one in (near + first_row).tolist()]
+            columns[COLUMNS[-1]] = [" | ".join(map(str, one)) for one in labels.tolist()]
         with replacing(path) as file:
             write_csv(file, columns)
 
@@ -437,8 +446,8 @@ class LabelAudit:
         *,
         title: str = "Label audit",
         ids: Columns | None = None,
-        texts: Sequence[Any] | None = None,
-        images: Sequence[Any] | None = None,
+        texts: Sequence[Any] | NDArray[Any] | None = None,
+        images: Sequence[Any] | NDArray[Any] | None = None,
         notes: Mapping[str, str] | None = None,
         first_row: int = 0,
     ) -> None:
@@ -463,13 +472,12 @@ class LabelAudit:
         """
         from nearkin.audit._page import page
 
-        own = self.columns()
         made = page(
             self,
             title=title,
-            ids=_checked_ids(ids, self.n_rows, own),
-            texts=_checked_ids({"texts": texts} if texts is not None else None, self.n_rows, {}).get("texts"),
-            images=_checked_ids({"images": images} if images is not None else None, self.n_rows, {}).get("images"),
+            ids=_checked_ids(ids, self.n_rows, COLUMNS),
+            texts=_checked_ids({"texts": texts} if texts is not None else None, self.n_rows).get("texts"),
+            images=_checked_ids({"images": images} if images is not None else None, self.n_rows).get("images"),
             notes=notes or {},
             first_row=first_row,
         )
@@ -481,22 +489,19 @@ class LabelAudit:
         low, high = self.noise_interval
         rate = f"{100 * self.noise_rate:.1f} %"
         rate += f" ({100 * low:.1f} to {100 * high:.1f})" if self.rate_is_estimated else " (as given)"
-        pairs = [f"{given} \N{RIGHTWARDS ARROW} {other} ({n:,})" for given, other, n in self.noise_pairs()[:3]]
+        pairs = [f"{_short(one)} \N{RIGHTWARDS ARROW} {_short(two)} ({n:,})" for one, two, n in self.noise_pairs()[:3]]
         by_class = np.bincount(self._codes[self.is_suspect], minlength=len(self.classes))
         size = np.bincount(self._codes, minlength=len(self.classes))
         worst = np.argsort(-by_class / np.maximum(size, 1), kind="stable")[:3]
         names = self.classes.tolist()
-        shares = [f"{names[c]} ({100 * by_class[c] / size[c]:.0f} %)" for c in worst if by_class[c]]
+        shares = [f"{_short(names[c])} ({100 * by_class[c] / size[c]:.0f} %)" for c in worst if by_class[c]]
         sure = int((self.is_suspect & (self.confidence > 0.5)).sum())
-        learner = type(self.classifier.learner_).__name__
         return [
-            ("rows", f"{self.n_rows:,}"),
-            ("features", f"{self.classifier.n_features_in_:,}"),
+            ("rows", f"{self.n_rows:,} with {self.classifier.n_features_in_:,} features"),
             ("classes", f"{len(self.classes):,}"),
-            ("learner", learner),
             ("wrong labels", rate),
             ("suspects", f"{self.n_suspects:,}"),
-            ("suggestions", f"{sure:,} more likely right than not (confidence above 0.5)"),
+            ("suggestions", f"{sure:,} more likely right than not"),
             ("confused", ", ".join(pairs) or "none"),
             ("worst classes", ", ".join(shares) or "none"),
         ]
@@ -529,7 +534,7 @@ def votes_on(model: RobustKNeighborsClassifier) -> Callable[[Codes], Array]:
     return votes
 
 
-def _checked_ids(ids: Columns | None, n: int, taken: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_ids(ids: Columns | None, n: int, taken: Sequence[str] = ()) -> dict[str, Any]:
     """Columns of the user, one value a row, under names that are free."""
     for name, values in (ids or {}).items():
         if name in taken:
@@ -541,6 +546,12 @@ def _checked_ids(ids: Columns | None, n: int, taken: Mapping[str, Any]) -> dict[
 
 def _take(values: Sequence[Any] | NDArray[Any], order: NDArray[np.int64]) -> Sequence[Any] | NDArray[Any]:
     return values[order] if isinstance(values, np.ndarray) else [values[i] for i in order]
+
+
+def _short(label: Any, most: int = 30) -> str:
+    """A label on one line of a terminal, whatever it holds."""
+    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(label))
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _plain(label: Any) -> Any:

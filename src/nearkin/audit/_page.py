@@ -53,8 +53,8 @@ def page(
     *,
     title: str,
     ids: Mapping[str, Sequence[Any] | NDArray[Any]],
-    texts: Sequence[Any] | None,
-    images: Sequence[Any] | None,
+    texts: Sequence[Any] | NDArray[Any] | None,
+    images: Sequence[Any] | NDArray[Any] | None,
     notes: Mapping[str, str],
     first_row: int,
 ) -> str:
@@ -185,7 +185,7 @@ def _names(
     return {"idName": name, "someIds": pack_json(some)}
 
 
-def _texts(texts: Sequence[Any], rows: Iterable[int], left_out: list[str]) -> str:
+def _texts(texts: Sequence[Any] | NDArray[Any], rows: Iterable[int], left_out: list[str]) -> str:
     """Beginnings of texts, by row."""
     budget, found = 3 * _TEXTS, {}
     for row in dict.fromkeys(one for one in rows if one >= 0):
@@ -204,7 +204,7 @@ def _texts(texts: Sequence[Any], rows: Iterable[int], left_out: list[str]) -> st
 
 
 def _pictures(
-    images: Sequence[Any], order: NDArray[np.int64], near: NDArray[np.int64], left_out: list[str]
+    images: Sequence[Any] | NDArray[Any], order: NDArray[np.int64], near: NDArray[np.int64], left_out: list[str]
 ) -> dict[int, str]:
     # A suspect and what it is compared with, before the next suspect.
     pairs = zip(order.tolist(), [*near.tolist(), *([()] * len(order))], strict=False)
@@ -262,7 +262,7 @@ def _matrix(audit: LabelAudit) -> list[dict[str, Any]] | None:
     ]
 
 
-def _by_class(audit: LabelAudit, most: int = 12) -> list[dict[str, Any]]:
+def _by_class(audit: LabelAudit, most: int = 10) -> list[dict[str, Any]]:
     """Classes with the largest share of suspects."""
     n_classes = len(audit.classes)
     size = np.bincount(audit._codes, minlength=n_classes)

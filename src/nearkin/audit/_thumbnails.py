@@ -9,14 +9,27 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["thumbnails"]
+from numpy.typing import NDArray
+
+__all__ = ["require_pillow", "thumbnails"]
 
 #: Edge of a picture in pixels (shown at half of it), and JPEG quality.
 _EDGE = 128
 _QUALITY = 60
 
 
-def thumbnails(images: Sequence[Any], rows: Iterable[int], budget: int) -> tuple[dict[int, str], list[int]]:
+def require_pillow() -> Any:
+    """Pillow's module Image, or a message how to get it."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ImportError("pictures need Pillow; install it with: pip install 'nearkin[images]'") from None
+    return Image
+
+
+def thumbnails(
+    images: Sequence[Any] | NDArray[Any], rows: Iterable[int], budget: int
+) -> tuple[dict[int, str], list[int]]:
     """Pictures of rows as data URIs, in the order asked for, until the budget is spent.
 
     Parameters
@@ -35,10 +48,7 @@ def thumbnails(images: Sequence[Any], rows: Iterable[int], budget: int) -> tuple
     unread : list of int
         Rows whose file is no picture.
     """
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError("pictures need Pillow; install it with: pip install 'nearkin[images]'") from None
+    Image = require_pillow()
     pictures: dict[int, str] = {}
     unread: list[int] = []
     for row in dict.fromkeys(rows):

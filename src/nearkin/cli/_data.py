@@ -61,7 +61,12 @@ class Data:
 
 
 def read_training(
-    path: Path, label: str | None, labels: Path | None, features: Sequence[str], drop: Sequence[str]
+    path: Path,
+    label: str | None,
+    labels: Path | None,
+    features: Sequence[str],
+    drop: Sequence[str],
+    ids: Sequence[str] = (),
 ) -> Data:
     """Features and labels to learn from; every row needs both.
 
@@ -75,6 +80,8 @@ def read_training(
         File of labels instead.
     features, drop : sequence of str
         Columns to use, or to leave out.
+    ids : sequence of str
+        Columns to pass on, which are no features.
     """
     if label is not None and labels is not None:
         raise UserError("--label names a column and --labels a file; give one of them.")
@@ -91,10 +98,13 @@ def read_training(
         if drop:
             raise UserError(f"--drop needs named columns, which {path} has not.")
         data = Data(_as_floats([source.features(_only(features))]), label=label)
+        data.ids = _passed_on(source, ids, len(data.X))
     else:
-        chosen = _choose(source, label, features, drop)
+        _check_known(source, ids)
+        chosen = _choose(source, label, features, [*drop, *ids])
         data = _features(source, chosen)
         data.label, data.n_unnamed = label, source.names.count("")
+        data.ids = {name: source.raw(name) for name in ids}
     if labels is not None:
         data.y, data.y_missing = read_labels(labels)
     elif label is not None:
@@ -142,10 +152,7 @@ def read_for_model(
     source = _open(path)
     if isinstance(source, Arrays):
         data = Data(_as_floats([source.features(array)]))
-        data.ids = {name: source.named(name) for name in ids}
-        for name, values in data.ids.items():
-            if np.shape(values) != (len(data.X),):
-                raise UserError(f"array {name!r} of {path} does not hold one value a row and cannot be passed on.")
+        data.ids = _passed_on(source, ids, len(data.X))
     else:
         _check_known(source, [*ids, *([label] if label and label_is_asked else [])])
         if wanted is not None:
@@ -187,6 +194,14 @@ def _open(path: Path) -> Columns | Arrays:
     if kind == "csv":
         return read_csv(path)
     return read_parquet(path) if kind == "parquet" else read_arrays(path)
+
+
+def _passed_on(source: Arrays, ids: Sequence[str], n_rows: int) -> dict[str, Sequence[Any] | NDArray[Any]]:
+    """Arrays with one value a row."""
+    for name in ids:
+        if np.shape(source.named(name)) != (n_rows,):
+            raise UserError(f"array {name!r} of {source.path} does not hold one value a row and cannot be passed on.")
+    return {name: source.named(name) for name in ids}
 
 
 def _only(features: Sequence[str]) -> str | None:

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from nearkin.cli._errors import UserError
 from nearkin.files import replacing, write_csv
 
-__all__ = ["check_destination", "replacing", "write_columns"]
+__all__ = ["TABLES", "check_destination", "replacing", "write_columns"]
+
+#: Endings of files that `write_columns` writes.
+TABLES = (".csv", ".tsv", ".parquet", ".pq")
 
 
 def check_destination(path: Path, inputs: Sequence[Path], kinds: Sequence[str] = ()) -> None:
