@@ -3,15 +3,25 @@
 from nearkin.search._adapt import Adaptation, adapt, evaluate
 from nearkin.search._adapter import SimilarityAdapter
 from nearkin.search._feedback import Feedback, FeedbackTriplets
-from nearkin.search._ranking import METRICS, Interval
+from nearkin.search._handover import SideMap, faiss_transform, side_map, write_numpy, write_onnx
+from nearkin.search._index import Index
+from nearkin.search._ranking import METRICS, Interval, ranking_scores, ranks_of
 
 __all__ = [
     "METRICS",
     "Adaptation",
     "Feedback",
     "FeedbackTriplets",
+    "Index",
     "Interval",
+    "SideMap",
     "SimilarityAdapter",
     "adapt",
     "evaluate",
+    "faiss_transform",
+    "ranking_scores",
+    "ranks_of",
+    "side_map",
+    "write_numpy",
+    "write_onnx",
 ]

@@ -46,6 +46,16 @@ class Adaptation:
         Triplets learned, repeated passes counted.
     skipped : dict of str to int
         Feedback that was left out, by reason.
+
+    See Also
+    --------
+    adapt : Makes it.
+
+    Examples
+    --------
+    >>> none = {name: Interval(0.0, 0.0, 0.0) for name in METRICS}
+    >>> Adaptation(SimilarityAdapter(), none, none, none, "ndcg", 10, 8, 1, 1, 100, {}).n_triplets
+    100
     """
 
     adapter: SimilarityAdapter

@@ -24,7 +24,9 @@ __all__ = ["STRENGTHS", "SimilarityAdapter"]
 Array = NDArray[np.floating]
 
 #: How much of what was learned is used, from little to all; chosen by what held-out feedback says.
-STRENGTHS = (0.03, 0.1, 0.3, 1.0)
+STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0)
+#: Least share of the best gain with which a weaker, and so safer, strength is taken.
+_GOOD = 2 / 3
 
 #: Triplets learned at once, of which so many are looked at before.
 _CHUNK = 2048
@@ -58,7 +60,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     max_hq_iter : int, default=3
         Half-quadratic iterations per triplet.
     strength : "auto" or float in [0, 1], default="auto"
-        How much of what was learned is used; "auto" chooses among 0.03, 0.1, 0.3 and 1.
+        How much of what was learned is used; "auto" chooses among six values.
     bad : {"raise", "skip"}, default="raise"
         What to do with triplets that hold a zero vector: an error that names the row, or leave them out and count
         them in `n_skipped_`.
@@ -96,7 +98,8 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
 
     The check is progressive: some triplets of every batch are scored by the identity and by the learned map before the
     map learns from them, one vote per query and batch. The map is used while the lower end of the 95 % interval of its
-    gain over the last 4,096 votes is above zero.
+    gain over the last 4,096 votes is above zero, at the smallest strength that has two thirds of the best gain: a
+    right order of single pairs says little about the first ten results, where a strong map can do harm.
 
     Examples
     --------
@@ -277,7 +280,8 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
             self.set_strength(0.0, Interval(0.0, 0.0, 0.0))
             return
         gains = self._votes[:, 1:] - self._votes[:, :1]
-        at = int(gains.mean(axis=0).argmax())
+        means = gains.mean(axis=0)
+        at = int((means >= min(_GOOD * means.max(), means.max())).argmax())
         gain = gains[:, at]
         half = 1.96 * gain.std(ddof=1) / np.sqrt(len(gain))
         found = Interval(float(gain.mean()), float(gain.mean() - half), float(gain.mean() + half))

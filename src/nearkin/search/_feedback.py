@@ -32,6 +32,11 @@ class FeedbackTriplets(NamedTuple):
     ----------
     query, positive, negative : ndarray of int64 of shape (n_triplets,)
         Places in the queries, the items and the items.
+
+    Examples
+    --------
+    >>> FeedbackTriplets(np.array([0]), np.array([2]), np.array([1])).positive.tolist()
+    [2]
     """
 
     query: Index
