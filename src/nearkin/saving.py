@@ -52,6 +52,7 @@ _PARTS = {
     "MercerKernel": "nearkin.mercer",
     "PairBounds": "nearkin.learners._logdet",
     "Recovered": "nearkin.learners._sketch",
+    "Reservoir": "nearkin.audit._reservoir",
     "Scaling": "nearkin.rows",
     "SimilarityAdapter": "nearkin.search._adapter",
     "Sketched": "nearkin.learners._sketch",

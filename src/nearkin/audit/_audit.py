@@ -86,6 +86,16 @@ def audit_labels(
     labels = as_labels(y, "audit_labels")
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
+    if sparse.issparse(X):
+        raise ValueError(
+            "audit_labels: X is sparse, and neighbours are looked for among dense rows; reduce it first, for example "
+            "with make_pipeline(TruncatedSVD(100), LabelAuditor())."
+        )
+    if isinstance(learner, OnlineLearner) and not learner._measure.is_distance:
+        raise ValueError(
+            f"audit_labels: {type(learner).__name__} learns a similarity; give a learner of a distance, such as "
+            "RobustLODML."
+        )
     if isinstance(learner, RobustKNeighborsClassifier):
         model = _ready(learner, labels, noise_rate)
     else:
@@ -163,6 +173,10 @@ class LabelAudit:
     True
     """
 
+    # The rows in the learned space, which are mapped again when somebody asks, and not saved.
+    _transient = ("_held",)
+    _held: Space | None = None
+
     def __init__(self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike):
         labels = as_labels(y, type(self).__name__)
         self.classifier = classifier
@@ -185,7 +199,6 @@ class LabelAudit:
             self.noise_interval = rate_interval(self.noise_rate, max(1, round(ASKED * len(labels))))
         self._codes, self._best = codes, best
         self._X: Any = X
-        self._held: Space | None = None
 
     @property
     def rate_is_estimated(self) -> bool:

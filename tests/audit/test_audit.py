@@ -1,0 +1,420 @@
+"""The audit itself: what it finds, what its parts mean, and that they fit together."""
+
+import datetime
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import nearkin
+from nearkin.audit._suggest import suggest
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """Four clouds with a sixth of the labels wrong: rows, labels, right labels, which are wrong."""
+    rng = np.random.default_rng(3)
+    y = rng.permutation(np.arange(300) % 4)
+    X = (2.5 * rng.normal(size=(4, 6)))[y] + rng.normal(size=(300, 6))
+    given, is_wrong = nearkin.flip_labels(y, 1 / 6, random_state=1)
+    return X, given, y, is_wrong
+
+
+@pytest.fixture(scope="module")
+def audit(noisy):
+    return nearkin.audit_labels(noisy[0], noisy[1], random_state=0)
+
+
+def test_wrong_labels_are_found_and_right_ones_suggested(audit, noisy):
+    _, _, y, is_wrong = noisy
+    assert is_wrong[audit.is_suspect].mean() > 0.85
+    assert audit.is_suspect[is_wrong].mean() > 0.85
+    assert (audit.suggested_label == y).mean() > 0.95
+    assert audit.noise_interval[0] <= is_wrong.mean() <= audit.noise_interval[1]
+
+
+def test_parts_have_the_shapes_and_ranges_they_promise(audit, noisy):
+    n = len(noisy[1])
+    for one in (audit.plausibility, audit.score, audit.is_suspect, audit.suggested_label, audit.confidence):
+        assert one.shape == (n,)
+    assert (audit.plausibility > 0).all() and (audit.plausibility <= 1).all()
+    assert (audit.score >= 0).all() and (audit.score <= 1).all()
+    assert (audit.confidence >= 0).all() and (audit.confidence <= 1).all()
+    assert audit.is_suspect.dtype == bool
+    assert audit.n_rows == n and audit.n_suspects == audit.is_suspect.sum()
+    low, high = audit.noise_interval
+    assert 0 <= low <= audit.noise_rate <= high <= 1
+
+
+def test_the_audit_and_the_classifier_are_one_mechanism(audit, noisy):
+    X, given, _, _ = noisy
+    model = nearkin.RobustKNeighborsClassifier(n_neighbors="auto", random_state=0).fit(X, given)
+    assert np.array_equal(audit.plausibility, model.plausibility_)
+    assert np.array_equal(np.flatnonzero(~audit.is_suspect), model.kept_)
+    assert audit.noise_rate == model.noise_rate_
+    again = nearkin.audit_labels(X, given, model)
+    assert again.classifier is model
+    assert np.array_equal(again.confidence, audit.confidence)
+    assert np.array_equal(again.suggested_label, audit.suggested_label)
+
+
+def test_only_suspects_have_another_label_suggested(audit, noisy):
+    given = noisy[1]
+    assert np.array_equal(audit.suggested_label != given, audit.is_suspect)
+    kept = ~audit.is_suspect
+    assert np.array_equal(audit.confidence[kept], audit.plausibility[kept])
+    # Given and suggested label are two of the possible truths.
+    assert (audit.confidence + audit.plausibility)[audit.is_suspect].max() <= 1 + 1e-12
+
+
+def test_the_order_begins_with_the_suspects(audit):
+    order = audit.order
+    assert np.array_equal(np.sort(order), np.arange(audit.n_rows))
+    assert audit.is_suspect[order[: audit.n_suspects]].all()
+    assert (np.diff(audit.score[order[: audit.n_suspects]]) >= 0).all()
+
+
+def test_the_noise_matrix_counts_every_row_once(audit, noisy):
+    given = noisy[1]
+    matrix = audit.noise_matrix
+    assert np.array_equal(matrix.sum(axis=1), np.bincount(given))
+    literal = np.zeros((4, 4), dtype=int)
+    for one, other in zip(given, audit.suggested_label, strict=True):
+        literal[one, other] += 1
+    assert np.array_equal(matrix, literal)
+    pairs = audit.noise_pairs()
+    assert {(a, b): n for a, b, n in pairs} == {
+        (a, b): int(matrix[a, b]) for a in range(4) for b in range(4) if a != b and matrix[a, b]
+    }
+    assert [n for _, _, n in pairs] == sorted((n for _, _, n in pairs), reverse=True)
+
+
+def test_a_suggestion_is_bayes_rule_under_uniform_noise(rng):
+    n, k, rate = 40, 5, 0.3
+    shares = rng.dirichlet(np.ones(k), size=n)
+    codes = rng.integers(0, k, n)
+    transition = np.full((k, k), rate / (k - 1)) + (1 - rate - rate / (k - 1)) * np.eye(k)
+    literal = shares * transition[:, codes].T
+    literal /= literal.sum(axis=1, keepdims=True)
+    plausibility = literal[np.arange(n), codes]
+    best, confidence = suggest(lambda rows: shares[rows], codes, plausibility, np.ones(n, dtype=bool), k)
+    literal[np.arange(n), codes] = -1
+    assert np.array_equal(best, literal.argmax(axis=1))
+    assert np.allclose(confidence, literal.max(axis=1))
+
+
+def test_a_suggestion_without_any_vote_for_it_is_still_another_class():
+    best, confidence = suggest(
+        lambda rows: np.array([[0.0, 0.0, 1.0]]), np.array([2]), np.array([0.4]), np.array([True]), 3
+    )
+    assert best[0] != 2
+    assert confidence[0] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a", "b", "c", "d"],
+        [10, 20, 30, 40],
+        [0.0, 1.0, 2.0, 3.0],
+        [(0, "x"), (1, "y"), (2, "z"), (3, "w")],
+        [datetime.date(2020, 1, day) for day in (1, 2, 3, 4)],
+        ["<b>", "<i>", "ab\u202ecd", "é"],
+    ],
+    ids=["text", "numbers", "floats", "tuples", "dates", "hostile"],
+)
+def test_labels_of_any_kind_give_the_same_audit(audit, noisy, names):
+    names = sorted(names)
+    labels = [names[code] for code in noisy[1]]
+    other = nearkin.audit_labels(noisy[0], labels, random_state=0)
+    assert np.array_equal(other.plausibility, audit.plausibility)
+    assert list(other.suggested_label) == [names[code] for code in audit.suggested_label]
+    assert other.evidence(0).given_label == labels[0]
+
+
+def test_two_kinds_of_labels_may_be_mixed(noisy):
+    X, given, _, _ = noisy
+    names = [1, "1", None.__class__, ("a",)]
+    other = nearkin.audit_labels(X, [names[code] for code in given], random_state=0)
+    assert set(other.suggested_label.tolist()) <= set(names)
+    assert other.n_suspects > 20
+
+
+def test_the_same_seed_gives_the_same_bits(audit, noisy):
+    again = nearkin.audit_labels(noisy[0], noisy[1], random_state=0)
+    assert np.array_equal(again.score, audit.score)
+    assert np.array_equal(again.confidence, audit.confidence)
+
+
+def shown(evidence):
+    """What does not depend on the order in which numbers lie in memory."""
+    return str(evidence), [one.row for one in evidence.neighbours], evidence.given.row, evidence.suggested.row
+
+
+def test_frames_are_audited_as_arrays_are(audit, noisy):
+    X, given, _, _ = noisy
+    columns = [f"f{i}" for i in range(6)]
+    frame = pd.DataFrame(X, columns=columns, index=np.arange(len(X)) + 1000)
+    found = nearkin.audit_labels(frame, pd.Series(given), random_state=0)
+    assert np.array_equal(found.score, audit.score)
+    assert found.to_frame().index.equals(frame.index)
+    assert shown(found.evidence(3)) == shown(audit.evidence(3))
+    other = nearkin.audit_labels(pl.DataFrame(X, schema=columns), given.tolist(), random_state=0)
+    assert np.array_equal(other.score, audit.score)
+    assert shown(other.evidence(3)) == shown(audit.evidence(3))
+    listed = nearkin.audit_labels(X.tolist(), given.tolist(), random_state=0)
+    assert shown(listed.evidence(3)) == shown(audit.evidence(3))
+
+
+def test_a_given_rate_says_how_many_suspects_there_are(noisy):
+    found = nearkin.audit_labels(noisy[0], noisy[1], random_state=0, noise_rate=0.1)
+    assert found.n_suspects == 30
+    assert found.noise_interval == (0.1, 0.1)
+    assert not found.rate_is_estimated
+    none = nearkin.audit_labels(noisy[0], noisy[1], random_state=0, noise_rate=0.0)
+    assert none.n_suspects == 0 and none.noise_pairs() == []
+    assert "none" in dict(none.summary())["confused"]
+
+
+# ---------------------------------------------------------------------- learners and pipelines
+
+
+def test_a_fitted_learner_is_used_as_it_is(noisy):
+    X, given, _, is_wrong = noisy
+    learner = nearkin.RobustODML(random_state=0).fit(X, given)
+    before = learner.metric_.copy()
+    found = nearkin.audit_labels(X, given, learner)
+    assert found.classifier.learner_ is learner
+    assert np.array_equal(learner.metric_, before)
+    assert is_wrong[found.is_suspect].mean() > 0.8
+
+
+@pytest.mark.parametrize("learner", [nearkin.Euclidean(), nearkin.RobustLODML(n_components=3), nearkin.OPML(), "auto"])
+def test_any_learner_of_a_distance_may_do_it(noisy, learner):
+    X, given, _, is_wrong = noisy
+    found = nearkin.audit_labels(X, given, learner, 0)
+    assert is_wrong[found.is_suspect].mean() > 0.7
+    assert str(found.evidence(int(found.order[0])))
+
+
+def test_at_the_end_of_a_pipeline(noisy):
+    X, given, y, is_wrong = noisy
+    steps = make_pipeline(StandardScaler(), PCA(4, random_state=0), nearkin.LabelAuditor(random_state=0))
+    steps.fit(X, given)
+    found = steps[-1].audit_
+    assert is_wrong[found.is_suspect].mean() > 0.8
+    assert (steps.predict(X) == y).mean() > 0.95
+    assert np.allclose(steps.predict_proba(X).sum(axis=1), 1)
+    assert cross_val_score(steps, X, given, cv=3).mean() > 0.7
+    steps.set_params(labelauditor__noise_rate=0.0).fit(X, given)
+    assert steps[-1].audit_.n_suspects == 0
+
+
+def test_a_refused_fit_leaves_the_auditor_as_it_was(noisy):
+    X, given, _, _ = noisy
+    auditor = nearkin.LabelAuditor(random_state=0).fit(X, given)
+    before = auditor.audit_
+    with pytest.raises(ValueError, match="one class"):
+        auditor.fit(X, np.zeros(len(X)))
+    assert auditor.audit_ is before
+
+
+def test_an_auditor_is_saved_with_what_it_found(noisy, tmp_path):
+    X, given, _, _ = noisy
+    auditor = nearkin.LabelAuditor(random_state=0).fit(X, given)
+    nearkin.save(auditor, tmp_path / "auditor.nearkin")
+    again = nearkin.load(tmp_path / "auditor.nearkin")
+    assert again.audit_.evidence(3) == auditor.audit_.evidence(3)
+    assert np.array_equal(again.audit_.confidence, auditor.audit_.confidence)
+    assert np.array_equal(again.predict(X), auditor.predict(X))
+
+
+# ---------------------------------------------------------------------- many, rare and unequal classes
+
+
+def test_a_class_of_two_rows_is_kept_if_its_rows_are_near_each_other(rng):
+    y = np.repeat([0, 1, 2], [100, 100, 2])
+    X = np.array([[0.0, 0], [8, 0], [0, 8]])[y] + rng.normal(size=(202, 2))
+    found = nearkin.audit_labels(X, y, random_state=0)
+    assert not found.is_suspect[200:].any()
+    assert found.evidence(201).given.label == 2
+
+
+def test_thousands_of_classes(rng):
+    y = rng.permutation(np.repeat(np.arange(1000), 4))
+    X = (6 * rng.normal(size=(1000, 16)))[y] + rng.normal(size=(4000, 16))
+    given, is_wrong = nearkin.flip_labels(y, 0.1, random_state=0)
+    found = nearkin.audit_labels(X, given, nearkin.Euclidean(), 0)
+    assert is_wrong[np.argsort(found.score)[:400]].mean() > 0.8
+    right = found.suggested_label[found.is_suspect & is_wrong] == y[found.is_suspect & is_wrong]
+    assert right.mean() > 0.8
+
+
+@pytest.mark.parametrize("distance", [2.5, 4.0])
+def test_a_rare_class_is_not_flagged_away(rng, distance):
+    y = np.repeat([0, 1], [4000, 40])
+    X = rng.normal(size=(4040, 5))
+    X[y == 1, 0] += distance
+    clean = nearkin.audit_labels(X, y, random_state=0)
+    assert clean.is_suspect[y == 1].mean() <= 0.2
+    # One label in ten wrong in either class.
+    given = y.copy()
+    for code in (0, 1):
+        members = np.flatnonzero(y == code)
+        given[rng.permutation(members)[: len(members) // 10]] = 1 - code
+    found = nearkin.audit_labels(X, given, random_state=0)
+    rare = (y == 1) & (given == 1)
+    assert found.is_suspect[rare].mean() <= 0.5
+
+
+# ---------------------------------------------------------------------- cleaning, tables and files
+
+
+def test_cleaning_drops_or_relabels(audit, noisy):
+    X, given, _, _ = noisy
+    rows, labels = audit.clean(X, given)
+    assert np.array_equal(rows, X[~audit.is_suspect]) and np.array_equal(labels, given[~audit.is_suspect])
+    rows, labels = audit.clean(X, given, how="relabel")
+    assert rows is X and np.array_equal(labels, audit.suggested_label)
+    labels[:] = -1
+    assert audit.suggested_label.min() >= 0
+    frame, _ = audit.clean(pd.DataFrame(X), given)
+    assert len(frame) == audit.n_rows - audit.n_suspects
+    texts, _ = audit.clean([f"text {i}" for i in range(len(X))], given)
+    assert texts[0] == f"text {np.flatnonzero(~audit.is_suspect)[0]}"
+    csr, _ = audit.clean(sparse.csr_matrix(X), given)
+    assert csr.shape == (audit.n_rows - audit.n_suspects, 6)
+
+
+def test_cleaning_other_data_is_refused(audit, noisy):
+    X, given, _, _ = noisy
+    with pytest.raises(ValueError, match="300 rows were audited"):
+        audit.clean(X[:10], given[:10])
+    with pytest.raises(ValueError, match="differs"):
+        audit.clean(X, given[::-1])
+    with pytest.raises(ValueError, match="'drop' or 'relabel'"):
+        audit.clean(X, given, how="both")
+
+
+def test_the_frame_holds_every_row_in_its_order(audit, noisy):
+    frame = audit.to_frame()
+    assert list(frame.columns) == [
+        "row", "given_label", "suggested_label", "is_suspect", "plausibility", "confidence", "score",
+    ]  # fmt: skip
+    assert np.array_equal(frame.given_label, noisy[1])
+    assert np.array_equal(frame.is_suspect, audit.is_suspect)
+
+
+def test_csv_and_json_come_back_as_they_were(audit, tmp_path):
+    ids = {"id": [f"r{i}" for i in range(audit.n_rows)]}
+    audit.to_csv(tmp_path / "all.csv", ids=ids)
+    table = pd.read_csv(tmp_path / "all.csv")
+    assert list(table.id) == [f"r{i}" for i in audit.order]
+    assert np.array_equal(table.plausibility, audit.plausibility[audit.order])
+    audit.to_csv(tmp_path / "suspects.csv", suspects_only=True, first_row=1)
+    table = pd.read_csv(tmp_path / "suspects.csv")
+    assert len(table) == audit.n_suspects and table.is_suspect.all()
+    assert table.row[0] == audit.order[0] + 1
+    near = [int(one) - 1 for one in table.near_rows[0].split()]
+    assert near == [one.row for one in audit.evidence(int(audit.order[0])).neighbours]
+    audit.to_json(tmp_path / "all.json", ids=ids)
+    held = json.loads((tmp_path / "all.json").read_text())
+    assert held["noise_rate"] == audit.noise_rate
+    assert held["rows"]["score"] == audit.score.tolist()
+    assert held["rows"]["id"][5] == "r5"
+    assert sum(one["rows"] for one in held["noise_pairs"]) == audit.n_suspects
+
+
+def test_an_audit_without_suspects_is_written_too(tmp_path, blobs):
+    X, y = blobs(n=60, distance=20.0)
+    found = nearkin.audit_labels(X, y, random_state=0)
+    assert found.n_suspects == 0
+    found.to_csv(tmp_path / "suspects.csv", suspects_only=True)
+    assert (tmp_path / "suspects.csv").read_text().startswith("row,")
+    found.to_html(tmp_path / "page.html")
+    assert "No sign" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "html"])
+def test_a_failed_write_leaves_the_old_file(audit, tmp_path, monkeypatch, kind):
+    path = tmp_path / f"out.{kind}"
+    path.write_text("old")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(f"nearkin.audit._{'page.as_json' if kind == 'html' else 'audit.json.dumps'}", full)
+    monkeypatch.setattr("nearkin.audit._audit.write_csv", full)
+    with pytest.raises(OSError, match="No space"):
+        getattr(audit, f"to_{kind}")(path)
+    assert path.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_columns_of_the_user_must_fit(audit, tmp_path):
+    with pytest.raises(ValueError, match="'score' is there already"):
+        audit.columns({"score": range(300)})
+    with pytest.raises(ValueError, match="'id' has 3 values for 300 rows"):
+        audit.to_csv(tmp_path / "a.csv", ids={"id": [1, 2, 3]})
+    with pytest.raises(ValueError, match="'texts' has 1 values"):
+        audit.to_html(tmp_path / "a.html", texts=["one"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_summary_shows_labels_on_one_line(noisy):
+    names = np.array(["bell\x07", "new\nline", "x" * 100, "plain"])
+    found = nearkin.audit_labels(noisy[0], names[noisy[1]], random_state=0)
+    text = "".join(value for _, value in found.summary())
+    assert "\x07" not in text and "\n" not in text and "x" * 31 not in text
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.ones((3, 2)), [0, 1], "3 rows but y has 2"),
+        (np.array([[np.nan], [1], [2]]), [0, 1, 0], "NaN"),
+        (np.ones((3, 2)), [0, 0, 0], "one class"),
+        (np.ones((3, 2)), [0, None, 1], "every row needs a label"),
+        (np.ones((3, 2)), [0.5, 0.1, 1.2], "[Uu]nknown label type"),
+        (np.ones((3, 2)), [[0], [1], {}], "hashed|shape|array"),
+    ],
+)
+def test_bad_input_is_refused_by_name(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        nearkin.audit_labels(X, y)
+
+
+def test_sparse_rows_and_similarities_are_refused_with_advice(noisy):
+    X, given, _, _ = noisy
+    with pytest.raises(ValueError, match="TruncatedSVD"):
+        nearkin.audit_labels(sparse.csr_matrix(X), given)
+    with pytest.raises(ValueError, match="RobustLODML"):
+        nearkin.audit_labels(X, given, nearkin.RobustOASIS())
+
+
+def test_a_classifier_of_another_kind_or_data_is_refused(noisy, audit):
+    X, given, _, _ = noisy
+    with pytest.raises(ValueError, match="n_neighbors='auto'"):
+        nearkin.audit_labels(X, given, nearkin.RobustKNeighborsClassifier(n_neighbors=3).fit(X, given))
+    with pytest.raises(ValueError, match="300 rows, y has 299"):
+        nearkin.audit_labels(X[1:], given[1:], audit.classifier)
+    with pytest.raises(ValueError, match="settled"):
+        nearkin.audit_labels(X, given, audit.classifier, noise_rate=0.1)
+    with pytest.raises(ValueError, match="classes differ"):
+        nearkin.LabelAudit(audit.classifier, X, given + 1)
+
+
+@pytest.mark.parametrize("row", [-1, 300, 1.5, True, "a"])
+def test_evidence_of_a_row_that_is_not_there(audit, row):
+    with pytest.raises(ValueError, match="from 0 to 299"):
+        audit.evidence(row)
