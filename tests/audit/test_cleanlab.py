@@ -6,7 +6,8 @@ from sklearn.metrics import roc_auc_score
 
 import nearkin
 
-pytest.importorskip("cleanlab", reason="needs cleanlab: pip install 'nearkin[paper]'")
+EXTRA = "needs cleanlab with its Datalab: pip install 'nearkin[cleanlab]'"
+pytest.importorskip("cleanlab", reason=EXTRA)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +35,9 @@ def test_its_functions_take_what_the_audit_gives(handed):
     assert roc_auc_score(is_wrong, -given["label_quality"]) > 0.95
 
 
+@pytest.mark.filterwarnings("ignore")  # its own, of other packages
 def test_its_datalab_takes_graph_and_probabilities(handed):
-    datalab = pytest.importorskip("cleanlab.datalab.datalab", reason="Datalab needs the package datasets")
+    datalab = pytest.importorskip("cleanlab.datalab.datalab", reason=EXTRA, exc_type=ImportError)
     audit, given, is_wrong = handed
     lab = datalab.Datalab({"label": audit.given_label.tolist()}, label_name="label", task="classification", verbosity=0)
     lab.find_issues(
