@@ -134,20 +134,34 @@ class Labels:
     ([0, 1, 0], ['a', 'b'])
     """
 
+    n_forgotten: int = 0  # models saved before it existed do without
+
     def __init__(self, declared: Iterable[Any] | None = None):
         self.codes: dict[Any, int] = {}
+        self.n_forgotten = 0
         self.allowed: list[Any] | None = None if declared is None else list(dict.fromkeys(declared))
 
     def copy(self) -> Labels:
         """Independent copy."""
         other = Labels(self.allowed)
-        other.codes = dict(self.codes)
+        other.codes, other.n_forgotten = dict(self.codes), self.n_forgotten
         return other
 
     @property
     def classes(self) -> NDArray[Any]:
         """All classes known or declared, sorted where they can be."""
         return _sorted(list(self.codes) if self.allowed is None else self.allowed)
+
+    def add(self, label: Any) -> None:
+        """Give the next number to a label that has none."""
+        if label not in self.codes:
+            self.codes[label] = len(self.codes) + self.n_forgotten
+
+    def keep(self, codes: Iterable[int]) -> None:
+        """Forget the labels of all other numbers; these are not given again."""
+        kept, before = set(codes), len(self.codes)
+        self.codes = {label: code for label, code in self.codes.items() if code in kept}
+        self.n_forgotten += before - len(self.codes)
 
     def check_declared(self, declared: list[Any], owner: str) -> None:
         """Refuse a later declaration that differs from the first."""
@@ -172,5 +186,5 @@ class Labels:
                 f"{self.classes.tolist()[:20]}. Learn them first with partial_fit."
             )
         for one in unknown:
-            self.codes[one] = len(self.codes)
+            self.add(one)
         return np.array([self.codes[one] for one in distinct], dtype=np.int64)[inverse]

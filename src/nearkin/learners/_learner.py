@@ -483,6 +483,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, plausibility)
                 progress.advance("learning", done + state.source.n_rows_seen_ - first, total)
         state.n_rows += len(rows)
+        state.forget()
         self._check_finite(state.parameter)
         return weight
 

@@ -59,6 +59,12 @@ class State:
         """For the triplet source: numbers of labels."""
         return self.labels.encode(as_labels(labels, "OCTG"), "OCTG")
 
+    def forget(self) -> None:
+        """Forget the labels of classes that the triplet source has given up, if it does that."""
+        living = None if self.source is None else self.source.living
+        if living is not None and len(living) < len(self.labels.codes):
+            self.labels.keep(living.tolist())
+
     def copy(self) -> State:
         """A state that can learn while this one stays."""
         return State(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -56,6 +56,12 @@ class OCTG(TripletSource):
         Centres to use instead of k-means, as raw features.
     center_labels : array-like of shape (n_given,) or None, default=None
         Labels of `centers`.
+    max_centers : int or None, default=None
+        Most centres in all. A class that appears when there are as many takes the place of the centre that has not been
+        the nearest of its class for the longest time; a class without any centre is forgotten.
+    forget_after : float or None, default=None
+        With ``update_centers=True``, most weight behind a centre, so that it follows a class that moves: old rows count
+        for less, about as if only the newest `forget_after` rows stood behind it.
 
     Attributes
     ----------
@@ -89,7 +95,14 @@ class OCTG(TripletSource):
         "update_centers": (Instance((bool, np.bool_), "True or False"),),
         "refresh": (Integer(1),),
         "n_init": (Integer(2), OneOf((None,))),
+        "max_centers": (Integer(2), OneOf((None,))),
+        "forget_after": (Real(1.0, np.inf, open_high=True), OneOf((None,))),
     }
+
+    # Models saved before these existed do without.
+    max_centers: int | None = None
+    forget_after: float | None = None
+    is_share_: bool = False
 
     def __init__(
         self,
@@ -103,6 +116,8 @@ class OCTG(TripletSource):
         n_init: int | None = None,
         centers: ArrayLike | None = None,
         center_labels: ArrayLike | None = None,
+        max_centers: int | None = None,
+        forget_after: float | None = None,
     ):
         self.n_centers = n_centers
         self.margin = margin
@@ -113,13 +128,25 @@ class OCTG(TripletSource):
         self.n_init = n_init
         self.centers = centers
         self.center_labels = center_labels
+        self.max_centers = max_centers
+        self.forget_after = forget_after
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Find the centres of every class in the first batch, or take those that were given."""
         super().start(rows, codes, view, rng)
         if self.centers is not None:
             self._take_given(view, rows)
-            return
+        else:
+            self._find(rows, codes, rng)
+        if self.max_centers is not None:
+            if len(self.centers_) > self.max_centers:
+                raise ValueError(
+                    f"OCTG: the first batch needs {len(self.centers_)} centres, more than "
+                    f"max_centers={self.max_centers}; raise it, or begin with fewer classes."
+                )
+            self.center_seen_ = np.zeros(len(self.centers_), dtype=np.int64)
+
+    def _find(self, rows: Rows, codes: Codes, rng: np.random.Generator) -> None:
         if self.n_init is not None:
             codes = codes[: self.n_init]
         means, counts, owners = [], [], []
@@ -163,6 +190,9 @@ class OCTG(TripletSource):
             if len(own):
                 block = block[: len(own)]
                 origin = self.number_rows(len(own))
+                if self.max_centers is not None:
+                    self.center_seen_ = self.center_seen_.copy()
+                    self.center_seen_[own] = origin  # the last of several counts
                 if self.update_centers:
                     self._pending = block, own
                 pool = Rows(self.shown_centers_)
@@ -184,8 +214,74 @@ class OCTG(TripletSource):
         self.centers_, self.center_counts_ = self.centers_.copy(), self.center_counts_.copy()
         for x, w, j in zip(block, weight, nearest, strict=True):
             self.center_counts_[j] += w
+            if self.forget_after is not None:
+                self.center_counts_[j] = min(self.center_counts_[j], self.forget_after)
             self.centers_[j] += (w / self.center_counts_[j]) * (x - self.centers_[j])
         del self._pending
+
+    def merged(self, shards: Sequence[TripletSource], codes: Sequence[Codes], view: View) -> TripletSource:
+        """Centres by the weight behind them: what each share has added to a centre counts once.
+
+        With n and V of this source and n_i and V_i of share i, the merged centre has weight
+        ``n + sum_i (n_i - n)`` and stands at ``V + sum_i n_i (V_i - V)`` over that weight. A class that several shares
+        have met for the first time gets one centre, the mean of theirs.
+        """
+        one = super().merged(shards, codes, view)
+        assert isinstance(one, OCTG)
+        known = len(self.centers_)
+        centers, counts, owners = list(self.centers_), self.center_counts_.tolist(), self.center_codes_.tolist()
+        for j in range(known):
+            moved = [s for s in shards if isinstance(s, OCTG) and not _is_same(s, self, j)]
+            counts[j] += sum(float(s.center_counts_[j] - self.center_counts_[j]) for s in moved)
+            behind = counts[j]
+            if self.forget_after is not None and any(s.center_counts_[j] >= self.forget_after for s in moved):
+                behind = sum(float(s.center_counts_[j]) for s in moved)  # what was added is not known: their mean
+                counts[j] = self.forget_after
+            if len(moved) == 1:
+                centers[j] = moved[0].centers_[j]
+            elif moved:
+                origin = self.centers_[j].astype(np.float64)
+                pull = sum(s.center_counts_[j] * (s.centers_[j] - origin) for s in moved)
+                centers[j] = origin + pull / behind
+        found: dict[int, int] = {}
+        for share, table in zip(shards, codes, strict=True):
+            assert isinstance(share, OCTG)
+            for center, weight, code in zip(
+                share.centers_[known:], share.center_counts_[known:], table[share.center_codes_[known:]], strict=True
+            ):
+                at = found.setdefault(int(code), len(centers))
+                if at == len(centers):
+                    centers.append(center)
+                    counts.append(float(weight))
+                    owners.append(int(code))
+                else:
+                    counts[at] += float(weight)
+                    centers[at] = centers[at] + (float(weight) / counts[at]) * (center - centers[at])
+        one.centers_ = np.array(centers, dtype=self.centers_.dtype)
+        one.center_counts_ = np.array(counts)
+        one.center_codes_ = np.array(owners, dtype=np.int64)
+        one.__dict__.pop("is_share_", None)
+        one._look(view)
+        if self.max_centers is not None:
+            one.center_seen_ = self._last_seen(shards, codes, one.center_codes_)
+            one._make_room(0)
+        return one
+
+    def _last_seen(self, shards: Sequence[TripletSource], codes: Sequence[Codes], owners: Codes) -> Codes:
+        """When each centre was last of use, the rows of the shares numbered one share after the other."""
+        known = len(self.centers_)
+        seen = np.zeros(len(owners), dtype=np.int64)
+        seen[:known] = self.center_seen_
+        place = {int(code): known + i for i, code in enumerate(owners[known:])}
+        moved = 0
+        for share, table in zip(shards, codes, strict=True):
+            assert isinstance(share, OCTG)
+            fresh = np.where(share.center_seen_ >= self.n_rows_seen_, share.center_seen_ + moved, -1)
+            seen[:known] = np.maximum(seen[:known], fresh[:known])
+            for code, when in zip(table[share.center_codes_[known:]].tolist(), fresh[known:].tolist(), strict=True):
+                seen[place[code]] = max(seen[place[code]], when)
+            moved += share.n_rows_seen_ - self.n_rows_seen_
+        return seen
 
     def copy(self) -> OCTG:
         """Arrays are replaced, never written to, so that copies may share them."""
@@ -231,10 +327,41 @@ class OCTG(TripletSource):
             self.shown_metric_ = view.frozen()
 
     def _found_class(self, row: Array, code: int) -> None:
+        if self.max_centers is not None:
+            if not self.is_share_:  # shares keep theirs until they are merged, so that centres keep their places
+                self._make_room(1)
+            self.center_seen_ = np.append(self.center_seen_, self.n_rows_seen_)
         self.centers_ = np.concatenate([self.centers_, row])
         self.shown_centers_ = np.concatenate([self.shown_centers_, row])
         self.center_codes_ = np.append(self.center_codes_, code)
         self.center_counts_ = np.append(self.center_counts_, 1.0)
+
+    def _make_room(self, more: int) -> None:
+        """Give up the centres that were of no use for the longest time, so that ``more`` can be added."""
+        assert self.max_centers is not None
+        surplus = len(self.centers_) + more - self.max_centers
+        if surplus <= 0:
+            return
+        kept = np.sort(np.argsort(self.center_seen_, kind="stable")[surplus:])
+        for name in ("centers_", "shown_centers_", "center_codes_", "center_counts_", "center_seen_"):
+            setattr(self, name, getattr(self, name)[kept])
+
+    @property
+    def living(self) -> Codes | None:
+        """Classes that have a centre, if their number is bounded."""
+        return None if self.max_centers is None else np.unique(self.center_codes_)
+
+    def for_shard(self, number: int) -> OCTG:
+        """A copy that gives up no centre until `merged` is called."""
+        one = super().for_shard(number)
+        assert isinstance(one, OCTG)
+        one.is_share_ = True
+        return one
+
+
+def _is_same(one: OCTG, other: OCTG, j: int) -> bool:
+    """Whether centre j stands where it stood, with the weight it had."""
+    return bool(one.center_counts_[j] == other.center_counts_[j] and np.array_equal(one.centers_[j], other.centers_[j]))
 
 
 def _centers_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -79,6 +79,31 @@ class OnePassTriplets(TripletSource):
         for start in range(0, len(rows), min(_BLOCK, rows.block_size)):
             block = rows.take(slice(start, start + min(_BLOCK, rows.block_size)))
             yield self._block(block, codes[start : start + len(block)].tolist())
+
+    def merged(self, shards: Sequence[TripletSource], codes: Sequence[Codes], view: View) -> TripletSource:
+        """The newest row of a class is that of the last share that has met it; rows are numbered share by share."""
+        one = super().merged(shards, codes, view)
+        assert isinstance(one, OnePassTriplets)
+        newest = {int(code): i for i, code in enumerate(self.registered_)}
+        rows, origins = list(self.newest_), self.newest_origin_.tolist()
+        before = self.n_rows_seen_
+        for share, table in zip(shards, codes, strict=True):
+            assert isinstance(share, OnePassTriplets)
+            moved = before - self.n_rows_seen_
+            for code, row, origin in zip(share.registered_, share.newest_, share.newest_origin_, strict=True):
+                if origin < self.n_rows_seen_ and int(table[code]) in newest:
+                    continue  # met before the shares began
+                newest[int(table[code])] = len(rows)
+                rows.append(row)
+                origins.append(int(origin) + moved)
+            before += share.n_rows_seen_ - self.n_rows_seen_
+            if share.n_rows_seen_ > self.n_rows_seen_:
+                one.previous_ = int(table[share.previous_])
+        at = list(newest.values())
+        one.registered_ = np.array(list(newest), dtype=np.int64)
+        one.newest_ = np.array([rows[i] for i in at], dtype=self.newest_.dtype).reshape(len(at), -1)
+        one.newest_origin_ = np.array([origins[i] for i in at], dtype=np.int64)
+        return one
 
     def _block(self, block: NDArray[np.floating], codes: list[int]) -> Triplets:
         n_known = len(self.registered_)

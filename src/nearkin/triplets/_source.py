@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -140,6 +140,35 @@ class TripletSource(BaseEstimator):
     def copy(self) -> TripletSource:
         """A source that can go on while this one stays as it is."""
         return copy.deepcopy(self)
+
+    @property
+    def living(self) -> Codes | None:
+        """Classes that are remembered, if others are not; None if none is ever forgotten."""
+        return None
+
+    def for_shard(self, number: int) -> TripletSource:
+        """A copy that goes on with a share of the rows; its draws are its own, those of share 0 are this source's."""
+        one = self.copy()
+        one.rng_ = copy.deepcopy(self.rng_)
+        if number:
+            one.rng_ = np.random.default_rng([*copy.deepcopy(self.rng_).integers(2**63, size=2).tolist(), number])
+        return one
+
+    def merged(self, shards: Sequence[TripletSource], codes: Sequence[Codes], view: View) -> TripletSource:
+        """A source that has seen the rows of all shares, each of which began as a copy of this one.
+
+        Parameters
+        ----------
+        shards : sequence of TripletSource
+            What the copies have become.
+        codes : sequence of ndarray
+            For every share the number of each of its classes from now on.
+        view : View
+            Of the merged learner.
+        """
+        one = shards[0].copy()
+        one.n_rows_seen_ = self.n_rows_seen_ + sum(other.n_rows_seen_ - self.n_rows_seen_ for other in shards)
+        return one
 
     def build(
         self, X: ArrayLike, y: ArrayLike, *, measure: str = "distance", random_state: int | None = None
