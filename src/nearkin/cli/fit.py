@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nearkin.cli._errors import UserError
-from nearkin.cli._options import DATA, PATH, drop_option, listed, quiet_option
+from nearkin.cli._options import PATH, drop_option, listed, quiet_option
 from nearkin.cli._program import examples, with_debug
+from nearkin.cli._stream import StreamOptions, stream_options
 
 if TYPE_CHECKING:
     from nearkin.cli._data import Data
@@ -89,9 +91,11 @@ class NoiseRate(click.ParamType):
         "nearkin fit sales.parquet --label bought --drop customer_id -o sales.nearkin",
         "nearkin fit letters.npz --label y --centers 4 --epochs 5 -o letters.nearkin",
         "nearkin fit embeddings.npy --labels labels.txt -o model.nearkin",
+        "nearkin fit big/*.parquet --label y -o m.nearkin --checkpoint ck.nearkin --resume",
+        "nearkin fit big/*.parquet --label y -o m.nearkin --dask local:4",
     ),
 )
-@DATA
+@click.argument("data", type=PATH, metavar="DATA...", nargs=-1, required=True)
 @click.option("--label", metavar="COL", help="Column of labels (npz: array).  [npz: y]")
 @click.option("--labels", type=PATH, metavar="FILE", help="File of labels: npy, or text with one a line.")
 @click.option("-o", "--output", type=PATH, required=True, metavar="MODEL", help="Where to save the model.")
@@ -123,10 +127,11 @@ class NoiseRate(click.ParamType):
 @click.option(
     "--seed", type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same model."
 )
+@stream_options
 @quiet_option
 @with_debug
 def fit(
-    data: Path,
+    data: tuple[Path, ...],
     label: str | None,
     labels: Path | None,
     output: Path,
@@ -146,40 +151,104 @@ def fit(
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
     features. Rows whose label the learned measure finds implausible do not
     vote. Options that are left out keep the library's defaults.
+
+    Several files, a folder or a pattern are read in batches, so that they need
+    not fit into memory.
     """
-    import numpy as np
-
-    from nearkin.cli._data import read_training
-    from nearkin.cli._output import check_destination, write_columns
-    from nearkin.cli._progress import progress_bar
+    from nearkin.cli._output import check_destination
     from nearkin.neighbors import RobustKNeighborsClassifier
-    from nearkin.saving import save
 
-    check_destination(output, [data, *([labels] if labels else [])])
+    stream = StreamOptions(**{field.name: parameters.pop(field.name) for field in fields(StreamOptions)})
+    inputs = [*data, *([labels] if labels else [])]
+    check_destination(output, inputs)
     _check_replaceable(output)
     if suspects is not None:
-        check_destination(suspects, [data, output, *([labels] if labels else [])], _TABLES)
-    begun = time.perf_counter()
-    model = RobustKNeighborsClassifier(
-        _learner(learner, parameters, centers, seed), noise_rate=noise_rate, random_state=seed
-    )
+        check_destination(suspects, [*inputs, output], _TABLES)
+    made = _learner(learner, parameters, centers, seed)
+    model = RobustKNeighborsClassifier(made, noise_rate=noise_rate, random_state=seed)
     if neighbors is not None:
         model.set_params(n_neighbors=neighbors)
+    columns = listed(features), listed(drop)
+    if stream.is_asked(data):
+        if suspects is not None:
+            raise UserError("--suspects needs all rows in memory; for a stream, --plausibility scores every row.")
+        _fit_stream(data, label, labels, columns, output, stream, model, seed, quiet=quiet)
+        return
+    stream.check_unused()
     untouched = centers is None and all(value is None for value in parameters.values())
     if neighbors == "auto" and learner == "auto" and untouched:
         model.set_params(learner="auto")  # then a third space is learned
-    rows = read_training(data, label, labels, listed(features), listed(drop))
+    _fit_table(data[0], label, labels, columns, output, suspects, model, quiet=quiet)
+
+
+def _fit_table(
+    data: Path,
+    label: str | None,
+    labels: Path | None,
+    columns: tuple[list[str], list[str]],
+    output: Path,
+    suspects: Path | None,
+    model: Any,
+    *,
+    quiet: bool,
+) -> None:
+    """One file, all in memory."""
+    from nearkin.cli._data import read_training
+    from nearkin.cli._output import write_columns
+    from nearkin.cli._progress import progress_bar
+    from nearkin.saving import save
+
+    begun = time.perf_counter()
+    rows = read_training(data, label, labels, *columns)
     assert rows.y is not None
     with progress_bar(quiet=quiet):
         model.fit(rows.X, rows.y)
-    if rows.names is not None:
-        model.feature_names_in_ = model.learner_.feature_names_in_ = np.array(rows.names, dtype=object)
-    model.label_name_ = rows.label
+    _name(model, rows.names, rows.label)
     save(model, output.resolve())  # a link stays a link
     if suspects is not None:
         write_columns(suspects, _doubts(model, rows))
     if not quiet:
         _summarise(model, rows, output, time.perf_counter() - begun)
+
+
+def _fit_stream(
+    data: tuple[Path, ...],
+    label: str | None,
+    labels: Path | None,
+    columns: tuple[list[str], list[str]],
+    output: Path,
+    options: StreamOptions,
+    model: Any,
+    seed: int,
+    *,
+    quiet: bool,
+) -> None:
+    """Batches of many rows."""
+    from nearkin.cli._stream import learn, open_data, summarise, voting, write_plausibility
+    from nearkin.saving import save
+
+    begun = time.perf_counter()
+    rows = open_data(data, label, labels, *columns, options, seed)
+    fitted = learn(model.learner, rows, options, quiet=quiet)
+    whole = voting(fitted, rows, options, model, seed)
+    _name(whole, rows.names, rows.label)
+    save(whole, output.resolve())
+    if not quiet:
+        summarise(whole, fitted, rows, output, time.perf_counter() - begun)
+    if options.plausibility:
+        fitted.__dict__.pop("feature_names_in_", None)  # it gets plain arrays
+        write_plausibility(fitted, rows, options, quiet=quiet)
+
+
+def _name(model: Any, names: list[str] | None, label: str | None) -> None:
+    """Tell a model the names under which it was fitted."""
+    import numpy as np
+
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+        if hasattr(model, "learner_"):
+            model.learner_.feature_names_in_ = model.feature_names_in_
+    model.label_name_ = label
 
 
 def _learner(name: str, given: dict[str, Any], centers: int | None, seed: int) -> Any:

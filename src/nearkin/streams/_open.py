@@ -16,7 +16,7 @@ from nearkin.streams._parquet import ParquetReader
 from nearkin.streams._source import FileStream, Reader
 from nearkin.streams._units import Unit
 
-__all__ = ["SCORES", "open_stream"]
+__all__ = ["SCORES", "is_many", "open_stream"]
 
 #: End of the names of files that hold what a stream was found to be worth; they are no input.
 SCORES = ".plausibility.pq"
@@ -119,6 +119,12 @@ def open_stream(
     return FileStream(
         reader, units, column, batch_rows=int(batch_rows), seed=int(seed) if shuffle else None, missing=missing
     )
+
+
+def is_many(paths: Sequence[str | os.PathLike[str]]) -> bool:
+    """Whether paths stand for more than one file: several, a folder, or a pattern."""
+    one = os.fspath(paths[0])
+    return len(paths) > 1 or Path(one).is_dir() or (glob.has_magic(one) and not Path(one).exists())
 
 
 def _as_paths(source: Any) -> list[str] | None:

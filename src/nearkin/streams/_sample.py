@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.streams._source import Cursor, FileStream
+from nearkin.streams._source import FileStream
 
 __all__ = ["sample_rows"]
 
@@ -36,7 +36,7 @@ def sample_rows(stream: FileStream, n_rows: int, seed: int = 0) -> tuple[NDArray
     numbers = np.sort(rng.permutation(stream.n_batches)[:_BATCHES])
     sizes = [min(stream.batch_rows, stream.n_rows - number * stream.batch_rows) for number in numbers.tolist()]
     wanted = np.sort(rng.permutation(sum(sizes))[:n_rows])
-    cursor = Cursor(stream)
+    cursor = stream.cursor()
     X, y, at = [], [], 0
     for number, size in zip(numbers.tolist(), sizes, strict=True):
         batch = stream.batch(stream.pieces(0, number), cursor)

@@ -118,14 +118,14 @@ class FileStream:
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
         """Batches of a pass over the data, from number ``first`` on."""
-        cursor = Cursor(self)
+        cursor = self.cursor()
         for number in range(first, self.n_batches):
             yield self.batch(self.pieces(epoch, number), cursor)
 
     def batch(self, pieces: Sequence[Piece], cursor: Cursor | None = None) -> Batch:
         """The rows at some places; a cursor that stands there already need not look for them."""
-        cursor = Cursor(self) if cursor is None else cursor
-        chunk = Chunk.join([cursor.take(piece) for piece in pieces])
+        cursor = self.cursor() if cursor is None else cursor
+        chunk = Chunk.join([cursor.take(self.units[one.unit], one.start, one.stop) for one in pieces])
 
         def place(row: int) -> Place:
             for piece in pieces:
@@ -136,6 +136,15 @@ class FileStream:
             return Place(unit.path, unit.first_row + piece.start + row)
 
         return checked(chunk, self.missing, place, self.names, self.label)
+
+    def cursor(self) -> Cursor:
+        """Something to read pieces with."""
+        return Cursor(self.reader, self.batch_rows)
+
+    def of_file(self, path: str) -> FileStream:
+        """The rows of one file, in its order."""
+        units = [one for one in self.units if one.path == path]
+        return FileStream(self.reader, units, self.label, batch_rows=self.batch_rows, seed=None, missing=self.missing)
 
     def identity(self) -> dict[str, Any]:
         """Files by name and size, columns and batches."""
@@ -151,34 +160,41 @@ class FileStream:
 
 
 class Cursor:
-    """Reads pieces one after the other; a piece that follows the last one is read on, not looked for."""
+    """Reads pieces one after the other; a piece that follows the last one is read on, not looked for.
 
-    def __init__(self, stream: FileStream):
-        self._stream = stream
-        self._at = (-1, 0)
+    Parameters
+    ----------
+    reader : Reader
+        For the files.
+    size : int
+        Most rows to read at a time.
+    """
+
+    def __init__(self, reader: Reader, size: int):
+        self.reader = reader
+        self.size = size
+        self.at: tuple[Unit | None, int] = (None, 0)
         self._chunks: Iterator[Chunk] = iter(())
         self._rest: Chunk | None = None
 
-    def take(self, piece: Piece) -> Chunk:
-        """Rows of a piece."""
-        unit, at = self._at
-        if unit != piece.unit or at > piece.start:
-            self._chunks = self._stream.reader.read(
-                self._stream.units[piece.unit], piece.start, self._stream.batch_rows
-            )
-            self._rest = None
-        elif at < piece.start:
-            self._next(piece.start - at, piece.unit)
-        parts = self._next(piece.stop - piece.start, piece.unit)
-        self._at = piece.unit, piece.stop
+    def take(self, unit: Unit, start: int, stop: int) -> Chunk:
+        """Rows of a unit."""
+        here, at = self.at
+        self.at = (None, 0)  # until all is well
+        if here != unit or at > start:
+            self._chunks, self._rest = self.reader.read(unit, start, self.size), None
+        elif at < start:
+            self._next(start - at, unit)
+        parts = self._next(stop - start, unit)
+        self.at = (unit, stop)
         return Chunk.join(parts)
 
-    def _next(self, wanted: int, unit: int) -> list[Chunk]:
+    def _next(self, wanted: int, unit: Unit) -> list[Chunk]:
         parts = []
         while wanted:
             chunk = self._rest if self._rest is not None else next(self._chunks, None)
             if chunk is None:
-                raise ValueError(f"{self._stream.units[unit].path} ended before its last row; has the file changed?")
+                raise ValueError(f"{unit.path} ended before its last row; has the file changed?")
             parts.append(chunk[:wanted])
             self._rest = chunk[wanted:] if len(chunk) > wanted else None
             wanted -= len(parts[-1])

@@ -1,0 +1,8 @@
+"""Learning from streams on a Dask cluster; needs the extra ``dask``."""
+
+from nearkin.distributed._connect import connect
+from nearkin.distributed._fit import fit
+from nearkin.distributed._rounds import ClusterLost
+from nearkin.distributed._score import score
+
+__all__ = ["ClusterLost", "connect", "fit", "score"]
