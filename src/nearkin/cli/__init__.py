@@ -4,6 +4,7 @@ Heavy imports stay inside the commands, so that ``nearkin --help`` answers at on
 """
 
 from nearkin.cli._program import main
+from nearkin.cli.adapt import adapt
 from nearkin.cli.audit import audit
 from nearkin.cli.datasets import datasets
 from nearkin.cli.demo import demo
@@ -15,5 +16,5 @@ from nearkin.cli.transform import transform
 
 __all__ = ["main"]
 
-for _command in (demo, audit, fit, predict, transform, info, datasets, reproduce):
+for _command in (demo, audit, fit, predict, transform, adapt, info, datasets, reproduce):
     main.add_command(_command)

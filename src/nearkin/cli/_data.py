@@ -18,7 +18,7 @@ from nearkin.cli._errors import UserError
 from nearkin.cli._parquet import read_parquet
 from nearkin.cli._text import names
 
-__all__ = ["Data", "check_passed_on", "read_for_model", "read_training"]
+__all__ = ["Columns", "Data", "check_passed_on", "open_table", "read_for_model", "read_rows", "read_training"]
 
 Array = NDArray[np.floating]
 
@@ -85,7 +85,7 @@ def read_training(
     """
     if label is not None and labels is not None:
         raise UserError("--label names a column and --labels a file; give one of them.")
-    source = _open(path)
+    source = open_table(path)
     if labels is None and label is None:
         if not isinstance(source, Arrays):
             raise UserError(f"--label is needed: which column of {path} holds the labels? {_listed(source.names)}")
@@ -149,7 +149,7 @@ def read_for_model(
     drop : sequence of str
         Columns that are no features; needed only if the model knows no names.
     """
-    source = _open(path)
+    source = open_table(path)
     if isinstance(source, Arrays):
         data = Data(_as_floats([source.features(array)]))
         data.ids = _passed_on(source, ids, len(data.X))
@@ -170,6 +170,16 @@ def read_for_model(
     return data
 
 
+def read_rows(path: Path, source: Columns | Arrays, drop: Sequence[str]) -> Array:
+    """All columns but those to drop as finite numbers; npz: the array X, or the only matrix there is."""
+    if isinstance(source, Arrays):
+        data = Data(_as_floats([source.features(None)]))
+    else:
+        data = _features(source, _choose(source, None, (), drop))
+    _check_finite(data, path)
+    return data.X
+
+
 def check_passed_on(ids: Iterable[str], taken: Iterable[str]) -> None:
     """Refuse columns to pass on that would hide a column of the result."""
     hidden = set(ids) & set(taken)
@@ -177,7 +187,8 @@ def check_passed_on(ids: Iterable[str], taken: Iterable[str]) -> None:
         raise UserError(f"--id {min(hidden)}: the output has a column of that name already; rename it in the data.")
 
 
-def _open(path: Path) -> Columns | Arrays:
+def open_table(path: Path) -> Columns | Arrays:
+    """A file of data, by its name or its first bytes."""
     if path.is_dir():
         raise UserError(f"{path} is a folder, not a data file.")
     if not path.exists():

@@ -53,6 +53,8 @@ def _facts(path: Path) -> dict[str, Any]:
     }
     if not facts["fitted"]:
         return facts
+    if hasattr(estimator, "kept_identity_") or hasattr(estimator, "engine_"):
+        return facts | {"n_features": int(estimator.n_features_in_), "search": _search_facts(estimator)}
     facts |= {
         "learner": type(learner).__name__ if is_classifier else None,
         "learner_parameters": _parameters(learner) if is_classifier else None,
@@ -70,6 +72,19 @@ def _facts(path: Path) -> dict[str, Any]:
             "n_voting": len(estimator.kept_),
         }
     return facts
+
+
+def _search_facts(model: Any) -> dict[str, Any]:
+    """What an adapter or an index says about itself."""
+    if hasattr(model, "engine_"):
+        return {"items": len(model), "engine": model.engine_, "recall": float(model.recall_)}
+    return {
+        "kept_identity": bool(model.kept_identity_),
+        "strength": float(model.strength_),
+        "gain": [float(one) for one in (model.gain_.mean, model.gain_.low, model.gain_.high)],
+        "triplets": int(model.n_triplets_seen_),
+        "triplets_left_out": int(model.n_skipped_),
+    }
 
 
 def _map_shape(learner: Any) -> list[int] | None:
@@ -96,6 +111,11 @@ def _show(facts: dict[str, Any]) -> None:
     ]
     if not facts["fitted"]:
         click.echo(_text.pairs([*lines, ("state", "not fitted"), ("parameters", _words(facts["parameters"]))]))
+        return
+    if "search" in facts:
+        found = [(name.replace("_", " "), _value(value)) for name, value in facts["search"].items()]
+        lines += [("features", f"{facts['n_features']:,}"), *found, ("parameters", _words(facts["parameters"]))]
+        click.echo(_text.pairs(lines))
         return
     counters = facts["counters"]
     names = facts["feature_names"]
@@ -124,6 +144,14 @@ def _show(facts: dict[str, Any]) -> None:
     else:
         lines.append(("parameters", _words(facts["parameters"])))
     click.echo(_text.pairs(lines))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return "{:.4f} [{:.4f}, {:.4f}]".format(*value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _words(parameters: dict[str, Any]) -> str:

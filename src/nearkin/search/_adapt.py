@@ -18,9 +18,12 @@ from nearkin.search._vectors import as_vectors, zero_rows
 __all__ = ["Adaptation", "adapt", "evaluate"]
 
 Array = NDArray[np.floating]
+Index = NDArray[np.int64]
 
 #: Triplets whose vectors are gathered at once.
 _BLOCK = 8192
+#: Random items among which those that were clicked are to be found.
+_CANDIDATES = 20
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def adapt(
     n_epochs: int = 1,
     n_random: int = 1,
     max_pairs: int = 20,
+    candidates: str | int = "auto",
     max_evaluated: int = 1000,
     bad: str = "raise",
     random_state: Any = None,
@@ -119,6 +123,11 @@ def adapt(
         Random items per click as further negatives.
     max_pairs : int, default=20
         Most pairs of a clicked and a skipped item taken from one list.
+    candidates : "auto", "all" or int, default="auto"
+        Items among which relevant ones are to be found. "all": the whole collection, where everything that was not
+        judged counts as wrong. A number: the items that were shown or judged for the query, and so many random ones.
+        "auto": all for judgements, 20 otherwise: the old ranking chose what was shown, and among all items no other
+        ranking could beat it.
     max_evaluated : int, default=1000
         Most queries of a part that are evaluated.
     bad : {"raise", "skip"}, default="raise"
@@ -144,7 +153,9 @@ def adapt(
     >>> found.kept_identity, found.after["mrr"].mean > found.before["mrr"].mean
     (False, True)
     """
-    _check_arguments(metric=metric, k=k, holdout=holdout, n_epochs=n_epochs, max_evaluated=max_evaluated)
+    _check_arguments(
+        metric=metric, k=k, holdout=holdout, n_epochs=n_epochs, max_evaluated=max_evaluated, candidates=candidates
+    )
     items = as_vectors(items, "items")
     queries = as_vectors(queries, "queries", items.shape[1], items.dtype)
     if feedback.n_items != len(items) or feedback.query.max(initial=-1) >= len(queries):
@@ -168,11 +179,11 @@ def adapt(
             progress.advance("triplets", min(total, epoch * len(triplets.query) + start + len(query)), total)
     if not n_triplets:
         raise ValueError("feedback: no click can be compared with anything; raise n_random, or show skipped items.")
-    strength = _choose(adapter, queries, items, choose, metric, k, max_evaluated, rng)
+    chooser, exam = (_Exam.of(part, candidates, max_evaluated, rng) for part in (choose, held))
+    strength = _choose(adapter, queries, items, chooser, metric, k)
     adapter.set_strength(strength, Interval(0.0, 0.0, 0.0))
-    pairs = _few(held, max_evaluated, rng)
-    plain = _evaluated(queries, items, pairs, k)
-    learned = _evaluated(adapter.map_queries(queries), items, pairs, k)
+    plain = exam.scores(queries, items, k)
+    learned = exam.scores(adapter.map_queries(queries), items, k)
     gain = {name: bootstrap(learned[name] - plain[name], rng) for name in METRICS}
     adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric])
     return Adaptation(
@@ -180,13 +191,19 @@ def adapt(
         {name: bootstrap(plain[name], rng) for name in METRICS},
         {name: bootstrap(learned[name], rng) for name in METRICS},
         gain, metric, k,
-        len(np.unique(learn.query)), len(np.unique(choose.query)), len(np.unique(pairs[0])),
+        len(np.unique(learn.query)), chooser.n_queries, exam.n_queries,
         n_triplets, feedback.skipped | zeros,
     )  # fmt: skip
 
 
 def evaluate(
-    queries: ArrayLike, items: ArrayLike, feedback: Feedback, *, k: int = 10, random_state: Any = None
+    queries: ArrayLike,
+    items: ArrayLike,
+    feedback: Feedback,
+    *,
+    k: int = 10,
+    candidates: str | int = "auto",
+    random_state: Any = None,
 ) -> dict[str, Interval]:
     """Ranking measures of mapped queries over all items.
 
@@ -200,6 +217,11 @@ def evaluate(
         Says which items are relevant; all others count as not.
     k : int, default=10
         Results that recall, precision and nDCG look at.
+    candidates : "auto", "all" or int, default="auto"
+        Items among which relevant ones are to be found. "all": the whole collection, where everything that was not
+        judged counts as wrong. A number: the items that were shown or judged for the query, and so many random ones.
+        "auto": all for judgements, 20 otherwise: the old ranking chose what was shown, and among all items no other
+        ranking could beat it.
     random_state : int, Generator or None
         Seed of the bootstrap.
 
@@ -214,11 +236,12 @@ def evaluate(
     >>> evaluate([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0]], feedback, k=1)["recall"].mean
     1.0
     """
-    _check_arguments(k=k)
+    _check_arguments(k=k, candidates=candidates)
     items = as_vectors(items, "items")
     queries = as_vectors(queries, "queries", items.shape[1], items.dtype)
     rng = generator(random_state)
-    scores = _evaluated(queries, items, feedback.relevance(), k)
+    exam = _Exam.of(feedback, candidates, len(queries), rng)
+    scores = exam.scores(queries, items, k)
     return {name: bootstrap(values, rng) for name, values in scores.items()}
 
 
@@ -228,6 +251,8 @@ def _check_arguments(**given: Any) -> None:
         "holdout": Real(0.0, 1.0, open_low=True, open_high=True),
     }  # fmt: skip
     for name, value in given.items():
+        if name == "candidates" and value not in ("auto", "all") and not Integer(1).allows(value):
+            raise ValueError(f"adapt: `candidates` must be 'auto', 'all' or {Integer(1)}; got {value!r}.")
         if name == "metric" and value not in METRICS:
             raise ValueError(f"adapt: `metric` must be one of {', '.join(METRICS)}; got {value!r}.")
         if name in rules and not rules[name].allows(value):
@@ -258,34 +283,63 @@ def _without_zeros(queries: Array, items: Array, feedback: Feedback, bad: str) -
     return feedback.only(~lists), {"zero vector": int(lists.sum())}
 
 
-def _few(feedback: Feedback, most: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Relevant pairs of at most so many queries."""
-    query, item = feedback.relevance()
-    asked = np.unique(query)
-    if len(asked) > most:
-        chosen = np.isin(query, rng.permutation(asked)[:most])
-        query, item = query[chosen], item[chosen]
-    return query, item
+@dataclass(frozen=True)
+class _Exam:
+    """Queries with relevant items, and the items among which those are to be found."""
 
+    query: Index
+    item: Index
+    relevant: NDArray[np.bool_]
+    among_all: bool
 
-def _evaluated(
-    queries: Array, items: Array, pairs: tuple[NDArray[np.int64], NDArray[np.int64]], k: int
-) -> dict[str, Array]:
-    query, item = pairs
-    return ranking_scores(query, ranks_of(queries, items, query, item), k)
+    @classmethod
+    def of(cls, feedback: Feedback, candidates: str | int, most: int, rng: np.random.Generator) -> _Exam:
+        """At most so many queries; candidates beside the judged items are drawn once, the same for every map."""
+        query, item, relevant = feedback.judged()
+        asked = np.unique(query[relevant])
+        asked = np.sort(rng.permutation(asked)[:most])
+        kept = np.isin(query, asked)
+        query, item, relevant = query[kept], item[kept], relevant[kept]
+        if candidates == "auto":
+            candidates = _CANDIDATES if feedback.ranked else "all"
+        if candidates == "all":
+            return cls(query[relevant], item[relevant], np.ones(int(relevant.sum()), dtype=bool), True)
+        others = np.repeat(asked, int(candidates))
+        drawn = rng.integers(0, feedback.n_items, size=len(others))
+        fresh = ~np.isin(others * feedback.n_items + drawn, query * feedback.n_items + item)
+        key = np.unique(others[fresh] * feedback.n_items + drawn[fresh])
+        query = np.concatenate([query, key // feedback.n_items])
+        item = np.concatenate([item, key % feedback.n_items])
+        relevant = np.concatenate([relevant, np.zeros(len(key), dtype=bool)])
+        order = np.lexsort((item, query))
+        return cls(query[order], item[order], relevant[order], False)
+
+    @property
+    def n_queries(self) -> int:
+        return len(np.unique(self.query))
+
+    def scores(self, queries: Array, items: Array, k: int) -> dict[str, Array]:
+        """Ranking scores of every query."""
+        if self.among_all:
+            ranks = ranks_of(queries, items, self.query, self.item)
+            return ranking_scores(self.query, ranks, k)
+        ranks = np.empty(len(self.query), dtype=np.int64)
+        asked, start = np.unique(self.query, return_index=True)
+        for one, begin, end in zip(asked, start, [*start[1:], len(self.query)], strict=True):
+            found = items[self.item[begin:end]] @ queries[one]
+            ranks[begin:end][np.argsort(-found, kind="stable")] = np.arange(1, end - begin + 1)
+        return ranking_scores(self.query[self.relevant], ranks[self.relevant], k)
 
 
 def _choose(
-    adapter: SimilarityAdapter, queries: Array, items: Array, feedback: Feedback, metric: str, k: int, most: int,
-    rng: np.random.Generator,
+    adapter: SimilarityAdapter, queries: Array, items: Array, exam: _Exam, metric: str, k: int
 ) -> float:  # fmt: skip
     """Strength with the best mean of the measure."""
     if adapter.strength != "auto":
         return float(adapter.strength)
-    pairs = _few(feedback, most, rng)
     means = []
     for strength in STRENGTHS:
         adapter.set_strength(strength, Interval(0.0, 0.0, 0.0))
-        means.append(_evaluated(adapter.map_queries(queries), items, pairs, k)[metric].mean())
+        means.append(exam.scores(adapter.map_queries(queries), items, k)[metric].mean())
         progress.advance("choosing", len(means), len(STRENGTHS))
     return STRENGTHS[int(np.argmax(means))]

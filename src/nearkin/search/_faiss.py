@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,6 @@ class FaissCells:
         d = rows.shape[1]
         self.centroids = _centroids(faiss, rows, seed) if centroids is None else centroids
         metric = faiss.METRIC_L2 if measure.is_distance else faiss.METRIC_INNER_PRODUCT
-        # Cells are those of the nearest centroid for either measure: by inner product long centroids would take all.
         quantizer = faiss.IndexFlatL2(d) if measure.is_distance else faiss.IndexFlatIP(d)
         quantizer.add(self.centroids)
         self._quantizer = quantizer  # faiss does not keep it alive
@@ -74,6 +74,8 @@ class FaissCells:
         faiss = self._faiss
         options: dict[str, Any] = {"nprobe": self.n_probe}
         if keep is not None:
+            # Where fewer rows count, the best ones lie farther out.
+            options["nprobe"] = min(len(self.centroids), math.ceil(self.n_probe / keep.mean()))
             bits = np.packbits(keep, bitorder="little")
             options["sel"] = faiss.IDSelectorBitmap(bits)
         found = faiss.SearchParametersIVF(**options)

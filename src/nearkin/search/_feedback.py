@@ -321,19 +321,20 @@ class Feedback:
         at = np.repeat(np.arange(len(self)), np.diff(self.start))[rows]
         return at[sound], self.item[rows[sound]], drawn[sound]
 
-    def relevance(self) -> tuple[Index, Index]:
-        """Pairs of a query and an item that it was clicked for at least as often as it was skipped.
+    def judged(self) -> tuple[Index, Index, Mask]:
+        """Pairs of a query and an item that it was shown with, each once, and whether the item is relevant.
 
         Returns
         -------
         query, item : ndarray of int64 of shape (n_pairs,)
             Places, sorted.
+        relevant : ndarray of bool of shape (n_pairs,)
+            Whether it was clicked at least as often as it was skipped.
         """
         key, number = np.unique(self.row_query * self.n_items + self.item, return_inverse=True)
         balance = np.bincount(number, weights=np.where(self.relevant, 1.0, -1.0))
         ever = np.bincount(number, weights=self.relevant) > 0
-        good = key[ever & (balance >= 0)]
-        return good // self.n_items, good % self.n_items
+        return key // self.n_items, key % self.n_items, ever & (balance >= 0)
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[Feedback, Feedback]:
         """Feedback to learn from, and that of a share of the queries, which is held out.

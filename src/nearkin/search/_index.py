@@ -147,7 +147,12 @@ class Index(BaseEstimator):
         self._cells, self._centroids = None, None
         self.engine_, self.recall_, self._n_probe = "exact", 1.0, 0
         if self.engine == "faiss" or (self.engine == "auto" and len(X) >= _MANY and has_faiss()):
-            self._build_cells(self._probes(X) if queries is None else self._mapped_queries(queries))
+            if queries is None:
+                some = np.sort(np.random.default_rng(self.random_state).permutation(len(X))[:_PROBES])
+                self._build_cells(self._mapped_queries(X[some]), some)
+            else:
+                probes = self._mapped_queries(queries)[:_PROBES]
+                self._build_cells(probes, np.full(len(probes), -1))
         return self
 
     def add(self, X: ArrayLike, *, ids: ArrayLike | None = None, plausibility: ArrayLike | None = None) -> Self:
@@ -321,21 +326,18 @@ class Index(BaseEstimator):
             self._cells.n_probe = max(1, self._n_probe)
         return self._cells
 
-    def _probes(self, X: Array) -> Array:
-        some = np.random.default_rng(self.random_state).permutation(len(X))[:_PROBES]
-        return self._mapped_queries(X[np.sort(some)])
-
-    def _build_cells(self, probes: Array) -> None:
-        """Look into more cells until the recall is high enough, or fall back."""
-        cells, k = self._engine, min(_DEPTH, len(self._rows))
+    def _build_cells(self, probes: Array, own: NDArray[np.integer]) -> None:
+        """Look into more cells until the recall is high enough, or fall back; a row that finds itself is no proof."""
+        cells, k = self._engine, min(_DEPTH + 1, len(self._rows))
         self._centroids = cells.centroids
         keep = np.ones(len(self._rows), dtype=bool)
-        _, true = self._exact(probes[:_PROBES], k, keep)
+        _, true = self._exact(probes, k, keep)
+        others = true != own[:, None]
         recall, n_probe = 0.0, 1
         while n_probe <= max(1, len(cells.centroids) // 2):
             cells.n_probe = n_probe
-            _, found = cells.query(probes[:_PROBES], k, None)
-            recall = float((found[:, :, None] == true[:, None, :]).any(axis=2).mean())
+            _, found = cells.query(probes, k, None)
+            recall = float((true[:, :, None] == found[:, None, :]).any(axis=2)[others].mean()) if others.any() else 1.0
             if recall >= self.min_recall:
                 self.engine_, self.recall_, self._n_probe = "faiss", recall, n_probe
                 return
