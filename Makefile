@@ -38,6 +38,12 @@ bench: $(VENV)/.bench ## measure speed and memory, up to 25 minutes (NEARKIN_DAT
 bench-quick: $(VENV)/.bench ## the same with few sizes, under 3 minutes
 	$(BIN)/python -m benchmarks --quick
 
+.PHONY: browser
+browser: $(VENV)/.browser ## install what the tests of pages need: chromium (by apt) and playwright; and cleanlab
+	@command -v chromium >/dev/null || { \
+	  as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$as_root apt-get update -q && $$as_root apt-get install -q -y --no-install-recommends chromium; }
+
 clean: ## remove everything that was made
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -56,6 +62,10 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plots]'
+	@touch $@
+
+$(VENV)/.browser: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser,images,cleanlab]'
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python

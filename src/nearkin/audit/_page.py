@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["page"]
 
 #: Suspects whose evidence is in the page, neighbours of each, suspects that are listed, and points of the map.
-_EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 1500, 5, 50000, 4000
-#: Characters that the labels of all rows, the ids, the texts and the pictures may take.
-_LABELS, _IDS, _TEXTS, _PICTURES = 400_000, 200_000, 100_000, 250_000
+_EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 1500, 5, 30000, 4000
+#: Characters that the whole page should take, and the labels of all rows, the ids, the texts and the pictures at most.
+_PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 950_000, 300_000, 200_000, 100_000, 250_000
 #: Characters of one text.
 _TEXT = 280
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
 _BINS = 20
 #: Steps into which a share is cut.
-_STEPS = 10000
+_STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ def page(
     if audit.n_suspects > len(order):
         left_out.append(f"{audit.n_suspects - len(order):,} of the suspects; the CSV has all of them.")
     arrays, near = _arrays(audit, order, left_out)
+    held = {name: (resources.files(__package__) / "page" / name).read_text("utf-8") for name in _FILES}
     data: dict[str, Any] = {
         "n": audit.n_rows,
         "first": first_row,
@@ -73,13 +74,19 @@ def page(
         "near": _NEIGHBOURS,
         "classes": [str(one) for one in audit.classes.tolist()],
         "packed": pack(arrays),
-        **_names(ids, order, near, left_out),
     }
+
+    def room(share: float) -> int:
+        """Part of what is left of the page."""
+        taken = len(as_json(data)) + sum(map(len, held.values()))
+        return max(0, int(share * (_PAGE - taken)))
+
+    shown = list(dict.fromkeys(one for one in chain(order.tolist(), near.ravel().tolist()) if one >= 0))
+    data |= _names(ids, shown, min(_IDS, room(0.4)), left_out)
     if texts is not None:
-        data["texts"] = _texts(texts, chain(order.tolist(), near.ravel().tolist()), left_out)
+        data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
     if images is not None:
-        data["pictures"] = _pictures(images, order, near, left_out)
-    held = {name: (resources.files(__package__) / "page" / name).read_text("utf-8") for name in _FILES}
+        data["pictures"] = _pictures(images, order, near, min(_PICTURES, room(0.9)), left_out)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(held["page.html"]).render(
         title=title,
@@ -132,15 +139,14 @@ def _arrays(
     if audit.n_suspects > len(explained):
         left_out.append(f"The evidence of all but the {len(explained):,} most doubtful rows.")
     codes = smallest(audit._codes)
-    whole = {"codes": codes}
-    if len(pack(whole)["data"]) > _LABELS:
+    labels = {"codes": codes}  # of all rows
+    if len(pack(labels)["data"]) > _LABELS:
         left_out.append("The labels of rows that are no suspects; cleaned labels are those of the suspects only.")
-        whole = {}
+        labels = {"given": codes[order]}
     progress.advance("drawing the map", 1, 1)
     return {
-        **whole,
+        **labels,
         "row": order.astype(np.uint32),
-        "given": codes[order],
         "best": smallest(audit._best)[order],
         "plausibility": _steps(audit.plausibility[order]),
         "confidence": _steps(audit.confidence[order]),
@@ -162,10 +168,7 @@ def _steps(shares: NDArray[np.floating]) -> NDArray[np.uint16]:
 
 
 def _names(
-    ids: Mapping[str, Sequence[Any] | NDArray[Any]],
-    order: NDArray[np.int64],
-    near: NDArray[np.int64],
-    left_out: list[str],
+    ids: Mapping[str, Sequence[Any] | NDArray[Any]], shown: list[int], budget: int, left_out: list[str]
 ) -> dict[str, Any]:
     """Names of all rows if they are short, otherwise of those that are shown."""
     if not ids:
@@ -173,42 +176,41 @@ def _names(
     name, values = next(iter(ids.items()))
     texts = [str(one) for one in (values.tolist() if isinstance(values, np.ndarray) else values)]
     packed = pack_json(texts)
-    if len(packed) <= _IDS:
+    if len(packed) <= budget:
         return {"idName": name, "ids": packed}
-    budget, some = _IDS * 2, {}
-    for row in dict.fromkeys(one for one in chain(order.tolist(), near.ravel().tolist()) if one >= 0):
-        budget -= len(texts[row].encode()) + 12
-        if budget < 0:
-            break
-        some[row] = texts[row]
-    left_out.append(f"{name} of all but {len(some):,} rows; cleaned labels are numbered by row instead.")
-    return {"idName": name, "someIds": pack_json(some)}
+    packed, n_found = _within({row: texts[row] for row in shown}, budget)
+    left_out.append(f"{name} of all but {n_found:,} rows; cleaned labels are numbered by row instead.")
+    return {"idName": name, "someIds": packed}
 
 
-def _texts(texts: Sequence[Any] | NDArray[Any], rows: Iterable[int], left_out: list[str]) -> str:
+def _texts(texts: Sequence[Any] | NDArray[Any], shown: list[int], budget: int, left_out: list[str]) -> str:
     """Beginnings of texts, by row."""
-    budget, found = 3 * _TEXTS, {}
-    for row in dict.fromkeys(one for one in rows if one >= 0):
-        whole = str(texts[row])
-        text = whole if len(whole) <= _TEXT else whole[: _TEXT - 1] + "…"
-        budget -= len(text.encode()) + 10
-        if budget < 0:
-            break
-        found[row] = text
-    packed = pack_json(found)
-    while len(packed) > _TEXTS:  # texts that cannot be made smaller
-        found = dict(list(found.items())[: len(found) // 2])
-        packed = pack_json(found)
-    left_out.append(f"Texts of all but {len(found):,} rows, and what is longer than {_TEXT} characters.")
+    cut = {row: text if len(text := str(texts[row])) <= _TEXT else text[: _TEXT - 1] + "…" for row in shown}
+    packed, n_found = _within(cut, budget)
+    left_out.append(f"Texts of all but {n_found:,} rows, and what is longer than {_TEXT} characters.")
     return packed
 
 
+def _within(texts: dict[int, str], budget: int) -> tuple[str, int]:
+    """As many of the first texts as fit, packed, and how many those are."""
+    packed = pack_json(texts)
+    while len(packed) > budget and texts:
+        n_kept = int(0.95 * len(texts) * budget / len(packed))
+        texts = dict(islice(texts.items(), n_kept))
+        packed = pack_json(texts)
+    return packed, len(texts)
+
+
 def _pictures(
-    images: Sequence[Any] | NDArray[Any], order: NDArray[np.int64], near: NDArray[np.int64], left_out: list[str]
+    images: Sequence[Any] | NDArray[Any],
+    order: NDArray[np.int64],
+    near: NDArray[np.int64],
+    budget: int,
+    left_out: list[str],
 ) -> dict[int, str]:
     # A suspect and what it is compared with, before the next suspect.
     pairs = zip(order.tolist(), [*near.tolist(), *([()] * len(order))], strict=False)
-    found, unread = thumbnails(images, (one for row, others in pairs for one in (row, *others) if one >= 0), _PICTURES)
+    found, unread = thumbnails(images, (one for row, others in pairs for one in (row, *others) if one >= 0), budget)
     left_out.append(f"Pictures of all but {len(found):,} rows.")
     if unread:
         left_out.append(f"{len(unread):,} pictures that could not be read, the first {str(images[unread[0]])!r}.")

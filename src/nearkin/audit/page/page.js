@@ -43,6 +43,7 @@
       place += size;
     }
   }
+  if (held.codes) held.given = held.codes.constructor.from(held.row, (row) => held.codes[row]);
   const ids = data.ids ? await inflateJson(data.ids) : null;
   const someIds = data.someIds ? await inflateJson(data.someIds) : {};
   const texts = data.texts ? await inflateJson(data.texts) : {};

@@ -1,0 +1,284 @@
+"""The page in a real browser: Debian's chromium, driven by playwright."""
+
+import csv
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import nearkin
+
+BROWSER = os.environ.get("NEARKIN_BROWSER") or shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-dev-shm-usage",
+]
+HOSTILE = [
+    "</script><script>document.title='hit'</script>",
+    "<img src=x onerror=\"document.title='hit'\">",
+    "שלום\u202eabc",
+]
+#: Elements whose text does not stand out from its ground by 4.5, the level AA of the WCAG.
+PALE = """() => {
+  const part = (x) => (x / 255 <= 0.03928 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4);
+  const light = (colour) => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map(part);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const colour = getComputedStyle(node).backgroundColor;
+      if (!colour.startsWith("rgba(0, 0, 0, 0")) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const pale = [];
+  for (const one of document.querySelectorAll("h1,h2,p,dt,dd,th,td,bdi,button,label,figcaption")) {
+    if (!one.offsetWidth || !one.textContent.trim() || one.closest("[hidden],.hidden,.skip,#tip")) continue;
+    if (ground(one).startsWith("color(")) continue; /* mixed, with the ink of all text on it */
+    const both = [light(getComputedStyle(one).color), light(ground(one))];
+    const contrast = (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+    if (contrast < 4.5) pale.push([one.tagName, one.className, one.textContent.slice(0, 20), contrast]);
+  }
+  return pale;
+}"""
+
+playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'nearkin[browser]'")
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="no browser here: pages were not tested (apt-get install chromium)"),
+    # Driver and browser talk over pipes that are closed by the collector of garbage.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A page with hostile labels, ids and texts, and the audit behind it."""
+    folder = tmp_path_factory.mktemp("page")
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(600) % 3)
+    X = (3.0 * rng.normal(size=(3, 5)))[y] + rng.normal(size=(600, 5))
+    given, _ = nearkin.flip_labels(np.array(HOSTILE)[y], 0.2, random_state=0)
+    audit = nearkin.audit_labels(X, given, random_state=0)
+    ids = [f'<b onclick="x">{i}</b>,"{i}"' for i in range(600)]
+    texts = [f"text of {i} </td><script>document.title='hit'</script>" for i in range(600)]
+    audit.to_html(folder / "page.html", title="A <title>", ids={"name, of row": ids}, texts=texts)
+    return folder / "page.html", audit, ids
+
+
+@pytest.fixture
+def page(browser, made):
+    """The page, opened; anything it says on the console, any error and any request is a failure."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    opened = context.new_page()
+    said = []
+    opened.on("console", lambda message: said.append(message.text))
+    opened.on("pageerror", lambda error: said.append(str(error)))
+    opened.on(
+        "request", lambda one: said.append(one.url) if not one.url.startswith(("file:", "data:", "blob:")) else None
+    )
+    opened.goto(made[0].as_uri())
+    opened.wait_for_selector("html[data-ready=yes]")
+    yield opened
+    context.close()
+    assert said == []
+
+
+def cells(page, column):
+    return page.locator(f"#body tr td:nth-child({column})").all_inner_texts()
+
+
+def test_it_opens_with_the_most_doubtful_rows(page, made):
+    _, audit, ids = made
+    shown = page.locator("#body tr td:nth-child(1) .name > div > bdi").all_inner_texts()
+    assert shown == [ids[row] for row in audit.order[:50]]
+    assert f"{audit.n_suspects} suspects" in page.locator("#count").inner_text()
+    rate = f"{100 * audit.noise_rate:.0f}\N{NO-BREAK SPACE}%"
+    assert rate in page.locator("#headline").inner_text()
+
+
+def test_hostile_strings_are_shown_as_text(page, made):
+    _, audit, _ = made
+    assert page.title() == "A <title>"
+    given = cells(page, 2)
+    assert given == audit.given_label[audit.order[:50]].tolist()
+    assert page.locator("#body script, #body b, .matrix script, .matrix img, .mini img").count() == 0
+    # A label that writes from right to left does not turn its surroundings round.
+    assert page.locator("#body td:nth-child(2) bdi").count() == 50
+    assert "<script>" in page.locator("#body .text").first.inner_text()
+
+
+@pytest.mark.parametrize(
+    ("column", "key"), [(4, "plausibility"), (5, "confidence"), (1, "row"), (2, "given"), (3, "best")]
+)
+def test_columns_sort_both_ways(page, made, column, key):
+    _, audit, _ = made
+    head = page.locator(f"th[data-key={key}]")
+    head.locator("button").click()
+    first = head.get_attribute("aria-sort")
+    once = cells(page, column)
+    head.locator("button").press("Enter")
+    assert {first, head.get_attribute("aria-sort")} == {"ascending", "descending"}
+    again = cells(page, column)
+    assert once != again
+    if column in (4, 5):
+        values = {"plausibility": audit.plausibility, "confidence": audit.confidence}[key][audit.is_suspect]
+        both = sorted([float(one.replace("<", "")) for one in some] for some in (once, again))
+        for shown, expected in zip(both, (np.sort(values), np.sort(values)[::-1]), strict=True):
+            assert shown == pytest.approx(expected[:50].tolist(), abs=0.0101)
+    assert page.locator("[aria-sort]").count() == 1
+
+
+def test_filters_narrow_the_table(page, made):
+    _, audit, ids = made
+    row = int(audit.order[60])
+    page.locator("#query").fill(f">{row}<")
+    assert page.locator("#body tr").count() == 1
+    assert ids[row] in cells(page, 1)[0]
+    page.get_by_role("button", name="Clear").click()
+    page.locator("#by-given").select_option(label=HOSTILE[1])
+    n = int((audit.given_label[audit.is_suspect] == HOSTILE[1]).sum())
+    assert page.locator("#count").inner_text().startswith(f"{n} of {audit.n_suspects}")
+    page.locator("#by-best").select_option(label=HOSTILE[0])
+    both = (audit.given_label == HOSTILE[1]) & (audit.suggested_label == HOSTILE[0])
+    assert page.locator("#count").inner_text().startswith(f"{int((both & audit.is_suspect).sum())} of")
+    page.locator("#query").fill("there is no such row")
+    assert page.locator("#body tr").count() == 0
+
+
+def test_pages_of_the_table_turn(page, made):
+    audit = made[1]
+    before = cells(page, 1)
+    page.locator("#after").click()
+    assert cells(page, 1) != before
+    assert page.locator("#where").inner_text().endswith(f"of {audit.n_suspects}")
+    page.locator("#before").click()
+    assert cells(page, 1) == before
+    assert page.locator("#before").is_disabled()
+
+
+def test_evidence_opens_and_shows_the_neighbours(page, made):
+    _, audit, ids = made
+    why = audit.evidence(int(audit.order[0]))
+    button = page.locator("#body tr").first.locator(".why button")
+    button.press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "less"
+    shown = page.locator("#body tr").first.locator(".near li > span > bdi:nth-child(2)").all_inner_texts()
+    assert shown == [ids[one.row] for one in why.neighbours]
+    assert f"{why.given.distance:.3g}" in page.locator("#body tr").first.locator(".why").inner_text()
+
+
+def downloaded(page, tmp_path):
+    with page.expect_download() as waiting:
+        page.locator("#download").click()
+    waiting.value.save_as(tmp_path / waiting.value.suggested_filename)
+    with (tmp_path / "cleaned-labels.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_cleaned_labels_are_those_of_the_audit(page, made, tmp_path):
+    _, audit, ids = made
+    rows = downloaded(page, tmp_path)
+    assert [one["name, of row"] for one in rows] == ids
+    assert [one["label"] for one in rows] == audit.suggested_label.tolist()
+    assert [one["given_label"] for one in rows] == audit.given_label.tolist()
+    assert f"{audit.n_suspects} labels changed" in page.locator("#done").inner_text()
+
+
+def test_decisions_decide_what_is_downloaded(page, made, tmp_path):
+    _, audit, ids = made
+    first, second, third = (int(row) for row in audit.order[:3])
+    for line, choice in enumerate(("given", "drop", "suggested")):
+        page.locator("#body tr").nth(line).locator("select").select_option(label=choice)
+    assert "3 decided" in page.locator("#count").inner_text()
+    page.locator("#rest").select_option(label="are dropped")
+    rows = {one["name, of row"]: one["label"] for one in downloaded(page, tmp_path)}
+    assert rows[ids[first]] == audit.given_label[first]
+    assert ids[second] not in rows
+    assert rows[ids[third]] == audit.suggested_label[third]
+    assert len(rows) == 600 - audit.n_suspects + 2
+
+
+def test_a_click_in_the_map_finds_the_row(page, made):
+    audit = made[1]
+    box = page.locator("#map").bounding_box()
+    found = 0
+    for x in range(20, int(box["width"]), 16):
+        for y in range(20, int(box["height"]), 16):
+            page.mouse.move(box["x"] + x, box["y"] + y)
+            if "suggested" in page.locator("#tip").inner_text():
+                page.mouse.click(box["x"] + x, box["y"] + y)
+                found = page.locator("#body tr").count()
+                break
+        if found:
+            break
+    assert found == 1
+    assert page.locator("#count").inner_text().startswith(f"1 of {audit.n_suspects}")
+
+
+def test_light_and_dark(browser, made):
+    for scheme, other in (("light", "dark"), ("dark", "light")):
+        context = browser.new_context(color_scheme=scheme)
+        page = context.new_page()
+        page.goto(made[0].as_uri())
+        page.wait_for_selector("html[data-ready=yes]")
+        colour = "getComputedStyle(document.body).backgroundColor"
+        before = page.evaluate(colour)
+        page.locator("#theme").click()
+        after = page.evaluate(colour)
+        assert page.locator("html").get_attribute("data-theme") == other
+        dark, light = (before, after) if scheme == "dark" else (after, before)
+        assert sum(map(int, dark[4:-1].split(","))) < 150 < 600 < sum(map(int, light[4:-1].split(",")))
+        context.close()
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_nothing_hangs_over_the_edge(browser, made, width):
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto(made[0].as_uri())
+    page.wait_for_selector("html[data-ready=yes]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_the_keyboard_reaches_everything_and_everything_has_a_name(page):
+    seen = set()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the suspects"
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        seen.add(
+            page.evaluate("document.activeElement.id || document.activeElement.closest('[data-key]')?.dataset.key")
+        )
+    assert {"theme", "query", "by-given", "by-best", "row", "plausibility"} <= seen
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll('button, select, input')].filter(one =>
+             !one.textContent.trim() && !one.labels?.length && !one.getAttribute('aria-label')).length"""
+    )
+    assert unnamed == 0
+    assert page.locator("h1").count() == 1
+    assert page.locator("main section:not([aria-labelledby])").count() == 0
+
+
+def test_text_stands_out_from_its_ground(browser, made):
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme)
+        page = context.new_page()
+        page.goto(made[0].as_uri())
+        page.wait_for_selector("html[data-ready=yes]")
+        assert page.evaluate(PALE) == []
+        context.close()

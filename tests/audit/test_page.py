@@ -1,0 +1,190 @@
+"""The page without a browser: one file, small, with nothing of the data as markup."""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+
+import numpy as np
+import pytest
+
+import nearkin
+from nearkin.audit._map import flat_map, shown_rows
+from nearkin.audit._pack import as_json, pack
+from nearkin.audit._thumbnails import thumbnails
+
+HOSTILE = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\u202egnp.exe", "\"'`${1}&amp;"]
+
+
+def data_of(text):
+    """What the page holds for its script."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    return json.loads(found.group(1))
+
+
+def arrays_of(data):
+    buffer, at, found = zlib.decompress(base64.b64decode(data["packed"]["data"])), 0, {}
+    for name, kind, length in data["packed"]["layout"]:
+        size = int(kind[1]) * length
+        found[name] = np.frombuffer(buffer[at : at + size], dtype=f"<{kind}")
+        at += size
+    assert at == len(buffer)
+    return found
+
+
+@pytest.fixture(scope="module")
+def audit():
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(240) % 4)
+    X = (3 * rng.normal(size=(4, 5)))[y] + rng.normal(size=(240, 5))
+    noisy, _ = nearkin.flip_labels(y, 0.15, random_state=0)
+    return nearkin.audit_labels(X, np.array(HOSTILE)[noisy], random_state=0)
+
+
+@pytest.fixture(scope="module")
+def page(audit, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    ids = {"name": [f"<b>{i}</b>" for i in range(240)]}
+    audit.to_html(path, title="<i>title</i>", ids=ids, texts=["</textarea>" * 50] * 240, first_row=1)
+    return path.read_text()
+
+
+def test_the_page_asks_for_nothing(page):
+    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//", page)
+    assert not re.search(r"@import|url\(\s*[\"']?http", page)
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page).group(1)
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+
+
+def test_the_policy_names_the_very_scripts_and_styles_of_the_page(page):
+    for tag in ("style", "script"):
+        inner = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL).group(1)
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        assert f"{tag}-src &#39;sha256-{digest}" in page or f"{tag}-src 'sha256-{digest}" in page
+
+
+def test_nothing_of_the_data_becomes_markup(page):
+    for text in (*HOSTILE[:2], "<b>1</b>", "<i>title</i>", "</textarea>"):
+        assert text not in page
+    assert page.count("<script") == page.count("</script>") == 2
+    assert data_of(page)["classes"] == sorted(HOSTILE)
+
+
+def test_the_numbers_in_the_page_are_those_of_the_audit(page, audit):
+    data = data_of(page)
+    held = arrays_of(data)
+    order = audit.order[: audit.n_suspects]
+    assert np.array_equal(held["row"], order)
+    assert np.abs(held["plausibility"] / data["steps"] - audit.plausibility[order]).max() <= 0.5 / data["steps"] + 1e-9
+    assert np.array_equal(audit.classes[held["best"]], audit.suggested_label[order])
+    assert np.array_equal(audit.classes[held["codes"]], audit.given_label)
+    first = audit.evidence(int(order[0]))
+    assert (held["near"][:5] - 1).tolist() == [one.row for one in first.neighbours]
+    assert held["toGiven"][0] == pytest.approx(first.given.distance, rel=1e-6)
+    assert held["toBest"][0] == pytest.approx(first.suggested.distance, rel=1e-6)
+    assert len(held["mapRow"]) == 240 and held["mapSuspect"].sum() == audit.n_suspects
+
+
+def test_an_equal_audit_gives_an_equal_page(audit, page, tmp_path):
+    ids = {"name": [f"<b>{i}</b>" for i in range(240)]}
+    audit.to_html(tmp_path / "again.html", title="<i>title</i>", ids=ids, texts=["</textarea>" * 50] * 240, first_row=1)
+    assert (tmp_path / "again.html").read_text() == page
+
+
+class Guessed:
+    """Stands for the audit of many rows, without the hours of one."""
+
+    def __new__(cls, n, n_classes, rate):
+        small_n = 400
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(n, 4)), rng.integers(0, n_classes, n)
+        y[:n_classes] = np.arange(n_classes)
+        model = nearkin.RobustKNeighborsClassifier(nearkin.Euclidean(), n_neighbors="auto", noise_rate=rate)
+        model.fit(X[:small_n], y[:small_n] % 2)
+        labels = np.array([f"class {code:05d}" for code in range(n_classes)])[y]
+        made = object.__new__(nearkin.LabelAudit)
+        learner = nearkin.Euclidean().fit(X[: 2 * n_classes], labels[: 2 * n_classes])
+        made.classifier, made.given_label, made.classes = model, labels, np.unique(labels)
+        made.plausibility, made.score = rng.uniform(0.001, 1, n), rng.uniform(size=n)
+        made.is_suspect = made.score < np.quantile(made.score, rate)
+        made._codes = y.astype(np.int64)
+        made._best = np.where(made.is_suspect, (y + rng.integers(1, n_classes, n)) % n_classes, y)
+        made.suggested_label, made.confidence = made.classes[made._best], 1 - made.plausibility
+        made.noise_rate, made.noise_interval, made._X = rate, (rate, rate), X
+        model.learner_, model.kept_ = learner, np.flatnonzero(~made.is_suspect)
+        model._items, model._codes, model.classes_ = learner.map_items(X)[model.kept_], y[model.kept_], made.classes
+        model._search = None
+        return made
+
+
+@pytest.mark.parametrize(("n_classes", "rate"), [(10, 0.2), (1000, 0.4)])
+def test_a_page_of_100_000_rows_is_smaller_than_a_megabyte(tmp_path, n_classes, rate):
+    n = 100_000
+    rng = np.random.default_rng(1)
+    audit = Guessed(n, n_classes, rate)
+    ids = {"id": [f"{one:032x}" for one in rng.integers(0, 2**62, n).tolist()]}
+    words = np.array(["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"])
+    texts = [" ".join(one) for one in words[rng.integers(0, 8, (n, 30))]]
+    audit.to_html(tmp_path / "page.html", ids=ids, texts=texts)
+    text = (tmp_path / "page.html").read_text()
+    assert (tmp_path / "page.html").stat().st_size < 1_000_000
+    assert "Left out of this page" in text and "rows in the map" in text
+    assert len(arrays_of(data_of(text))["row"]) == min(round(rate * n), 30_000)
+
+
+def test_pictures_are_small_and_bad_files_are_left_out(tmp_path, audit):
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    paths = []
+    for i in range(240):
+        paths.append(tmp_path / f"{i}.png")
+        image.fromarray(rng.integers(0, 255, (200, 300, 3), dtype=np.uint8)).save(paths[-1])
+    first = int(audit.order[0])
+    paths[first].write_bytes(b"no picture")
+    found, unread = thumbnails(paths, [first, *range(240)], 40_000)
+    assert unread == [first] and 0 < len(found) < 240
+    assert sum(map(len, found.values())) <= 40_000
+    audit.to_html(tmp_path / "page.html", images=paths)
+    text = (tmp_path / "page.html").read_text()
+    assert len(text) < 500_000 and "could not be read" in text
+    assert all(one.startswith("data:image/jpeg;base64,") for one in data_of(text)["pictures"].values())
+
+
+def test_json_in_a_page_cannot_end_its_element():
+    text = as_json({"a": "</script><!--\u2028&"})
+    assert not set(text) & set("<>&\u2028")
+    assert json.loads(text) == {"a": "</script><!--\u2028&"}
+    as_json("\ud800")  # half a character is no reason to fail
+
+
+def test_packed_arrays_come_back():
+    arrays = {"a": np.arange(300, dtype=np.uint16), "b": np.array([1.5], dtype=np.float32), "c": np.empty(0, np.uint8)}
+    back = arrays_of({"packed": pack(arrays)})
+    for name, values in arrays.items():
+        assert np.array_equal(back[name], values)
+
+
+@pytest.mark.parametrize(("n_classes", "d"), [(2, 1), (2, 2), (2, 5), (3, 1), (12, 3)])
+def test_the_map_separates_classes_that_are_apart(n_classes, d, rng):
+    codes = np.repeat(np.arange(n_classes), 30)
+    rows = 30.0 * rng.normal(size=(n_classes, d))[codes] + rng.normal(size=(len(codes), d))
+    flat = flat_map(rows, codes, np.ones(len(codes)))
+    assert flat.shape == (len(codes), 2) and flat.min() >= 0 and flat.max() <= 1
+    if n_classes == 2:
+        assert (
+            flat[codes == 0, 0].max() < flat[codes == 1, 0].min()
+            or flat[codes == 1, 0].max() < flat[codes == 0, 0].min()
+        )
+
+
+def test_equal_rows_have_a_map_too():
+    assert np.isfinite(flat_map(np.ones((10, 3)), np.arange(10) % 2, np.ones(10))).all()
+
+
+def test_the_map_shows_the_most_doubtful_rows():
+    is_suspect = np.zeros(1000, dtype=bool)
+    is_suspect[:600] = True
+    rows = shown_rows(is_suspect, np.arange(1000), 300)
+    assert len(set(rows.tolist())) == 300
+    assert sorted(rows[rows < 600].tolist()) == list(range(100))
