@@ -11,7 +11,7 @@ from nearkin.experiments.methods import METHODS, PAPER
 from nearkin.experiments.protocol import splits
 from nearkin.experiments.records import records
 from nearkin.experiments.scores import METRICS, six_metrics
-from nearkin.experiments.selection import candidates, inner_splits
+from nearkin.experiments.selection import inner_splits, search
 from nearkin.experiments.tables import TABLES, cells_of, quick
 
 
@@ -65,16 +65,36 @@ def test_selection_on_the_folds_is_never_worse_than_the_defaults(data):
     assert np.mean(chosen.accuracies) >= np.mean(default.accuracies)
 
 
-def test_a_search_draws_the_same_settings_for_the_same_seed_and_stays_in_the_ranges_of_the_paper():
+def tried_by(name, budget, seed, score=lambda params: 0.0):
+    tried = []
+
+    def watched(params):
+        tried.append(params)
+        return score(params)
+
+    return search(METHODS[name], 13, budget, seed, watched), tried
+
+
+def test_a_search_tries_the_same_settings_for_the_same_seed_and_stays_in_the_ranges_of_the_paper():
     for name in PAPER[:5]:
-        tried = candidates(METHODS[name], 13, 40, seed=1)
+        _, tried = tried_by(name, 40, seed=1)
         assert len(tried) == 40
-        assert tried == candidates(METHODS[name], 13, 40, seed=1)
+        assert tried == tried_by(name, 40, seed=1)[1]
         assert tried[0] == {}
         high = 0.025 if name == "OPML" else 30.0
-        assert all(1e-7 < one["C"] <= high for one in tried[1:])
-        assert all(0.01 <= one.get("eta", 1.0) <= 5.0 for one in tried[1:])
-        assert all(1 <= one.get("n_components", 1) <= 13 for one in tried[1:])
+        assert all(1e-7 < one.get("C", 1e-3) <= high for one in tried)
+        assert all(0.01 <= one.get("eta", 1.0) <= 5.0 for one in tried)
+        assert all(1 <= one.get("n_components", 1) <= 13 for one in tried)
+
+
+def test_a_search_spends_its_second_half_near_the_best_and_returns_the_best():
+    def score(params):
+        return -abs(np.log(params.get("C", 30.0) / 1e-3))
+
+    found, tried = tried_by("Robust-ODML", 100, 3, score)
+    first, second = tried[1:51], tried[51:]
+    assert np.mean([score(one) for one in second]) > np.mean([score(one) for one in first]) + 1.0
+    assert score(found) == max(map(score, tried))
 
 
 def test_a_setting_that_cannot_be_fitted_is_not_chosen(data, monkeypatch):

@@ -15,7 +15,7 @@ from nearkin.datasets import Dataset
 from nearkin.experiments.methods import METHODS, Method
 from nearkin.experiments.protocol import Split, seed_of, splits
 from nearkin.experiments.scores import Confusion, confusion
-from nearkin.experiments.selection import best, candidates, inner_splits
+from nearkin.experiments.selection import inner_splits, search
 
 __all__ = ["Cell", "Outcome", "measure"]
 
@@ -128,14 +128,17 @@ def measure(cell: Cell, data: Dataset) -> Outcome:
 
 def _chosen(cell: Cell, method: Method, rate: float, folds: list[Split]) -> list[Params]:
     """Parameters for every fold."""
-    if cell.selection == "default":
+    if cell.selection == "default" or not method.space:
         return [{}] * len(folds)
-    tried = candidates(method, folds[0].train.shape[1], cell.budget, seed_of(cell.seed, cell.dataset, cell.method))
+
+    def found(judged: list[Split]) -> Params:
+        seed = seed_of(cell.seed, cell.dataset, cell.method)
+        score = partial(_mean_accuracy, method, rate, judged)
+        return search(method, folds[0].train.shape[1], cell.budget, seed, score)
+
     if cell.selection == "folds":
-        return [best(tried, partial(_mean_accuracy, method, rate, folds))] * len(folds)
-    if len(tried) == 1:
-        return tried * len(folds)
-    return [best(tried, partial(_mean_accuracy, method, rate, inner_splits(fold))) for fold in folds]
+        return [found(folds)] * len(folds)
+    return [found(inner_splits(fold)) for fold in folds]
 
 
 def _mean_accuracy(method: Method, rate: float, folds: list[Split], params: Params) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,20 @@ __all__ = ["GRID", "METHODS", "PAPER", "RIVALS", "Method"]
 
 Array = NDArray[Any]
 Params = dict[str, Any]
-Draw = Callable[[int, np.random.Generator], Any]
+
+
+class Draw(Protocol):
+    """Values that a parameter may take."""
+
+    def __call__(self, n_features: int, rng: np.random.Generator) -> Any:
+        """Any of them."""
+
+    def near(self, value: Any, n_features: int, rng: np.random.Generator) -> Any:
+        """Another that is not far from ``value``, where values have an order."""
+
+
+#: Share of the parameters that differ between a setting and one made from it.
+_CHANGED = 0.4
 
 #: ``build(params, rate, seed)`` gives an estimator; ``rate`` is the share of wrong labels.
 Build = Callable[[Params, float, int], Any]
@@ -30,8 +43,8 @@ class Method:
         Heading of the column.
     build : callable
         ``build(params, rate, seed)`` gives a fresh estimator.
-    space : mapping of str to callable
-        ``space[name](n_features, rng)`` draws a value; empty where there is nothing to search.
+    space : mapping of str to Draw
+        Values to search; empty where there is nothing to search.
     raw : bool
         Whether the method scales features itself.
     """
@@ -45,31 +58,62 @@ class Method:
         """One random setting."""
         return {name: one(n_features, rng) for name, one in self.space.items()}
 
+    def vary(self, params: Params, n_features: int, rng: np.random.Generator) -> Params:
+        """A setting that shares most parameters with a given one."""
+        changed = {
+            name: one.near(params[name], n_features, rng) if name in params else one(n_features, rng)
+            for name, one in self.space.items()
+            if rng.random() < _CHANGED
+        }
+        return params | changed
 
-def _log(low: float, high: float) -> Draw:
-    return lambda _, rng: float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+@dataclass(frozen=True)
+class _Log:
+    """A positive number, all orders of magnitude alike."""
+
+    low: float
+    high: float
+
+    def __call__(self, n_features: int, rng: np.random.Generator) -> float:
+        return float(np.exp(rng.uniform(np.log(self.low), np.log(self.high))))
+
+    def near(self, value: float, n_features: int, rng: np.random.Generator) -> float:
+        return float(np.clip(value * np.exp(rng.normal(scale=0.7)), self.low, self.high))
 
 
-def _one_of(*values: Any) -> Draw:
-    return lambda _, rng: values[rng.integers(len(values))]
+@dataclass(frozen=True)
+class _OneOf:
+    """One of some values, listed more than once where it is to be drawn more often."""
+
+    values: tuple[Any, ...]
+
+    def __call__(self, n_features: int, rng: np.random.Generator) -> Any:
+        return self.values[rng.integers(len(self.values))]
+
+    def near(self, value: Any, n_features: int, rng: np.random.Generator) -> Any:
+        return self(n_features, rng)
 
 
-def _rank(n_features: int, rng: np.random.Generator) -> int:
-    share = (1.0, 0.75, 0.5, 0.25, 0.125)[rng.integers(5)]
-    return max(1, round(share * n_features))
+@dataclass(frozen=True)
+class _Rank(_OneOf):
+    """A share of the features, as a rank."""
+
+    def __call__(self, n_features: int, rng: np.random.Generator) -> int:
+        return max(1, round(super().__call__(n_features, rng) * n_features))
 
 
 #: Ranges of section 4.2, and what the paper leaves open. lambda of OPML in (1e-6, 0.05) is C = lambda / 2 here. Rows of
 #: length 1 are searched because only they give the paper's Table 1.
-_OPEN: dict[str, Draw] = {"n_epochs": _one_of(1, 2, 3, 5, 10), "unit_rows": _one_of(False, True)}
-_STEPS: dict[str, Draw] = {"C": _log(1e-6, 30.0), **_OPEN}
+_OPEN: dict[str, Draw] = {"n_epochs": _OneOf((1, 2, 3, 5, 10)), "unit_rows": _OneOf((False, True))}
+_STEPS: dict[str, Draw] = {"C": _Log(1e-6, 30.0), **_OPEN}
 _ROBUST: dict[str, Draw] = {
     **_STEPS,
-    "eta": _log(0.01, 5.0),
-    "n_centers": _one_of(1, 1, 2, 3, 5, 10),
-    "max_impostors": _one_of(None, None, 1, 3, 10),
+    "eta": _Log(0.01, 5.0),
+    "n_centers": _OneOf((1, 1, 2, 3, 5, 10)),
+    "max_impostors": _OneOf((None, None, 1, 3, 10)),
 }
-_LOW_RANK: dict[str, Draw] = {"n_components": _rank, "init": _one_of("pca", "identity")}
+_LOW_RANK: dict[str, Draw] = {"n_components": _Rank((1.0, 0.75, 0.5, 0.25, 0.125)), "init": _OneOf(("pca", "identity"))}
 
 
 def _on_rows(classifier: Any, unit_rows: bool) -> Any:
@@ -129,9 +173,9 @@ _COLUMNS = (
     # Three passes, as in the classifier's own default.
     Method("Robust-LODML", _robust("RobustLODML", n_epochs=3), {**_ROBUST, **_LOW_RANK}),
     Method("Robust-ODML", _robust("RobustODML"), _ROBUST),
-    Method("LPA-ODML", _plain("LPAODML", triplets="one_pass"), {**_STEPS, "mu": _log(0.01, 100.0)}),
+    Method("LPA-ODML", _plain("LPAODML", triplets="one_pass"), {**_STEPS, "mu": _Log(0.01, 100.0)}),
     Method("ODML", _plain("ODML", triplets="one_pass"), _STEPS),
-    Method("OPML", _plain("OPML"), {"C": _log(0.5e-6, 0.025), **_OPEN}),
+    Method("OPML", _plain("OPML"), {"C": _Log(0.5e-6, 0.025), **_OPEN}),
     Method("Euclidean", _plain("Euclidean")),
     Method("nearkin", _untouched, raw=True),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy as np
 from nearkin.experiments.methods import Method
 from nearkin.experiments.protocol import Split, parts
 
-__all__ = ["N_INNER", "SELECTIONS", "best", "candidates", "inner_splits"]
+__all__ = ["N_INNER", "SELECTIONS", "inner_splits", "search"]
+
+Params = dict[str, Any]
 
 #: "default" changes nothing; "folds" takes what is best on the evaluation folds, as the paper seems to have done, which
 #: flatters; "nested" chooses for every fold anew, by inner folds of its noisy training labels.
@@ -19,36 +21,39 @@ SELECTIONS = ("default", "folds", "nested")
 #: Inner folds of "nested".
 N_INNER = 3
 
+#: The best settings of which variants are tried.
+N_PARENTS = 5
 
-def candidates(method: Method, n_features: int, budget: int, seed: int) -> list[dict[str, Any]]:
-    """Settings to try: the defaults first, then random ones.
+
+def search(method: Method, n_features: int, budget: int, seed: int, score: Callable[[Params], float]) -> Params:
+    """Setting with the highest score among ``budget``; the first of equals.
+
+    The defaults are tried first. Then the first half of the settings is drawn at random, the other half are variants of
+    the best so far.
 
     Examples
     --------
     >>> from nearkin.experiments.methods import METHODS
-    >>> tried = candidates(METHODS["Robust-ODML"], 13, 3, seed=0)
-    >>> tried[0], sorted(tried[1])
-    ({}, ['C', 'eta', 'n_centers', 'n_epochs'])
-    >>> candidates(METHODS["Euclidean"], 13, 3, seed=0)
-    [{}]
+    >>> found = search(METHODS["Robust-ODML"], 13, 50, 0, lambda params: -abs(params.get("eta", 1.0) - 3.0))
+    >>> 2.5 < found["eta"] < 3.5
+    True
+    >>> search(METHODS["Euclidean"], 13, 50, 0, lambda params: 0.0)
+    {}
     """
     if not method.space:
-        return [{}]
+        return {}
     rng = np.random.default_rng(seed)
-    return [{}] + [method.draw(n_features, rng) for _ in range(budget - 1)]
-
-
-def best(tried: Sequence[dict[str, Any]], score: Callable[[dict[str, Any]], float]) -> dict[str, Any]:
-    """Setting with the highest score; the first of equals.
-
-    Examples
-    --------
-    >>> best([{"C": 1}, {"C": 3}, {"C": 2}], lambda params: -abs(params["C"] - 2.5))
-    {'C': 3}
-    """
-    if len(tried) == 1:
-        return tried[0]
-    return max(tried, key=score)
+    tried: list[tuple[float, Params]] = []
+    for i in range(budget):
+        if i == 0:
+            params: Params = {}
+        elif i <= budget // 2:
+            params = method.draw(n_features, rng)
+        else:
+            tried.sort(key=lambda one: -one[0])  # stable: the first of equals stays first
+            params = method.vary(tried[rng.integers(min(N_PARENTS, i))][1], n_features, rng)
+        tried.append((score(params), params))
+    return max(tried, key=lambda one: one[0])[1]
 
 
 def inner_splits(split: Split) -> list[Split]:
