@@ -100,7 +100,9 @@ def read_parquet(path: Path) -> ParquetColumns:
     pyarrow, parquet, compute = require_pyarrow(path)
     try:
         file = parquet.ParquetFile(path)
-    except pyarrow.ArrowException as error:
+    except PermissionError:
+        raise
+    except (pyarrow.ArrowException, OSError) as error:  # damage may come as either
         raise UserError(f"{path} is not a Parquet file, or it is damaged ({error}).") from None
     if not file.metadata.num_rows:
         raise UserError(f"{path} holds no rows.")
