@@ -210,11 +210,11 @@ class Feedback:
         q, i, r = rows.places("query"), rows.places("item"), rows.truth("clicked")
         first = np.full(len(shown), -1, dtype=np.int64)
         first[group[::-1]] = np.arange(len(group))[::-1]
-        other = np.flatnonzero(q != q[first[group]])
+        other, asked = np.flatnonzero(q != q[first[group]]), rows.columns["query"]
         if len(other):
             raise ValueError(
-                f"feedback: row {other[0]} asks {rows.columns['query'][other[0]]!r}, but its impression "
-                f"{shown[group[other[0]]]!r} began with {rows.columns['query'][first[group[other[0]]]]!r}; "
+                f"feedback: row {other[0]} asks {_plain(asked[other[0]])!r}, but its impression "
+                f"{_plain(shown[group[other[0]]])!r} began with {_plain(asked[first[group[other[0]]]])!r}; "
                 "an impression has one query."
             )
         rows.drop_repeated((group, i))
@@ -414,7 +414,7 @@ class _Rows:
         unclear = np.flatnonzero(~np.isin(numbers, (0.0, 1.0)))
         if len(unclear):
             raise ValueError(
-                f"feedback: row {unclear[0]} holds {values[unclear[0]]!r} in {name!r}; "
+                f"feedback: row {unclear[0]} holds {_plain(values[unclear[0]])!r} in {name!r}; "
                 "1 or 0, true or false are needed. Grades can be cut first, as in grade >= 2."
             )
         return numbers == 1.0
@@ -426,7 +426,7 @@ class _Rows:
             unclear = np.flatnonzero(values != np.floor(values)) if values.dtype.kind == "f" else np.arange(self.n)
             if len(unclear):
                 raise ValueError(
-                    f"feedback: row {unclear[0]} holds {values[unclear[0]]!r} in {name!r}; whole numbers are needed."
+                    f"feedback: row {unclear[0]} holds {_plain(values[unclear[0]])!r} in {name!r}; whole numbers are needed."
                 )
         return values.astype(np.int64)
 

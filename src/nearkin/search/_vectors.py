@@ -97,7 +97,7 @@ class Places:
         again = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
         if len(again):
             twice = self._order[again[0] + 1]
-            raise ValueError(f"{name}: row {twice} repeats the id {self.ids[twice]!r}; every id may stand once.")
+            raise ValueError(f"{name}: row {twice} repeats the id {self.ids[twice].item()!r}; every id may stand once.")
 
     def __len__(self) -> int:
         return len(self.ids)
