@@ -5,7 +5,7 @@ from nearkin.search._adapter import SimilarityAdapter
 from nearkin.search._feedback import Feedback, FeedbackTriplets
 from nearkin.search._handover import SideMap, faiss_transform, side_map, write_numpy, write_onnx
 from nearkin.search._index import Index
-from nearkin.search._ranking import METRICS, Interval, ranking_scores, ranks_of
+from nearkin.search._ranking import METRICS, Interval, bootstrap, ranking_scores, ranks_of
 
 __all__ = [
     "METRICS",
@@ -17,6 +17,7 @@ __all__ = [
     "SideMap",
     "SimilarityAdapter",
     "adapt",
+    "bootstrap",
     "evaluate",
     "faiss_transform",
     "ranking_scores",

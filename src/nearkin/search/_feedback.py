@@ -426,7 +426,8 @@ class _Rows:
             unclear = np.flatnonzero(values != np.floor(values)) if values.dtype.kind == "f" else np.arange(self.n)
             if len(unclear):
                 raise ValueError(
-                    f"feedback: row {unclear[0]} holds {_plain(values[unclear[0]])!r} in {name!r}; whole numbers are needed."
+                    f"feedback: row {unclear[0]} holds {_plain(values[unclear[0]])!r} in {name!r}; "
+                    "whole numbers are needed."
                 )
         return values.astype(np.int64)
 

@@ -146,6 +146,18 @@ class Interval:
 def bootstrap(values: Array, rng: np.random.Generator) -> Interval:
     """Interval of a mean over queries; queries are drawn, so that several clicks of one query count once.
 
+    Parameters
+    ----------
+    values : ndarray of shape (n_queries,)
+        One number per query, such as a score or the difference of two.
+    rng : numpy.random.Generator
+        Draws them again, 2,000 times.
+
+    Returns
+    -------
+    Interval
+        Mean, and the middle 95 % of the means drawn.
+
     Examples
     --------
     >>> found = bootstrap(np.array([0.0, 1.0, 1.0, 1.0]), np.random.default_rng(0))
