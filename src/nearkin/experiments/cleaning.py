@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cleaned", "CleanlabMissing", "require_cleanlab"]
+__all__ = ["Cleaned", "CleanlabMissing", "out_of_fold", "require_cleanlab"]
 
 Array = NDArray[Any]
 
@@ -23,6 +23,15 @@ def require_cleanlab() -> Any:
     except ImportError as error:
         raise CleanlabMissing(f"columns with cleanlab need pip install 'nearkin[paper]' ({error}).") from error
     return find_label_issues
+
+
+def out_of_fold(judge: Any, X: Array, codes: Array, seed: int) -> Array:
+    """Probabilities of the classes of every row, by a judge that did not see it: five stratified folds."""
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    shares: Array = cross_val_predict(judge, X, codes, cv=folds, method="predict_proba")
+    return shares
 
 
 class Cleaned:
@@ -43,12 +52,9 @@ class Cleaned:
 
     def fit(self, X: Array, y: Array) -> Self:
         """Find doubtful labels and fit on the others."""
-        from sklearn.model_selection import StratifiedKFold, cross_val_predict
-
         find = require_cleanlab()
         codes = np.unique(y, return_inverse=True)[1]
-        folds = StratifiedKFold(5, shuffle=True, random_state=self.seed)
-        shares = cross_val_predict(self.judge, X, codes, cv=folds, method="predict_proba")
+        shares = out_of_fold(self.judge, X, codes, self.seed)
         is_doubtful = find(codes, shares, n_jobs=1)
         self.classifier.fit(X[~is_doubtful], y[~is_doubtful])
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from nearkin.experiments.cells import Cell, Outcome
 
@@ -18,25 +19,28 @@ class Log:
     ----------
     path : Path
         The file; it appears with the first outcome.
+    kind : type
+        Class of the outcomes: with a ``cell``, ``as_line`` and ``from_line``.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, kind: type = Outcome):
         self.path = path
+        self.kind: Any = kind
 
-    def read(self) -> dict[str, Outcome]:
+    def read(self) -> dict[str, Any]:
         """Outcomes by the key of their cell. A line that a kill left incomplete is not one."""
         if not self.path.is_file():
             return {}
         found = {}
         for line in self.path.read_text("utf-8", errors="replace").splitlines():
             try:
-                outcome = Outcome.from_line(line)
+                outcome = self.kind.from_line(line)
             except (json.JSONDecodeError, TypeError, KeyError):
                 continue
             found[outcome.cell.key] = outcome
         return found
 
-    def append(self, outcome: Outcome) -> None:
+    def append(self, outcome: Any) -> None:
         """Write one line at once and wait until it is on disk."""
         line = (outcome.as_line() + "\n").encode()
         handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)

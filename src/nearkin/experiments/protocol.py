@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearkin.datasets import Dataset
 
-__all__ = ["KINDS", "PROTOCOLS", "Protocol", "Split", "parts", "prepared", "protocol_of", "seed_of", "splits"]
+__all__ = ["KINDS", "PROTOCOLS", "Protocol", "Split", "noisy", "parts", "prepared", "protocol_of", "seed_of", "splits"]
 
 Array = NDArray[Any]
 
@@ -117,8 +117,8 @@ def splits(
     for draw in range(n_draws):
         for fold, (train, test) in enumerate(_folds(data, protocol, grouped, seed_of(seed, data.name, draw))):
             here = seed_of(seed, data.name, draw, fold, float(noise), kind)
-            noisy = _noisy(data, protocol, train, noise / 100.0, kind, here)
-            yield prepared(data, protocol, data.X[train], noisy, data.X[test], data.y[test], here)
+            labels = noisy(data, protocol, train, noise / 100.0, kind, here)
+            yield prepared(data, protocol, data.X[train], labels, data.X[test], data.y[test], here)
 
 
 def parts(labels: Array, n_parts: int, seed: int) -> Iterator[tuple[Array, Array]]:
@@ -152,7 +152,8 @@ def _folds(data: Dataset, protocol: Protocol, grouped: bool, seed: int) -> Itera
         yield from StratifiedKFold(protocol.n_folds, shuffle=True, random_state=seed).split(data.X, data.y)
 
 
-def _noisy(data: Dataset, protocol: Protocol, train: Array, rate: float, kind: str, seed: int) -> Array:
+def noisy(data: Dataset, protocol: Protocol, train: Array, rate: float, kind: str, seed: int) -> Array:
+    """Labels of the rows ``train`` with noise of a kind; see `splits`."""
     from nearkin.noise import flip_labels, flip_near_boundary, flip_to_next
 
     y = data.y[train]

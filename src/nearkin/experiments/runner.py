@@ -6,12 +6,15 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from nearkin.datasets import Dataset
-from nearkin.experiments.cells import Cell, Outcome, measure
+from nearkin.experiments.cells import Cell, measure
 from nearkin.experiments.log import Log
 
 __all__ = ["Advance", "run"]
+
+Measure = Callable[[Cell, Dataset], Any]
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class Advance:
 
     Parameters
     ----------
-    outcome : Outcome
+    outcome : Outcome or what else was measured
         What it came to.
     done, total : int
         Cells of this run.
@@ -28,7 +31,7 @@ class Advance:
         Guess, by what cells cost that are done and how large the data of the others is.
     """
 
-    outcome: Outcome
+    outcome: Any
     done: int
     total: int
     seconds_left: float
@@ -40,8 +43,9 @@ def run(
     log: Log,
     *,
     n_jobs: int = 1,
+    by: Measure | None = None,
     tell: Callable[[Advance], None] = lambda advance: None,
-) -> list[Outcome]:
+) -> list[Any]:
     """Outcomes of all cells in their order; only what the log does not hold is measured.
 
     Parameters
@@ -54,13 +58,15 @@ def run(
         Where outcomes are kept; the log is written by this process alone.
     n_jobs : int
         Cells measured at once, each in a process of its own.
+    by : callable or None
+        ``by(cell, data)`` gives the outcome of a cell; None is `measure`.
     tell : callable
         Told about every cell that is done.
     """
     missing = log.missing(cells)
     left = sum(_cost(cell, data) for cell in missing)
     begun, spent = time.perf_counter(), 0.0
-    for done, outcome in enumerate(_measured(missing, data, n_jobs), 1):
+    for done, outcome in enumerate(_measured(missing, data, n_jobs, by or measure), 1):
         log.append(outcome)
         cost = _cost(outcome.cell, data)
         spent, left = spent + cost, max(0.0, left - cost)
@@ -69,13 +75,13 @@ def run(
     return [known[cell.key] for cell in cells]
 
 
-def _measured(cells: list[Cell], data: Mapping[str, Dataset], n_jobs: int) -> Iterable[Outcome]:
+def _measured(cells: list[Cell], data: Mapping[str, Dataset], n_jobs: int, by: Measure) -> Iterable[Any]:
     if n_jobs == 1 or len(cells) < 2:
-        return (measure(cell, data[cell.dataset]) for cell in cells)
+        return (by(cell, data[cell.dataset]) for cell in cells)
     from sklearn.utils.parallel import Parallel, delayed
 
-    jobs = (delayed(measure)(cell, data[cell.dataset]) for cell in cells)
-    found: Iterable[Outcome] = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")(jobs)
+    jobs = (delayed(by)(cell, data[cell.dataset]) for cell in cells)
+    found: Iterable[Any] = Parallel(n_jobs=n_jobs, batch_size=1, return_as="generator_unordered")(jobs)
     return found
 
 
