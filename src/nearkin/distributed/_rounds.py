@@ -17,6 +17,9 @@ __all__ = ["Cluster", "ClusterLost", "Task"]
 #: Seconds between two looks at what has become of the tasks.
 _LOOK = 0.5
 
+#: Seconds within which a scheduler answers.
+_PATIENCE = 10.0
+
 
 class ClusterLost(ConnectionError):
     """The cluster cannot go on; what was learned so far is safe."""
@@ -74,7 +77,15 @@ class Cluster:
 
     def workers(self) -> list[str]:
         """Addresses of the workers that are there and do not hang."""
-        return sorted(set(self.client.scheduler_info(n_workers=-1)["workers"]) - self._hanging)
+        return sorted(set(self._ask(self.client.scheduler.identity, n_workers=-1)["workers"]) - self._hanging)
+
+    def _ask(self, question: Callable[..., Any], **arguments: Any) -> Any:
+        """An answer of the scheduler, for which nobody waits forever."""
+        try:
+            return self.client.sync(question, **arguments, callback_timeout=_PATIENCE)
+        except (OSError, TimeoutError) as error:
+            self._check_connection()
+            raise ClusterLost(f"the Dask scheduler does not answer ({type(error).__name__}: {error}).") from None
 
     def wait_for_workers(self) -> list[str]:
         """The workers, as soon as there is one."""
@@ -103,8 +114,10 @@ class Cluster:
                             results[i] = found
         finally:
             futures = [one for state in given.values() for one in state.futures]
-            with suppress(Exception):
-                self.client.cancel([one for one in futures if not one.done()], force=True)
+            unfinished = [one for one in futures if not one.done()]
+            if unfinished and self.client.status == "running":
+                with suppress(Exception):
+                    self._ask(self.client._cancel, futures=unfinished, force=True)
             for one in futures:
                 with suppress(Exception):
                     one.release()
@@ -168,19 +181,17 @@ class Cluster:
         keys = {one.key for one in futures}
         held: dict[str, Any] = {}
         with suppress(Exception):
-            held = self.client.sync(self.client.scheduler.processing, workers=None, callback_timeout=10) or {}
+            held = self._ask(self.client.scheduler.processing, workers=None) or {}
         stuck = [address for address, working in held.items() if keys & set(map(str, working))]
         self._hanging.update(stuck)
         if stuck:
             with suppress(Exception):
-                self.client.sync(
-                    self.client._restart_workers, workers=stuck, timeout=5, raise_for_error=False, callback_timeout=8
-                )
+                self._ask(self.client._restart_workers, workers=stuck, timeout=5, raise_for_error=False)
 
     def _check_connection(self) -> None:
         if self.client.status == "running":
             return
-        end = time.monotonic() + min(self.timeout, 10.0)
+        end = time.monotonic() + min(self.timeout, _PATIENCE)
         while self.client.status == "connecting" and time.monotonic() < end:
             time.sleep(0.1)
         if self.client.status != "running":

@@ -1,0 +1,277 @@
+"""Learning on a cluster of real processes: the same bits whatever happens to them, or a clear error; nothing hangs."""
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+distributed = pytest.importorskip("distributed", reason="clusters need the extra dask")
+import nearkin  # noqa: E402
+import nearkin.distributed  # noqa: E402
+from cluster.grid import Grid, grid  # noqa: E402, F401  # a fixture
+from nearkin import streams  # noqa: E402
+from nearkin.distributed import ClusterLost  # noqa: E402
+from nearkin.distributed._tasks import learn_share, packed, unpacked  # noqa: E402
+from nearkin.learners._merge import merge_states  # noqa: E402
+from nearkin.streams._plain import from_plain, to_plain  # noqa: E402
+from streams import tables  # noqa: E402
+
+HOW = {"n_shards": 3, "merge_every": 128, "timeout": 30.0}
+
+
+def learner(**more):
+    return nearkin.RobustLODML(n_components=3, triplets=nearkin.OCTG(update_centers=True), random_state=0, **more)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tables.write(tmp_path_factory.mktemp("rows") / "data", "parquet", *tables.rows())["source"]
+
+
+def opened(folder, **more):
+    return streams.open(folder, label="y", **{"batch_rows": 64, **more})
+
+
+def in_shares(model, stream, n_shards, n_batches, epochs=1):
+    """The same without any cluster: tasks called one after the other."""
+    from nearkin.distributed._fit import _shares
+
+    for epoch in range(epochs):
+        at = 0
+        if not model.__sklearn_is_fitted__():
+            first = stream.batch(stream.pieces(0, 0))
+            model.partial_fit(first.X, first.y)
+            at = 1
+        while at < stream.n_batches:
+            shares = _shares(stream, epoch, at, n_shards, n_batches)
+            at += sum(map(len, shares))
+            results = [
+                learn_share(packed(model), to_plain(stream, one), i, len(shares), test=False)
+                for i, one in enumerate(shares)
+            ]
+            states = [unpacked(one["learner"])._state for one in results]
+            model._state = merge_states(model._state, states)
+    return model
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder):
+    return in_shares(learner(), opened(folder), 3, 2)
+
+
+def same(one, other):
+    return packed(one._state) == packed(other._state)
+
+
+@pytest.fixture(scope="module")
+def client(grid):  # noqa: F811
+    with nearkin.distributed.connect(grid.address) as connected:
+        connected.wait_for_workers(3, timeout=90)
+        yield connected
+
+
+# ---------------------------------------------------------------- what is learned
+
+
+def test_a_cluster_learns_what_the_shares_learn_one_after_the_other(client, folder, undisturbed):
+    reports = []
+    ours = nearkin.distributed.fit(learner(), opened(folder), client=client, on_report=reports.append, **HOW)
+    assert same(ours, undisturbed)
+    assert ours.n_rows_seen_ == tables.N
+    assert [one.batch for one in reports] == list(range(1, 39))
+    assert reports[-1].accuracy > 0.7
+    assert ours.plausibility(*tables.rows()).shape == (tables.N,)
+    nearkin.RobustKNeighborsClassifier(ours).fit(*tables.rows(300))
+
+
+def test_one_shard_is_the_run_of_one_process(client, folder):
+    for shuffle in (False, True):
+        stream = opened(folder, shuffle=shuffle)
+        ours = nearkin.distributed.fit(learner(), stream, client=client, n_shards=1, merge_every=256, epochs=2)
+        theirs = streams.fit_stream(learner(), stream, epochs=2)
+        assert same(ours, theirs)
+        np.testing.assert_array_equal(ours.plausibility_, theirs.plausibility_)
+
+
+@pytest.mark.parametrize("kind", ["csv", "npy", "vectors"])
+def test_every_kind_of_file_can_be_read_by_workers(kind, folder, tmp_path):
+    given = tables.write(tmp_path / "data", kind, *tables.rows())
+    stream = streams.open(given["source"], label=given["label"], batch_rows=200)
+    batches = [stream.pieces(0, one) for one in (2, 7)]
+    again, pieces = from_plain(to_plain(stream, batches))
+    assert len(again.units) <= len(stream.units)
+    for one, other in zip(batches, pieces, strict=True):
+        np.testing.assert_array_equal(stream.batch(one).X, again.batch(other).X)
+
+
+def test_all_rows_are_scored_on_the_cluster_as_in_one_process(client, folder, undisturbed, tmp_path):
+    stream = opened(folder)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "many").mkdir()
+    here = streams.score_stream(undisturbed, stream, tmp_path / "one")
+    there = nearkin.distributed.score(undisturbed, stream, tmp_path / "many", client=client)
+    for one, other in zip(here, there, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+# ---------------------------------------------------------------- faults
+
+
+def test_a_worker_killed_in_the_middle_of_a_round(client, grid, folder, undisturbed):  # noqa: F811
+    grid.order("die")
+    ours = nearkin.distributed.fit(learner(), opened(folder), client=client, **HOW)
+    assert (grid.orders / "die.done").exists()
+    assert same(ours, undisturbed)
+
+
+def test_a_worker_that_hangs_is_not_waited_for(client, grid, folder, undisturbed):  # noqa: F811
+    client.wait_for_workers(3, timeout=60)
+    grid.order("stop")
+    begun = time.monotonic()
+    ours = nearkin.distributed.fit(learner(), opened(folder), client=client, **{**HOW, "timeout": 2.0})
+    assert (grid.orders / "stop.done").exists()
+    assert same(ours, undisturbed)
+    assert time.monotonic() - begun < 60
+
+
+def test_all_workers_of_a_host_lost_at_once(client, grid, folder, undisturbed):  # noqa: F811
+    client.wait_for_workers(3, timeout=60)
+    found = []
+    thread = threading.Thread(
+        target=lambda: found.append(nearkin.distributed.fit(learner(), opened(folder), client=client, **HOW))
+    )
+    thread.start()
+    grid.wait_until_busy()
+    grid.kill(grid.hosts[0])  # the nanny too: nobody restarts them
+    thread.join(timeout=120)
+    assert same(found[0], undisturbed)
+    assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
+
+
+def test_rows_that_kill_every_worker_are_named(client, folder, tmp_path):
+    X, y = tables.rows()
+    tables.write(tmp_path / "data", "parquet", X, y)
+    (tmp_path / "data" / "1.parquet").rename(tmp_path / "data" / "poison.parquet")
+    model = learner()
+    with pytest.raises(ClusterLost, match=r"poison.parquet, .*: every worker that began this has died \(2 of them\)"):
+        nearkin.distributed.fit(model, opened(tmp_path / "data"), client=client, **HOW)
+    assert model.n_rows_seen_ >= 64
+
+
+def test_a_damaged_row_group_is_named_and_what_came_before_is_kept(client, folder, tmp_path):
+    from pyarrow import parquet
+
+    tables.write(tmp_path / "data", "parquet", *tables.rows())
+    path = tmp_path / "data" / "1.parquet"
+    stream = opened(tmp_path / "data")
+    whole = bytearray(path.read_bytes())
+    column = parquet.ParquetFile(path).metadata.row_group(1).column(0)
+    at = column.dictionary_page_offset or column.data_page_offset
+    whole[at : at + 200] = b"\xff" * 200
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"1.parquet, row group 1 cannot be read"):
+        nearkin.distributed.fit(learner(), stream, client=client, checkpoint=tmp_path / "ck", **HOW)
+    from nearkin.streams._checkpoint import Checkpoint
+
+    assert Checkpoint(tmp_path / "ck").read()["learner"].n_rows_seen_ == 64 + 4 * 3 * 128
+
+
+def test_a_driver_killed_and_resumed(client, grid, folder, undisturbed, tmp_path):  # noqa: F811
+    code = """
+import sys
+import nearkin, nearkin.distributed
+from nearkin import streams
+address, folder, checkpoint = sys.argv[1:4]
+model = nearkin.RobustLODML(n_components=3, triplets=nearkin.OCTG(update_centers=True), random_state=0)
+stream = streams.open(folder, label="y", batch_rows=64)
+nearkin.distributed.fit(model, stream, client=address, n_shards=3, merge_every=128, checkpoint=checkpoint,
+                        checkpoint_every=0, on_report=lambda report: print(report.batch, flush=True))
+"""
+    process = tables.python(code, grid.address, folder, tmp_path / "ck", stdout=-1)
+    while int(process.stdout.readline()) < 14:
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.stdout.close()
+    process.wait(timeout=30)
+    reports = []
+    ours = nearkin.distributed.fit(
+        learner(), opened(folder), client=client, checkpoint=tmp_path / "ck", resume=True, on_report=reports.append,
+        merge_every=128,
+    )  # fmt: skip
+    assert reports[0].batch > 1
+    assert same(ours, undisturbed)
+    with pytest.raises(ValueError, match="belongs to another run: shards"):
+        nearkin.distributed.fit(
+            learner(), opened(folder), client=client, checkpoint=tmp_path / "ck", resume=True, **{**HOW, "n_shards": 2}
+        )
+
+
+def test_a_scheduler_killed_and_started_again(folder, undisturbed, tmp_path):
+    """Also a cluster without workers, and an address where nobody listens."""
+    own = Grid(tmp_path / "grid")
+    try:
+        own.start_scheduler()
+        with pytest.raises(ClusterLost, match=r"no worker, and none has come within 0\.5 s"):
+            nearkin.distributed.fit(learner(), opened(folder), client=own.address, timeout=0.5)
+        own.add_host(1)
+        failed = []
+
+        def drive():
+            try:
+                nearkin.distributed.fit(
+                    learner(), opened(folder), client=own.address, checkpoint=tmp_path / "ck", **{**HOW, "timeout": 60}
+                )
+            except ClusterLost as error:
+                failed.append(str(error))
+
+        thread = threading.Thread(target=drive)
+        thread.start()
+        own.wait_until_busy()
+        own.kill(own.scheduler)
+        begun = time.monotonic()
+        thread.join(timeout=100)
+        assert not thread.is_alive()
+        assert time.monotonic() - begun < 60
+        assert "scheduler" in failed[0]
+        assert "resume" in failed[0]
+        own.kill(own.hosts[0])
+        own.start_scheduler()
+        own.add_host(1)
+        ours = nearkin.distributed.fit(
+            learner(), opened(folder), client=own.address, checkpoint=tmp_path / "ck", resume=True, **HOW
+        )
+        assert same(ours, undisturbed)
+        assert same(in_shares(learner(), opened(folder), 3, 2), undisturbed)
+    finally:
+        own.close()
+    with (
+        pytest.raises(ConnectionError, match="no Dask scheduler answers"),
+        nearkin.distributed.connect(own.address, timeout=0.5),
+    ):
+        pass
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def test_bad_input_is_refused_before_anything_is_learned(client, folder, tmp_path):
+    for call, error, message in (
+        (lambda m: nearkin.distributed.fit(m, streams.open([(np.eye(2), [0, 1])]), client=client), TypeError, "files"),
+        (lambda m: nearkin.distributed.fit(m, opened(folder), client=client, n_shards=0), ValueError, "`n_shards`"),
+        (lambda m: nearkin.distributed.fit(m, opened(folder), client=client, timeout=0), ValueError, "`timeout`"),
+        (lambda m: nearkin.distributed.fit(m, opened(folder), client=7), TypeError, "local:N"),
+        (lambda m: nearkin.distributed.fit(m, opened(folder), client="local"), ValueError, "local:N"),
+    ):
+        model = learner()
+        with pytest.raises(error, match=message):
+            call(model)
+        assert not model.__sklearn_is_fitted__()
+    with pytest.raises(TypeError, match="OKS cannot be learned in shards"):
+        nearkin.distributed.fit(nearkin.OKS(random_state=0), opened(folder), client=client, **HOW)
+    with (
+        pytest.raises(FileNotFoundError),
+        nearkin.distributed.connect("tls://127.0.0.1:1", tls=[tmp_path / "a", tmp_path / "b", tmp_path / "c"]),
+    ):
+        pass
