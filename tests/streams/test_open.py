@@ -88,6 +88,23 @@ def test_iterators_record_batches_and_functions_give_the_same_batches(data):
         all_rows(once)
 
 
+def test_a_function_of_the_row_to_begin_with_is_not_asked_for_earlier_rows(data):
+    X, y = data
+    asked = []
+
+    def pairs(first):
+        asked.append(first)
+        return ((X[at : at + 77], y[at : at + 77]) for at in range(first, len(X), 77))
+
+    stream = streams.open(pairs, batch_rows=500)
+    whole = list(stream.batches(0))
+    later = list(stream.batches(0, 3))
+    assert asked == [0, 1500]
+    assert [str(one.first) for one in later] == [str(one.first) for one in whole[3:]]
+    for one, other in zip(later, whole[3:], strict=True):
+        np.testing.assert_array_equal(one.X, other.X)
+
+
 def test_columns_are_chosen_by_name_in_the_order_asked_for(data, tmp_path):
     X, y = data
     tables.write(tmp_path / "data", "parquet", X, y)

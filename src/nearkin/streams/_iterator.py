@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -23,7 +24,8 @@ class IteratorStream:
     Parameters
     ----------
     chunks : iterable or callable
-        Chunks, or a function without arguments that gives a fresh iterator of them for every pass.
+        Chunks, or a function that gives a fresh iterator of them for every pass: a function without arguments, or of
+        the number of the row to begin with.
     label, features, drop
         Columns, for Arrow record batches.
     batch_rows : int
@@ -34,7 +36,7 @@ class IteratorStream:
 
     def __init__(
         self,
-        chunks: Iterable[Any] | Callable[[], Iterable[Any]],
+        chunks: Iterable[Any] | Callable[..., Iterable[Any]],
         label: str | None,
         features: Sequence[str] | None,
         drop: Sequence[str],
@@ -63,7 +65,9 @@ class IteratorStream:
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
         """Batches of a pass; those before ``first`` are read and left."""
-        for number, (start, chunk) in enumerate(self._cut(self._fresh())):
+        skipped = first if self._can_begin_anywhere else 0
+        chunks = self._fresh(skipped * self.batch_rows)
+        for number, (start, chunk) in enumerate(self._cut(chunks, skipped * self.batch_rows), skipped):
             if number >= first:
                 yield checked(chunk, self.missing, partial(_place, start), self.names, self.label)
 
@@ -71,9 +75,13 @@ class IteratorStream:
         """The chunks must be the same again; that cannot be told from here."""
         return {"files": None, "label": self.label, "batch_rows": self.batch_rows, "missing": self.missing}
 
-    def _fresh(self) -> Iterator[Any]:
+    @property
+    def _can_begin_anywhere(self) -> bool:
+        return callable(self.chunks) and bool(inspect.signature(self.chunks).parameters)
+
+    def _fresh(self, first_row: int) -> Iterator[Any]:
         if callable(self.chunks):
-            return iter(self.chunks())
+            return iter(self.chunks(first_row) if self._can_begin_anywhere else self.chunks())
         once = iter(self.chunks)
         if once is self.chunks:  # an iterator, not something that can be iterated over again
             if self._used:
@@ -84,10 +92,10 @@ class IteratorStream:
             self._used = True
         return once
 
-    def _cut(self, chunks: Iterator[Any]) -> Iterator[tuple[int, Chunk]]:
+    def _cut(self, chunks: Iterator[Any], start: int) -> Iterator[tuple[int, Chunk]]:
         """Chunks of exactly `batch_rows` rows, the last one perhaps fewer, with the number of their first row."""
         held: list[Chunk] = []
-        size = start = 0
+        size = 0
         for number, one in enumerate(chunks):
             chunk = self._chunk(one, number)
             held.append(chunk)

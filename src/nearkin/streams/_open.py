@@ -27,7 +27,7 @@ _KINDS = {
 
 
 def open_stream(
-    source: str | os.PathLike[str] | Sequence[Any] | Iterable[Any] | Callable[[], Iterable[Any]],
+    source: str | os.PathLike[str] | Sequence[Any] | Iterable[Any] | Callable[..., Iterable[Any]],
     *,
     label: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     features: Sequence[str] | None = None,
@@ -45,7 +45,8 @@ def open_stream(
     source : path, list of paths, iterable or callable
         Parquet, CSV or npy files, folders of such files, or patterns like ``"big/*.parquet"``, all of one kind; or
         chunks: pairs ``(X, y)`` or Arrow record batches, given by any iterable (such as a
-        ``pyarrow.RecordBatchReader``) or by a function that returns one.
+        ``pyarrow.RecordBatchReader``) or by a function that returns one. A function of one argument gets the number of
+        the row to begin with, so that a run that is resumed need not read what it has learned.
     label : str, path or list of paths
         Column of labels; for npy files the npy file (or files) of labels.
     features : list of str or None, default=None
