@@ -38,6 +38,12 @@ bench: $(VENV)/.bench ## measure speed and memory, up to 25 minutes (NEARKIN_DAT
 bench-quick: $(VENV)/.bench ## the same with few sizes, under 3 minutes
 	$(BIN)/python -m benchmarks --quick
 
+.PHONY: dask soak
+dask: $(VENV)/.dask ## install what the tests of clusters need
+
+soak: $(VENV)/.base ## ten minutes of an endless stream with kills and damage
+	$(BIN)/python -m benchmarks.soak --report benchmarks/results/soak.md
+
 .PHONY: browser
 browser: $(VENV)/.browser ## install what the tests of pages need: chromium (by apt) and playwright; and cleanlab
 	@command -v chromium >/dev/null || { \
@@ -66,6 +72,10 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.browser: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser,images,cleanlab]'
+	@touch $@
+
+$(VENV)/.dask: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dask]' cryptography
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
