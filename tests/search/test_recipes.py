@@ -1,0 +1,47 @@
+"""The recipes of the page run against the engines that they name."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nearkin.search import SimilarityAdapter
+from search_worlds import clicks, turned
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "search.md").read_text(encoding="utf-8")
+BLOCKS = dict(re.findall(r"```python\n# (\w+)\n(.*?)```", PAGE, flags=re.DOTALL))
+#: Needs a compiler or much space: run where it is installed, and missed nowhere.
+BY_HAND = {"hnswlib", "lancedb"}
+#: Share of the true neighbours that must be found: all, unless the engine is approximate.
+RECALL = {"hnswlib": 0.99, "usearch": 0.99}
+
+
+@pytest.fixture(scope="module")
+def world():
+    rng = np.random.default_rng(0)
+    queries, items, relevant = turned(rng, n_queries=60, n_items=500)
+    query, clicked, skipped, _ = clicks(rng, relevant, 4000, 0.1)
+    adapter = SimilarityAdapter().fit(queries[query], items[clicked], items[skipped])
+    assert not adapter.kept_identity_
+    return queries, items, adapter
+
+
+def test_the_page_has_every_recipe():
+    assert set(BLOCKS) == {"numpy", "onnxruntime", "faiss", "hnswlib", "usearch", "qdrant_client", "lancedb"}
+
+
+@pytest.mark.parametrize("engine", [one for one in BLOCKS if one not in BY_HAND or find_spec(one)])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # of the engines, not ours
+def test_a_recipe_finds_what_exact_search_finds(engine, world, tmp_path, monkeypatch):
+    pytest.importorskip(engine, reason=f"the recipe for {engine} needs it; pip install 'nearkin[engines]'")
+    queries, items, adapter = world
+    monkeypatch.chdir(tmp_path)
+    names = {"np": np, "queries": queries, "items": items, "adapter": adapter}
+    exec(compile(BLOCKS[engine], f"docs/search.md:{engine}", "exec"), names)
+    exact = np.argsort(-(adapter.map_queries(queries) @ items.T), axis=1)[:, :10]
+    plain = np.argsort(-(queries @ items.T), axis=1)[:, :10]
+    share = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(names["found"], exact, strict=True)])
+    assert share >= RECALL.get(engine, 0.999)
+    assert np.mean([len(set(a) & set(b)) / 10 for a, b in zip(names["found"], plain, strict=True)]) < 0.9
