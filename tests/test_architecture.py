@@ -1,7 +1,7 @@
 """The layers, what an import costs, and what may not stand in the sources."""
 
 import ast
-import importlib
+import importlib.util
 import pkgutil
 import subprocess
 import sys
@@ -16,7 +16,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 FORMULAS = {"losses", "measures", "mercer", "steps"}
 LAYERS = (
     FORMULAS | {"rows", "labels", "checks", "datasets", "hedge", "files", "progress", "sketch", "_version"},
-    {"kernels"},
+    {"kernels", "accelerator"},
     {"triplets"},
     {"learners", "noise"},
     {"neighbors", "search"},
@@ -123,8 +123,10 @@ def test_sources_do_not_print_pickle_or_evaluate(path):
 
 
 def public_modules():
-    """Every module of ours that can be imported without optional parts."""
+    """Every module of ours that can be imported with the optional parts that are here."""
     for found in pkgutil.walk_packages([str(ROOT)], "nearkin."):
+        if found.name.startswith("nearkin.accelerator.kernels.") and not importlib.util.find_spec("triton"):
+            continue
         if not found.name.endswith("__main__"):
             yield found.name
 

@@ -1,6 +1,7 @@
 """Online learners of distances and similarities, as scikit-learn estimators."""
 
 from nearkin.learners._learner import OnlineLearner
+from nearkin.learners._many import fit_many
 from nearkin.learners.euclidean import Euclidean
 from nearkin.learners.itml import ITML, RobustITML
 from nearkin.learners.lodml import LODML, RobustLODML
@@ -45,4 +46,5 @@ __all__ = [
     "RobustOMKS",
     "RobustOPML",
     "RobustSLMOML",
+    "fit_many",
 ]

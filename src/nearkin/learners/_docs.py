@@ -37,6 +37,10 @@ _TEXTS = {
         pass.
     random_state : int, Generator, RandomState or None, default=None
         Seed of the order, of k-means and of drawn triplets.""",
+    "device": """
+    device : str, default="cpu"
+        "cuda" or "cuda:N" learns on an NVIDIA GPU, which needs torch and Triton; the results are those of "cpu" up to
+        rounding. Without a GPU that is an error: nothing moves to the processor by itself.""",
     "lowrank": """
     n_components : int or None, default=None
         Rank r of the map; None for all features up to 128, else 64.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.checks import Integer, OneOf, Real, Rule
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners._device import DeviceLearner
 from nearkin.learners._parameters import LowRank
 from nearkin.losses import Loss
 from nearkin.rows import Rows
@@ -22,16 +22,17 @@ Array = NDArray[np.floating]
 _PCA_NUMBERS = 1 << 23
 
 
-class LowRankLearner(OnlineLearner):
+class LowRankLearner(DeviceLearner):
     """Constructor and start of `LOSL` and `LODML`."""
 
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **OnlineLearner._rules,
+        **DeviceLearner._rules,
         "n_components": (Integer(1), OneOf((None,))),
         "solver": (OneOf(("exact", "subgradient")),),
         "step_size": (Real(0.0, np.inf, open_low=True, open_high=True),),
         "n_steps": (Integer(1),),
     }
+    _on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"solver": ("exact",)}
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class LowRankLearner(OnlineLearner):
         shuffle: bool = True,
         scale: str | None = "auto",
         rescore: bool = True,
+        device: str = "cpu",
         random_state: Any = None,
     ):
         self.n_components = n_components
@@ -66,6 +68,7 @@ class LowRankLearner(OnlineLearner):
         self.shuffle = shuffle
         self.scale = scale
         self.rescore = rescore
+        self.device = device
         self.random_state = random_state
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LowRank:

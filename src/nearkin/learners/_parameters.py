@@ -27,6 +27,8 @@ Array = NDArray[np.floating]
 _IN_BLOCKS = 16
 _ENOUGH = 12
 
+_SMALLEST = float(np.finfo(np.float64).tiny)
+
 #: Most directions in which the projecting sweep expects M to be singular at a time.
 _NULLS = 32
 
@@ -117,12 +119,42 @@ def steps_at_once(n_features: int) -> int:
     return max(32, 100_000_000 // n_features**2)
 
 
+class _Kept:
+    """An array that a sweep on a device may be ahead of: who reads it here first brings the numbers home."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, one: Any, owner: type | None = None) -> Any:
+        if one is None:
+            return self
+        if one._sweep is not None:
+            vars(one)[self.name] = one._sweep.result
+            one._sweep = None
+        return vars(one)[self.name]
+
+    def __set__(self, one: Any, values: Array) -> None:
+        one._sweep = None
+        vars(one)[self.name] = values
+
+
+def _learn_on(sweep: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+    """Feed the pieces of a set of triplets to a sweep on a device."""
+    parts = [
+        sweep.learn(vectors, C, loss.params, max_hq_iter) for _, vectors in triplets.vectors() if len(vectors.anchor)
+    ]
+    shares = np.concatenate([one for one, _ in parts]) if parts else np.empty(0)
+    return np.clip(shares, _SMALLEST, 1.0), sum(updates for _, updates in parts)
+
+
 class FullMatrix:
     """M of shape (d, d), begun at the identity (Algorithms 1 and 2)."""
 
-    # Components of this M, made when somebody asks and not saved.
-    _transient = ("_root",)
+    # Components of this M, made when somebody asks, and a sweep that goes on; not saved.
+    _transient = ("_root", "_sweep")
     _root: Array | None = None
+    _sweep: Any = None
+    M = _Kept()
 
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure, psd: str = "none"):
         self.measure = measure
@@ -162,6 +194,14 @@ class FullMatrix:
 
         self._root = None
         return _learn(triplets, C, sweep, steps_at_once(len(self.M)) if self.psd in ("project", "exact") else None)
+
+    def learn_on(self, device: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+        """`learn` on a device, where M stays until somebody asks for it; not for steps that are projected."""
+        from nearkin.accelerator.full import FullSweep
+
+        sweep = self._sweep or FullSweep(self.M, self.measure.is_distance, device)
+        self._root, self._sweep = None, sweep
+        return _learn_on(sweep, triplets, C, loss, max_hq_iter)
 
     def embed(self, X: Array) -> Array:
         """``X M^(1/2)``."""
@@ -232,6 +272,10 @@ class FullMatrix:
 class LowRank:
     """L' of shape (r, d), so that ``M = L L'`` (Algorithms 3 and 4)."""
 
+    _transient = ("_sweep",)
+    _sweep: Any = None
+    L = _Kept()
+
     def __init__(
         self, components: Array, measure: Measure, solver: str = "exact", step_size: float = 1.0, n_steps: int = 1
     ):
@@ -259,6 +303,14 @@ class LowRank:
             )  # fmt: skip
 
         return _learn(triplets, C, sweep)
+
+    def learn_on(self, device: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+        """`learn` with exact steps on a device, where L stays until somebody asks for it."""
+        from nearkin.accelerator.lowrank import factor_sweep_of
+
+        sweep = self._sweep or factor_sweep_of(self.L, self.measure.is_distance, device)
+        self._sweep = sweep
+        return _learn_on(sweep, triplets, C, loss, max_hq_iter)
 
     def margins(self, triplets: Triplets) -> Array:
         """Of the mapped rows, each mapped once."""

@@ -19,7 +19,7 @@ from nearkin.measures import Measure
 from nearkin.rows import Scaling
 from nearkin.triplets import TripletSource
 
-__all__ = ["State", "all_or_nothing"]
+__all__ = ["State", "all_or_nothing", "unchanged_on_error"]
 
 Array = NDArray[np.floating]
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -74,7 +74,7 @@ class State:
 
 
 @contextmanager
-def _unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
+def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
     """Put every attribute back if the block raises, an interrupt included, and the seed if it is a generator."""
     before = dict(vars(estimator))
     seed = before.get("random_state")
@@ -99,7 +99,7 @@ def all_or_nothing(method: Method) -> Method:
 
     @functools.wraps(method)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _unchanged_on_error(self):
+        with unchanged_on_error(self):
             return method(self, *args, **kwargs)
 
     return wrapped  # type: ignore[return-value]

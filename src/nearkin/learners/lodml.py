@@ -19,6 +19,7 @@ class LODML(LowRankLearner):
     {lowrank}
     {steps}
     {stream}
+    {device}
 
     Attributes
     ----------
@@ -59,6 +60,7 @@ class RobustLODML(LODML):
     {lowrank}
     {steps}
     {stream}
+    {device}
 
     Attributes
     ----------

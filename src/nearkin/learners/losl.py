@@ -19,6 +19,7 @@ class LOSL(LowRankLearner):
     {lowrank}
     {steps}
     {stream}
+    {device}
 
     Attributes
     ----------
@@ -56,6 +57,7 @@ class RobustLOSL(LOSL):
     {lowrank}
     {steps}
     {stream}
+    {device}
 
     Attributes
     ----------

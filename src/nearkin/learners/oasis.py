@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nearkin.learners._device import DeviceLearner
 from nearkin.learners._docs import documented
-from nearkin.learners._learner import OnlineLearner
 from nearkin.learners._parameters import FullMatrix
 from nearkin.learners._preset import with_defaults
 from nearkin.losses import Loss
@@ -19,7 +19,7 @@ __all__ = ["OASIS", "RobustOASIS"]
 
 
 @documented
-class OASIS(OnlineLearner):
+class OASIS(DeviceLearner):
     """Online bilinear similarity ``S(x, y) = x' M y`` by passive-aggressive steps; M is any matrix.
 
     One update costs O(d^2), memory is one d x d matrix however long the stream. For d in the thousands see `LOSL`.
@@ -28,6 +28,7 @@ class OASIS(OnlineLearner):
     ----------
     {steps}
     {stream}
+    {device}
 
     Attributes
     ----------
@@ -71,6 +72,7 @@ class OASIS(OnlineLearner):
         shuffle: bool = True,
         scale: str | None = "auto",
         rescore: bool = True,
+        device: str = "cpu",
         random_state: Any = None,
     ):
         self.C = C
@@ -82,6 +84,7 @@ class OASIS(OnlineLearner):
         self.shuffle = shuffle
         self.scale = scale
         self.rescore = rescore
+        self.device = device
         self.random_state = random_state
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
@@ -97,6 +100,7 @@ class RobustOASIS(OASIS):
     ----------
     {steps}
     {stream}
+    {device}
 
     Attributes
     ----------

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearkin.checks import OneOf, Rule
+from nearkin.learners._device import DeviceLearner
 from nearkin.learners._docs import documented
-from nearkin.learners._learner import OnlineLearner
 from nearkin.learners._parameters import FullMatrix
 from nearkin.learners._preset import with_defaults
 from nearkin.losses import Loss
@@ -20,7 +20,7 @@ __all__ = ["ODML", "RobustODML"]
 
 
 @documented
-class ODML(OnlineLearner):
+class ODML(DeviceLearner):
     """Online Mahalanobis distance ``d2(x, y) = (x - y)' M (x - y)`` by passive-aggressive steps on the cone ``M >= 0``.
 
     One update costs O(d^2); where a step leaves the cone, some ten to fifty products with a d x d matrix that is kept
@@ -36,6 +36,7 @@ class ODML(OnlineLearner):
         the cone, which is slow and meant for comparison; "end" clips what is shown, not what is learned on; "none"
         never clips.
     {stream}
+    {device}
 
     Attributes
     ----------
@@ -67,9 +68,10 @@ class ODML(OnlineLearner):
 
     _measure = DISTANCE
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **OnlineLearner._rules,
+        **DeviceLearner._rules,
         "psd": (OneOf(("project", "exact", "end", "none")),),
     }
+    _on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"psd": ("end", "none")}
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class ODML(OnlineLearner):
         shuffle: bool = True,
         scale: str | None = "auto",
         rescore: bool = True,
+        device: str = "cpu",
         random_state: Any = None,
     ):
         self.C = C
@@ -96,6 +99,7 @@ class ODML(OnlineLearner):
         self.shuffle = shuffle
         self.scale = scale
         self.rescore = rescore
+        self.device = device
         self.random_state = random_state
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
@@ -113,6 +117,7 @@ class RobustODML(ODML):
     psd : {"project", "exact", "end", "none"}, default="project"
         See `ODML`.
     {stream}
+    {device}
 
     Attributes
     ----------

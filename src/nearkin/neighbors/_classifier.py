@@ -10,11 +10,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from nearkin.accelerator import find, is_accelerator
 from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters, check_rows, check_seed, named_errors
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
 from nearkin.learners._modalities import joined
 from nearkin.learners._state import all_or_nothing
+from nearkin.measures import Measure
 from nearkin.neighbors._jury import Jury
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors._local import LocalNeighbours
@@ -113,7 +115,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     # The index over the voting rows, which is not saved.
     _transient = ("_search",)
-    _search: NeighbourSearch | BlockSearch | None = None
+    _search: Any = None
     score_: Array
 
     def __init__(
@@ -348,7 +350,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             X, codes = X[some], codes[some]
         which = _spread(len(codes), _ASKED)
         rows = self.learner_.scaling_.apply(X)
-        return estimate_noise_rate(leave_one_out_votes(rows, codes, len(self.classes_), which=which), codes[which])
+        votes = leave_one_out_votes(rows, codes, len(self.classes_), which=which, search=self._search_of)
+        return estimate_noise_rate(votes, codes[which])
 
     def _neighbours(self, X: ArrayLike, n_neighbors: int | None) -> tuple[Array, NDArray[np.intp]]:
         check_is_fitted(self)
@@ -364,9 +367,18 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         queries = self.learner_.map_queries(X) if self._item_scores is None else self._scaled(X)
         return self._search.query(queries, min(wanted, len(self._items)))
 
-    def _index(self) -> NeighbourSearch | BlockSearch:
+    def _search_of(self, items: Array, measure: Measure) -> Any:
+        """Search among items where the learner learns: here, or on its device."""
+        device = getattr(self.learner_, "device", "cpu")
+        if not is_accelerator(device):
+            return NeighbourSearch(items, measure)
+        from nearkin.accelerator.nearest import DeviceSearch
+
+        return DeviceSearch(items, measure, find(device, type(self).__name__))
+
+    def _index(self) -> Any:
         if self._item_scores is None:
-            return NeighbourSearch(self._items, self.learner_._measure)
+            return self._search_of(self._items, self.learner_._measure)
         return BlockSearch(self._items, self._item_codes, self._item_scores, self.learner_._measure)
 
     @property

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.measures import DISTANCE
+from nearkin.measures import DISTANCE, Measure
 from nearkin.neighbors._search import NeighbourSearch
 from nearkin.neighbors._vote import vote
 
@@ -22,6 +25,7 @@ def leave_one_out_votes(
     which: NDArray[np.integer] | None = None,
     n_neighbors: int = 60,
     bandwidth: float = 8.0,
+    search: Callable[[Array, Measure], Any] = NeighbourSearch,
 ) -> Array:
     """Votes of Euclidean neighbours, the j-th nearest with weight ``exp(-j / bandwidth)``.
 
@@ -39,6 +43,8 @@ def leave_one_out_votes(
         Neighbours that are asked.
     bandwidth : float, default=8.0
         In ranks.
+    search : callable, default=NeighbourSearch
+        Makes an index of rows with `query`.
 
     Returns
     -------
@@ -54,7 +60,7 @@ def leave_one_out_votes(
     """
     asked = np.arange(len(rows)) if which is None else which
     k = min(n_neighbors, len(rows) - 1)
-    _, index = NeighbourSearch(rows, DISTANCE).query(rows[asked], k + 1)
+    _, index = search(rows, DISTANCE).query(rows[asked], k + 1)
     # Drop the row itself; among equal rows it may come later, or not at all, and then the farthest goes.
     others = index != asked[:, None]
     others[others.all(axis=1), -1] = False

@@ -1,0 +1,163 @@
+"""Which device, and a clear word where there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "DeviceRule",
+    "find",
+    "full_precision",
+    "is_accelerator",
+    "name_of_type",
+    "step_settings",
+    "to_device",
+    "to_host",
+]
+
+_INSTALL = "pip install 'nearkin[gpu]'"
+
+#: Bytes of one piece of an upload; two such pieces of page-locked memory are filled and sent in turn.
+_PIECE = 1 << 24
+
+
+class DeviceRule:
+    """What the parameter ``device`` may be: "cpu", "cuda" or "cuda:0", "cuda:1" and so on."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether it reads like one; whether there is such a device is asked when learning begins."""
+        return isinstance(value, str) and re.fullmatch(r"cpu|cuda(:\d+)?", value) is not None
+
+    def __str__(self) -> str:
+        return "'cpu', 'cuda' or 'cuda:N'"
+
+
+def is_accelerator(device: str) -> bool:
+    """Whether a device is something other than the processor.
+
+    Parameters
+    ----------
+    device : str
+        As given to a learner.
+
+    Examples
+    --------
+    >>> is_accelerator("cpu"), is_accelerator("cuda:1")
+    (False, True)
+    """
+    return device != "cpu"
+
+
+def find(device: str, owner: str) -> Any:
+    """The `torch.device`, ready for use.
+
+    Parameters
+    ----------
+    device : str
+        "cuda" or "cuda:N".
+    owner : str
+        Who asks, for the message.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no such device, or if torch or Triton is missing. Nothing falls back to the processor by itself.
+
+    Examples
+    --------
+    >>> try:
+    ...     device = find("cuda", "my program")
+    ... except RuntimeError as error:
+    ...     device = None  # str(error) says what is missing
+    """
+    try:
+        import torch
+        import triton  # noqa: F401
+    except ImportError as error:
+        raise RuntimeError(
+            f"{owner}: device={device!r} needs torch and Triton, and {error.name} is not installed: {_INSTALL}. "
+            "Or use device='cpu'."
+        ) from None
+    if not torch.cuda.is_available():
+        raise RuntimeError(
+            f"{owner}: device={device!r}, but torch {torch.__version__} sees no NVIDIA GPU on this machine. "
+            "Use device='cpu'."
+        )
+    found = torch.device(device)
+    count = torch.cuda.device_count()
+    if found.index is not None and found.index >= count:
+        raise RuntimeError(
+            f"{owner}: device={device!r}, but this machine has {count} GPU{'s' if count > 1 else ''}, "
+            f"numbered from 0. Use 'cuda:{count - 1}' or less."
+        )
+    return found
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Matrix products of float32 in float32, whatever the process has set for them."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def to_device(array: np.ndarray, device: Any) -> Any:
+    """A tensor on the device with the array's numbers, sent from two page-locked buffers in turn.
+
+    What a caller holds in ordinary memory could not be sent while the processor goes on.
+    """
+    import torch
+
+    array = np.ascontiguousarray(array)
+    if device.type == "cpu":
+        return torch.from_numpy(array.copy())
+    out = torch.empty(array.shape, dtype=torch.from_numpy(array[:0]).dtype, device=device)
+    source, target = array.reshape(-1), out.view(-1)
+    size = max(1, _PIECE // array.itemsize)
+    if source.size <= size:
+        target.copy_(torch.from_numpy(source))
+        return out
+    buffers = [torch.empty(size, dtype=out.dtype, pin_memory=True) for _ in range(2)]
+    sent = [torch.cuda.Event() for _ in buffers]
+    for number, start in enumerate(range(0, source.size, size)):
+        turn = number % 2
+        if number >= 2:
+            sent[turn].synchronize()
+        part = source[start : start + size]
+        buffers[turn].numpy()[: part.size] = part
+        target[start : start + part.size].copy_(buffers[turn][: part.size], non_blocking=True)
+        sent[turn].record(torch.cuda.current_stream(device))
+    torch.cuda.current_stream(device).synchronize()  # the buffers go
+    return out
+
+
+def to_host(tensor: Any) -> np.ndarray:
+    """The tensor's numbers as an array."""
+    return tensor.detach().cpu().numpy()
+
+
+def name_of_type(tensor: Any) -> str:
+    """Name of the type of a tensor's numbers, as NumPy has it."""
+    return str(tensor.dtype).rpartition(".")[2]
+
+
+def step_settings(C: float, params: tuple[float, float]) -> np.ndarray:
+    """The two numbers of a learner that kernels take: the longest step ``C beta eta``, and eta in powers of two.
+
+    Examples
+    --------
+    >>> step_settings(0.5, (1.0, 0.0)).tolist()
+    [0.5, 0.0]
+    """
+    slope, eta = params
+    return np.array([C * slope, eta / np.log(2.0)])

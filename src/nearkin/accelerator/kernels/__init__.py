@@ -1,0 +1,1 @@
+"""Triton kernels: tensors in, tensors out. Importing one needs torch and Triton."""

@@ -1,0 +1,175 @@
+"""Low-rank sweeps: a whole stream with L in the registers of one multiprocessor, or one block of a stream.
+
+In the first way many small learners run side by side, one program each. In the second L stays in memory: within a block
+``p_t = L0'g_t + sum_s (g_s.g_t) u_s + (h_s.g_t) v_s`` and likewise ``q_t``, so that one program walks the block with
+vectors of length r only, and matrix products do the rest.
+"""
+
+import triton
+import triton.language as tl
+
+from nearkin.accelerator.kernels.formulas import factored_step
+
+__all__ = ["factor_block", "factor_sweep", "grams"]
+
+
+@triton.jit
+def _places(index_ptr, n, t):
+    """Where the anchor, the positive and the negative of triplet t lie."""
+    return tl.load(index_ptr + t), tl.load(index_ptr + n + t), tl.load(index_ptr + 2 * n + t)
+
+
+@triton.jit
+def _members(rows_ptr, pool_ptr, anchor, positive, negative, d, at):
+    """Vectors of one triplet."""
+    a = tl.load(rows_ptr + anchor.to(tl.int64) * d + at, mask=at < d, other=0.0)
+    p = tl.load(pool_ptr + positive.to(tl.int64) * d + at, mask=at < d, other=0.0)
+    return a, p, tl.load(pool_ptr + negative.to(tl.int64) * d + at, mask=at < d, other=0.0)
+
+
+@triton.jit
+def _directions(a, p, n, IS_DISTANCE: tl.constexpr):
+    """``g`` and ``h``; differences first, so that a common offset costs no digits."""
+    g = a
+    if IS_DISTANCE:
+        g = (a - p) + (a - n)
+    return g, p - n
+
+
+@triton.jit
+def grams(rows_ptr, pool_ptr, index_ptr, out_ptr, n, d, WIDE: tl.constexpr, IS_DISTANCE: tl.constexpr):
+    """``g.g, h.h, g.h`` of every triplet; one program each."""
+    t = tl.program_id(0)
+    at = tl.arange(0, WIDE)
+    anchor, positive, negative = _places(index_ptr, n, t)
+    a, p, other = _members(rows_ptr, pool_ptr, anchor, positive, negative, d, at)
+    g, h = _directions(a, p, other, IS_DISTANCE)
+    gg, hh, gh = tl.sum(g * g, axis=0), tl.sum(h * h, axis=0), tl.sum(g * h, axis=0)
+    tl.store(out_ptr + 3 * t, gg)
+    tl.store(out_ptr + 3 * t + 1, hh)
+    tl.store(out_ptr + 3 * t + 2, gh)
+
+
+@triton.jit
+def factor_sweep(
+    L_ptr,
+    rows_ptr,
+    pool_ptr,
+    index_ptr,
+    gram_ptr,
+    bounds_ptr,
+    settings_ptr,
+    share_ptr,
+    moved_ptr,
+    n,
+    d,
+    r,
+    DEEP: tl.constexpr,
+    WIDE: tl.constexpr,
+    IS_DISTANCE: tl.constexpr,
+    N_HQ: tl.constexpr,
+):
+    """The triplets of every learner in order; L of shape (d, r) per learner stays in registers from first to last.
+
+    ``bounds`` says which of the n triplets belong to each learner. What a triplet needs from memory is asked for one
+    turn ahead, where it lies two turns ahead, and first touched in its own turn: nothing waits for memory.
+    """
+    learner = tl.program_id(0)
+    begin = tl.load(bounds_ptr + learner)
+    end = tl.load(bounds_ptr + learner + 1)
+    cap = tl.load(settings_ptr + 2 * learner)
+    rate = tl.load(settings_ptr + 2 * learner + 1)
+    deep = tl.arange(0, DEEP)
+    wide = tl.arange(0, WIDE)
+    L_ptr += learner.to(tl.int64) * d * r
+    inside = (deep[:, None] < d) & (wide[None, :] < r)
+    L = tl.load(L_ptr + deep[:, None] * r + wide[None, :], mask=inside, other=0.0)
+    if begin < end:
+        anchor, positive, negative = _places(index_ptr, n, begin)
+        next_a, next_p, next_n = _members(rows_ptr, pool_ptr, anchor, positive, negative, d, deep)
+        anchor, positive, negative = _places(index_ptr, n, tl.minimum(begin + 1, end - 1))
+        next_gg, next_hh, next_gh = (
+            tl.load(gram_ptr + 3 * begin), tl.load(gram_ptr + 3 * begin + 1), tl.load(gram_ptr + 3 * begin + 2)
+        )  # fmt: skip
+        for t in range(begin, end):
+            g, h = _directions(next_a, next_p, next_n, IS_DISTANCE)
+            gg, hh, gh = next_gg, next_hh, next_gh
+            after = tl.minimum(t + 1, end - 1)
+            next_a, next_p, next_n = _members(rows_ptr, pool_ptr, anchor, positive, negative, d, deep)
+            anchor, positive, negative = _places(index_ptr, n, tl.minimum(t + 2, end - 1))
+            gram = gram_ptr + 3 * after
+            next_gg, next_hh, next_gh = tl.load(gram), tl.load(gram + 1), tl.load(gram + 2)
+            p, q = tl.sum(L * g[:, None], axis=0), tl.sum(L * h[:, None], axis=0)
+            pp, qq, pq = tl.sum(p * p, axis=0), tl.sum(q * q, axis=0), tl.sum(p * q, axis=0)
+            a1, a2, b2, share = factored_step(gg, hh, gh, pp, qq, pq, cap, rate, N_HQ)
+            tl.store(share_ptr + t, share)
+            tl.store(moved_ptr + t, (tl.abs(a1) + tl.abs(a2) + tl.abs(b2) > 0.0).to(tl.int8))
+            along_g = a1 * p + a2 * q
+            along_h = a2 * p + b2 * q
+            L += g[:, None] * along_g[None, :] + h[:, None] * along_h[None, :]
+        tl.store(L_ptr + deep[:, None] * r + wide[None, :], L, mask=inside)
+
+
+@triton.jit
+def _start(p_ptr, gram_ptr, t, r, wide, SIZE: tl.constexpr):
+    """L0'g, L0'h and the inner products of triplet t."""
+    p = tl.load(p_ptr + t * r + wide, mask=wide < r, other=0.0)
+    q = tl.load(p_ptr + (SIZE + t) * r + wide, mask=wide < r, other=0.0)
+    of_g = gram_ptr + t * 2 * SIZE + t
+    of_h = of_g + SIZE * 2 * SIZE
+    return p, q, tl.load(of_g), tl.load(of_h + SIZE), tl.load(of_h)
+
+
+@triton.jit
+def _products(gram_ptr, t, past, SIZE: tl.constexpr):
+    """Inner products of g and h of triplet t with those of all triplets of the block."""
+    of_g = gram_ptr + t * 2 * SIZE + past
+    of_h = of_g + SIZE * 2 * SIZE
+    return tl.load(of_g), tl.load(of_g + SIZE), tl.load(of_h), tl.load(of_h + SIZE)
+
+
+@triton.jit
+def factor_block(
+    p_ptr,
+    gram_ptr,
+    settings_ptr,
+    u_ptr,
+    share_ptr,
+    moved_ptr,
+    r,
+    SIZE: tl.constexpr,
+    WIDE: tl.constexpr,
+    N_HQ: tl.constexpr,
+):
+    """Walk the triplets of one block: ``p`` holds L0'g of all, then L0'h; ``u`` gets what L moves by along g, then h.
+
+    ``gram`` is the table of all inner products of the block's g, then h. What earlier steps of the block added stays in
+    registers.
+    """
+    cap = tl.load(settings_ptr)
+    rate = tl.load(settings_ptr + 1)
+    past = tl.arange(0, SIZE)
+    wide = tl.arange(0, WIDE)
+    inside = wide < r
+    U = tl.zeros((SIZE, WIDE), dtype=p_ptr.dtype.element_ty)
+    V = U
+    next_p, next_q, next_gg, next_hh, next_gh = _start(p_ptr, gram_ptr, 0, r, wide, SIZE)
+    next_g_g, next_g_h, next_h_g, next_h_h = _products(gram_ptr, 0, past, SIZE)
+    for t in range(SIZE):
+        p, q, gg, hh, gh = next_p, next_q, next_gg, next_hh, next_gh
+        g_g, g_h, h_g, h_h = next_g_g, next_g_h, next_h_g, next_h_h
+        after = tl.minimum(t + 1, SIZE - 1)
+        next_p, next_q, next_gg, next_hh, next_gh = _start(p_ptr, gram_ptr, after, r, wide, SIZE)
+        next_g_g, next_g_h, next_h_g, next_h_h = _products(gram_ptr, after, past, SIZE)
+        p += tl.sum(g_g[:, None] * U + g_h[:, None] * V, axis=0)
+        q += tl.sum(h_g[:, None] * U + h_h[:, None] * V, axis=0)
+        pp, qq, pq = tl.sum(p * p, axis=0), tl.sum(q * q, axis=0), tl.sum(p * q, axis=0)
+        a1, a2, b2, share = factored_step(gg, hh, gh, pp, qq, pq, cap, rate, N_HQ)
+        tl.store(share_ptr + t, share)
+        tl.store(moved_ptr + t, (tl.abs(a1) + tl.abs(a2) + tl.abs(b2) > 0.0).to(tl.int8))
+        now = (past == t)[:, None]
+        U = tl.where(now, (a1 * p + a2 * q)[None, :], U)
+        V = tl.where(now, (a2 * p + b2 * q)[None, :], V)
+    at = past[:, None] * r + wide[None, :]
+    tl.store(u_ptr + at, U, mask=inside[None, :])
+    tl.store(u_ptr + SIZE * r + at, V, mask=inside[None, :])

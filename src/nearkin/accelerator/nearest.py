@@ -1,0 +1,95 @@
+"""Exact nearest neighbours on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.accelerator.device import full_precision, to_device, to_host
+from nearkin.measures import Measure
+
+__all__ = ["DeviceSearch"]
+
+Array = NDArray[np.floating]
+
+#: Items of a group, of which only the best score is kept at first; items and scores at a time.
+_GROUP = 64
+_ITEMS = 1 << 16
+_SCORES = 1 << 29
+_FOUND = 1 << 27
+
+
+class DeviceSearch:
+    """All scores, a block at a time, as `NeighbourSearch` of `nearkin.neighbors` finds them on the processor.
+
+    Only the best score of every group of 64 items is kept at first. The k nearest items lie in the k groups with the
+    best such scores, whose items are then compared one by one.
+
+    Parameters
+    ----------
+    items : ndarray of shape (n_items, n_components)
+        Mapped by `map_items` of a learner.
+    measure : Measure
+        Distance or similarity.
+    device : torch.device
+        Where.
+    """
+
+    def __init__(self, items: Array, measure: Measure, device: Any):
+        import torch
+
+        self.measure = measure
+        self.device = device
+        self.n_items = len(items)
+        # Distances are taken from the mean, so that a common offset costs no digits.
+        self.origin = items.mean(axis=0) if measure.is_distance else np.zeros_like(items[0])
+        there = to_device(items, device) - to_device(self.origin, device)
+        missing = -len(there) % _GROUP
+        self.items = torch.cat([there, there.new_zeros(missing, there.shape[1])]) if missing else there
+        half = (self.items * self.items).sum(1) * (0.5 if measure.is_distance else 0.0)
+        half[self.n_items :] = float("inf")
+        self.half = half
+
+    def query(self, queries: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
+        """The k nearest items of every query, nearest first: distances, or similarities."""
+        import torch
+
+        step = max(1, min(_SCORES // min(_ITEMS, len(self.items)), _FOUND // (self.items.shape[1] * _GROUP * (k + 1))))
+        values = np.empty((len(queries), k), queries.dtype)
+        index = np.empty((len(queries), k), np.intp)
+        origin = to_device(self.origin.astype(queries.dtype), self.device)
+        with full_precision(), torch.no_grad():
+            for start in range(0, len(queries), step):
+                part = slice(start, start + step)
+                found, which = self._nearest(to_device(queries[part], self.device) - origin, k)
+                values[part], index[part] = to_host(found), to_host(which)
+        return values, index
+
+    def _nearest(self, queries: Any, k: int) -> tuple[Any, Any]:
+        import torch
+
+        # Smaller is closer: |y|^2 / 2 - q'y, or -q'y; the infinite halves keep the filling out.
+        groups = torch.cat(
+            [
+                torch.addmm(self.half[at : at + _ITEMS], queries, self.items[at : at + _ITEMS].mT, alpha=-1.0)
+                .view(len(queries), -1, _GROUP)
+                .amin(2)
+                for at in range(0, len(self.items), _ITEMS)
+            ],
+            dim=1,
+        )
+        # One group more than needed: scores of nearly the same size may be told apart by rounding only.
+        best = groups.topk(min(k + 1, groups.shape[1]), dim=1, largest=False, sorted=False).indices
+        near = (best.sort(1).values[:, :, None] * _GROUP + torch.arange(_GROUP, device=self.device)).flatten(1)
+        rows = self.items[near]
+        if self.measure.is_distance:
+            rows -= queries[:, None, :]
+            scores = (rows * rows).sum(2)
+        else:
+            scores = -torch.bmm(rows, queries[:, :, None])[:, :, 0]
+        scores.masked_fill_(near >= self.n_items, float("inf"))
+        found = scores.sort(dim=1, stable=True)  # of equals the first item
+        which = near.gather(1, found.indices[:, :k])
+        return (found.values[:, :k].sqrt() if self.measure.is_distance else -found.values[:, :k]), which

@@ -1,0 +1,172 @@
+"""Two stages in turn: while one is walked on the device, the next is prepared beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from nearkin.accelerator.device import to_device
+
+__all__ = ["Feed", "Pipeline", "Stage"]
+
+#: Bytes of an array up to which it is sent as a whole.
+_WHOLE = 1 << 25
+
+
+class Stage:
+    """Tensors of one stage, and the recording of the work on them."""
+
+    def __init__(self, **tensors: Any):
+        self.tensors = tensors
+        self.graph: Any = None
+        self.n_walks = 0
+        self.free: Any = None  # event after which the tensors may be written again
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.tensors[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class Pipeline:
+    """Prepares and walks stages; the walk is recorded at its second use and replayed from then on.
+
+    To start the many short kernels of a walk one by one would take the processor longer than the device needs for them.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where; on "cpu" everything simply happens in order.
+    make_stage : callable
+        Returns a `Stage`.
+    walk : callable
+        Does the work on a stage; must allocate nothing that outlives it.
+    """
+
+    def __init__(self, device: Any, make_stage: Callable[[], Stage], walk: Callable[[Stage], None]):
+        self.device = device
+        self.walk = walk
+        self._stages = [make_stage(), make_stage()]
+        self._aside: Any = None
+
+    def run(self, pieces: range, prepare: Callable[[Stage, int], None]) -> Iterator[tuple[int, Stage]]:
+        """Yield every piece with its stage, walked; reads of it must be queued before the next is asked for."""
+        if self.device.type == "cpu":
+            for piece in pieces:
+                prepare(self._stages[0], piece)
+                self.walk(self._stages[0])
+                yield piece, self._stages[0]
+            return
+        import torch
+
+        now = torch.cuda.current_stream(self.device)
+        self._aside = self._aside or torch.cuda.Stream(self.device)
+        self._aside.wait_stream(now)
+        ready = [self._prepared(0, pieces[0], prepare)] if len(pieces) else []
+        for number, piece in enumerate(pieces):
+            now.wait_event(ready.pop())
+            if number + 1 < len(pieces):
+                ready.append(self._prepared(number + 1, pieces[number + 1], prepare))
+            stage = self._stages[number % 2]
+            self._walk(stage)
+            yield piece, stage
+            stage.free = now.record_event()
+
+    def _prepared(self, number: int, piece: int, prepare: Callable[[Stage, int], None]) -> Any:
+        import torch
+
+        stage = self._stages[number % 2]
+        with torch.cuda.stream(self._aside):
+            if stage.free is not None:
+                self._aside.wait_event(stage.free)
+            prepare(stage, piece)
+            return self._aside.record_event()
+
+    def _walk(self, stage: Stage) -> None:
+        import torch
+
+        stage.n_walks += 1
+        if stage.n_walks == 1:  # kernels are compiled
+            self.walk(stage)
+            return
+        if stage.graph is None:
+            torch.cuda.synchronize(self.device)
+            stage.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(stage.graph):
+                self.walk(stage)
+        stage.graph.replay()
+
+
+class Feed:
+    """Vectors of a piece of triplets for a device. Small arrays go there as a whole, of large ones what a stage needs.
+
+    Parameters
+    ----------
+    vectors : Vectors
+        See `nearkin.triplets`.
+    device : torch.device
+        Where.
+    is_distance : bool
+        What ``g`` is.
+    """
+
+    def __init__(self, vectors: Any, device: Any, is_distance: bool):
+        self.device = device
+        self.is_distance = is_distance
+        self._arrays = vectors[:3]
+        self._places = vectors[3:]
+        self._whole: dict[int, Any] = {}
+        for array in self._arrays:
+            if id(array) not in self._whole and array.nbytes <= _WHOLE:
+                self._whole[id(array)] = to_device(array, device)
+        self._buffers: dict[Any, list[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places[0])
+
+    def directions(self, start: int, g: Any, h: Any) -> None:
+        """Write ``g`` and ``h`` of the triplets from ``start`` on, zeros after the last."""
+        some = min(len(self) - start, len(g))
+        part = slice(start, start + some)
+        a, p, n = (
+            self._rows(role, array, at[part])
+            for role, (array, at) in enumerate(zip(self._arrays, self._places, strict=True))
+        )
+        h[:some] = p - n
+        g[:some] = (a - p) + (a - n) if self.is_distance else a
+        g[some:] = 0
+        h[some:] = 0
+
+    def _rows(self, role: int, array: Any, at: Any) -> Any:
+        """``array[at]`` on the device."""
+        if id(array) in self._whole:
+            return self._whole[id(array)][to_device(at, self.device)]
+        low, high = int(at.min()), int(at.max()) + 1
+        dense = high - low <= len(at)  # neighbours, some of them several times
+        rows = self._sent(role, array[low:high] if dense else array[at])
+        return rows[to_device(at - low, self.device)] if dense else rows
+
+    def _sent(self, role: int, rows: Any) -> Any:
+        """Rows on the device, from page-locked memory, so that the processor goes on meanwhile."""
+        import torch
+
+        if self.device.type == "cpu":
+            return torch.from_numpy(np.ascontiguousarray(rows))
+        size = rows.size
+        pair = self._buffers.setdefault(role, [])
+        if len(pair) < 2 or len(pair[0][0]) < size:
+            pair[:] = [
+                (torch.empty(size, dtype=torch.from_numpy(rows[:0]).dtype, pin_memory=True), torch.cuda.Event())
+                for _ in range(2)
+            ]
+        buffer, sent = pair[0]
+        pair.reverse()
+        sent.synchronize()
+        held = buffer[:size].view(rows.shape)
+        held.copy_(torch.from_numpy(np.ascontiguousarray(rows)))
+        there = held.to(self.device, non_blocking=True)
+        sent.record()
+        return there

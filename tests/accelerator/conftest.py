@@ -1,0 +1,25 @@
+"""Triton's kernels run in its interpreter here, on the processor; `benchmarks/gpu.py` checks them on a real GPU."""
+
+import os
+import warnings
+
+import pytest
+
+os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined, so before any is imported
+
+
+@pytest.fixture
+def device():
+    torch = pytest.importorskip("torch", reason="pip install 'nearkin[gpu]'")
+    pytest.importorskip("triton", reason="pip install 'nearkin[gpu]'")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the interpreter, about NumPy
+        yield torch.device("cpu")
+
+
+@pytest.fixture
+def gpu(device, monkeypatch):
+    """Lets every learner that asks for a GPU find the interpreter."""
+    for module in ("learners._device", "learners._many", "neighbors._classifier"):
+        monkeypatch.setattr(f"nearkin.{module}.find", lambda name, owner: device)
+    return "cuda"

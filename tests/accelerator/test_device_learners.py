@@ -1,0 +1,121 @@
+"""Learners with ``device="cuda"``, many of them at once, and neighbours."""
+
+import numpy as np
+import pytest
+
+import nearkin
+from nearkin.learners import fit_many
+from nearkin.measures import DISTANCE, SIMILARITY
+from nearkin.neighbors._search import NeighbourSearch
+
+CASES = [
+    (nearkin.OASIS, {}),
+    (nearkin.RobustOASIS, {}),
+    (nearkin.ODML, {"psd": "none"}),
+    (nearkin.RobustODML, {"psd": "end"}),
+    (nearkin.LOSL, {"n_components": 2}),
+    (nearkin.RobustLOSL, {}),
+    (nearkin.LODML, {}),
+    (nearkin.RobustLODML, {"n_components": 2}),
+]
+
+
+def same(one, other):
+    np.testing.assert_allclose(one.metric_, other.metric_, atol=1e-11)
+    np.testing.assert_allclose(one.plausibility_, other.plausibility_, atol=1e-11)
+    assert one.n_updates_ == other.n_updates_
+    assert one.n_triplets_seen_ == other.n_triplets_seen_
+    assert one.n_rows_seen_ == other.n_rows_seen_
+
+
+@pytest.mark.parametrize(("cls", "parameters"), CASES, ids=lambda one: getattr(one, "__name__", ""))
+def test_a_fit_on_a_device_is_that_of_the_processor(gpu, blobs, cls, parameters):
+    X, y = blobs(n=30, d=4)
+    here = cls(random_state=0, **parameters).fit(X, y)
+    same(cls(random_state=0, device=gpu, **parameters).fit(X, y), here)
+
+
+def test_a_stream_can_change_between_device_and_processor(gpu, blobs, tmp_path):
+    X, y = blobs(n=45, d=4)
+    here = nearkin.RobustLODML(random_state=0)
+    there = nearkin.RobustLODML(random_state=0, device=gpu)
+    for part in (slice(0, 15), slice(15, 30)):
+        here.partial_fit(X[part], y[part])
+        there.partial_fit(X[part], y[part])
+    nearkin.save(there, tmp_path / "model")
+    there = nearkin.load(tmp_path / "model").set_params(device="cpu")
+    same(there.partial_fit(X[30:], y[30:]), here.partial_fit(X[30:], y[30:]))
+
+
+def test_explicit_triplets(gpu, random_triplets):
+    triplets = random_triplets(20, 4)
+    here = nearkin.RobustOASIS().fit_triplets(*triplets)
+    there = nearkin.RobustOASIS(device=gpu).fit_triplets(*triplets)
+    np.testing.assert_allclose(there.metric_, here.metric_, atol=1e-12)
+
+
+def test_many_at_once_are_as_one_after_the_other(gpu, blobs):
+    X, y = blobs(n=40, d=4)
+    folds = [np.arange(40) % 2 == i for i in range(2)]
+    many, rows = [], []
+    for fold in folds:
+        for C, eta in ((0.01, 1.0), (1.0, 0.5)):
+            many.append(nearkin.RobustLODML(2, C=C, eta=eta, n_epochs=2, random_state=0, device=gpu))
+            rows.append(np.flatnonzero(fold))
+    many.append(nearkin.RobustOASIS(random_state=0))  # learns by itself
+    rows.append(np.arange(10))
+    assert fit_many(many, X, y, rows=rows) is not many
+    for model, which in zip(many, rows, strict=True):
+        alone = nearkin.RobustOASIS if isinstance(model, nearkin.OASIS) else nearkin.RobustLODML
+        same(model, alone(**{**model.get_params(), "device": "cpu"}).fit(X[which], y[which]))
+        assert model.n_features_in_ == 4
+
+
+def test_where_one_of_many_cannot_learn_none_does(gpu, blobs):
+    X, y = blobs(n=20, d=4)
+    good = nearkin.RobustLODML(2, device=gpu)
+    watching = nearkin.RobustLODML(2, device=gpu, triplets=nearkin.OCTG(metric="learned"))
+    before = dict(vars(good))
+    with pytest.raises(ValueError, match="looks at the learned metric"):
+        fit_many([good, watching], X, y)
+    assert vars(good) == before
+    with pytest.raises(ValueError, match="one index array for each of the 1 learners; got 2"):
+        fit_many([good], X, y, rows=[[0], [1]])
+
+
+def test_many_on_the_processor(blobs):
+    X, y = blobs(n=20, d=4)
+    one, other = fit_many([nearkin.LODML(random_state=0), nearkin.LODML(C=1.0, random_state=0)], X, y)
+    same(one, nearkin.LODML(random_state=0).fit(X, y))
+    same(other, nearkin.LODML(C=1.0, random_state=0).fit(X, y))
+
+
+@pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=lambda one: one.name)
+@pytest.mark.parametrize("k", [1, 3, 70])
+def test_neighbours(device, rng, measure, k, monkeypatch):
+    from nearkin.accelerator import nearest
+
+    monkeypatch.setattr(nearest, "_ITEMS", 128)
+    monkeypatch.setattr(nearest, "_FOUND", 1 << 17)  # queries in several parts
+    items, queries = 50.0 + rng.normal(size=(300, 5)), 50.0 + rng.normal(size=(40, 5))
+    values, index = nearest.DeviceSearch(items, measure, device).query(queries, k)
+    expected, which = NeighbourSearch(items, measure).query(queries, k)
+    np.testing.assert_allclose(values, expected, rtol=1e-12)
+    assert np.array_equal(index, which)
+
+
+def test_of_equal_items_the_first_is_nearest(device):
+    from nearkin.accelerator.nearest import DeviceSearch
+
+    values, index = DeviceSearch(np.zeros((200, 2)), DISTANCE, device).query(np.ones((1, 2)), 3)
+    assert index.tolist() == [[0, 1, 2]]
+    np.testing.assert_allclose(values, 2**0.5)
+
+
+def test_a_classifier_searches_where_its_learner_learns(gpu, blobs):
+    X, y = blobs(n=60, d=4)
+    here = nearkin.RobustKNeighborsClassifier(nearkin.RobustLODML(random_state=0)).fit(X, y)
+    there = nearkin.RobustKNeighborsClassifier(nearkin.RobustLODML(random_state=0, device=gpu)).fit(X, y)
+    assert type(there._search).__name__ == "DeviceSearch"
+    assert there.noise_rate_ == here.noise_rate_
+    np.testing.assert_allclose(there.predict_proba(X), here.predict_proba(X), atol=1e-9)

@@ -1,0 +1,121 @@
+"""Sweeps of a device against the compiled loops of the processor."""
+
+import math
+
+import numpy as np
+import pytest
+
+from nearkin.learners._parameters import FullMatrix, LowRank
+from nearkin.losses import Hinge, RescaledHinge
+from nearkin.measures import DISTANCE, SIMILARITY
+from nearkin.rows import Rows
+from nearkin.triplets import Triplets
+
+MEASURES = [DISTANCE, SIMILARITY]
+CLOSE = {"float64": 1e-12, "float32": 2e-5}
+
+
+@pytest.fixture
+def triplets(rng):
+    def make(n, d, dtype="float64", pool=9):
+        rows, centres = rng.normal(size=(n, d)) / math.sqrt(d), rng.normal(size=(pool, d)) / math.sqrt(d)
+        positive = rng.integers(0, pool, n)
+        negative = (positive + rng.integers(1, pool, n)) % pool
+        negative[n // 2] = positive[n // 2]  # h is zero: nothing to learn
+        where = np.arange(n), np.full(pool, -1)
+        return Triplets(Rows(rows.astype(dtype)), Rows(centres.astype(dtype)), np.arange(n), positive, negative, *where)
+
+    return make
+
+
+def agree(kind, start, device, triplets, C, loss, n_hq=3, sweep=None, dtype="float64"):
+    """Learn on both sides from the same start."""
+    here, there = start.copy(), start.copy()
+    plausibility, updates = here.learn(triplets, C, loss, n_hq)
+    if sweep is not None:
+        there._sweep = sweep(getattr(start, kind), start.measure.is_distance, device)
+    found, moved = there.learn_on(device, triplets, C, loss, n_hq)
+    assert moved == updates
+    np.testing.assert_allclose(found, plausibility, atol=CLOSE[dtype])
+    np.testing.assert_allclose(getattr(there, kind), getattr(here, kind), atol=CLOSE[dtype])
+    assert getattr(there, kind).dtype == dtype
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: one.name)
+@pytest.mark.parametrize(("C", "loss"), [(0.1, RescaledHinge(1.0)), (0.5, Hinge()), (math.inf, RescaledHinge(2.0))])
+def test_full_matrix(device, triplets, measure, C, loss):
+    agree("M", FullMatrix(7, np.float64, measure), device, triplets(50, 7), C, loss)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: one.name)
+def test_full_matrix_in_several_stages_of_several_blocks(device, triplets, measure, monkeypatch):
+    monkeypatch.setattr("nearkin.accelerator.full.BLOCK", 64)
+    monkeypatch.setattr("nearkin.accelerator.full.STAGE", 1)
+    monkeypatch.setattr("nearkin.accelerator.full.ROWS", 16)
+    agree("M", FullMatrix(7, np.float64, measure), device, triplets(150, 7), 0.05, RescaledHinge(1.0))
+
+
+def test_full_matrix_in_single_precision(device, triplets):
+    agree("M", FullMatrix(7, np.float32, SIMILARITY), device, triplets(40, 7, "float32"), 0.1, RescaledHinge(1.0),
+          dtype="float32")  # fmt: skip
+
+
+def sweeps():
+    from nearkin.accelerator.lowrank import FactorSweep, SmallFactor
+
+    return {"blocks": FactorSweep, "registers": SmallFactor}
+
+
+@pytest.mark.parametrize("how", ["blocks", "registers"])
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: one.name)
+@pytest.mark.parametrize(("C", "loss"), [(0.05, RescaledHinge(1.0)), (3.0, Hinge())])
+def test_low_rank(device, rng, triplets, measure, C, loss, how):
+    start = LowRank(rng.normal(size=(3, 7)), measure)
+    agree("L", start, device, triplets(40, 7), C, loss, sweep=sweeps()[how])
+
+
+@pytest.mark.parametrize("how", ["blocks", "registers"])
+def test_low_rank_in_single_precision(device, rng, triplets, how):
+    start = LowRank(rng.normal(size=(3, 7)).astype("float32"), DISTANCE)
+    agree(
+        "L", start, device, triplets(40, 7, "float32"), 0.05, RescaledHinge(1.0), sweep=sweeps()[how], dtype="float32"
+    )
+
+
+def test_low_rank_in_several_stages(device, rng, triplets, monkeypatch):
+    monkeypatch.setattr("nearkin.accelerator.lowrank.STAGE", 1)
+    start = LowRank(rng.normal(size=(3, 7)), DISTANCE)
+    agree("L", start, device, triplets(70, 7), 0.05, RescaledHinge(1.0), sweep=sweeps()["blocks"])
+
+
+def test_rows_of_large_arrays_are_sent_as_they_are_needed(device, rng, triplets, monkeypatch):
+    monkeypatch.setattr("nearkin.accelerator.pipeline._WHOLE", 0)
+    there = triplets(50, 7)
+    agree("M", FullMatrix(7, np.float64, DISTANCE), device, there, 0.1, RescaledHinge(1.0))
+    mixed = Triplets(there.rows, there.rows, *rng.integers(0, 50, (3, 20)), there.row_origin, there.row_origin)
+    agree("M", FullMatrix(7, np.float64, DISTANCE), device, mixed, 0.1, RescaledHinge(1.0))
+
+
+def test_what_a_device_learned_comes_home_when_it_is_read(device, triplets):
+    parameter = FullMatrix(5, np.float64, SIMILARITY)
+    parameter.learn_on(device, triplets(10, 5), 0.1, Hinge(), 1)
+    parameter.learn_on(device, triplets(10, 5), 0.1, Hinge(), 1)
+    assert parameter._sweep is not None
+    assert not np.array_equal(parameter.M, np.eye(5))
+    assert parameter._sweep is None
+
+
+def test_no_triplets_move_nothing(device, triplets):
+    parameter = LowRank(np.eye(2, 5), DISTANCE)
+    none = np.empty(0, np.int64)
+    rows = Rows(np.zeros((3, 5)))
+    found, moved = parameter.learn_on(device, Triplets(rows, rows, none, none, none, none, none), 0.1, Hinge(), 1)
+    assert (len(found), moved) == (0, 0)
+    assert np.array_equal(parameter.L, np.eye(2, 5))
+
+
+def test_too_many_components_are_refused(device):
+    from nearkin.accelerator.lowrank import FactorSweep
+
+    with pytest.raises(ValueError, match="at most 1024 components; got 1030"):
+        FactorSweep(np.eye(1030, 1040), True, device)
