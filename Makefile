@@ -18,6 +18,9 @@ test: $(VENV)/.test ## set up and run all tests (heavy optional parts where they
 test-all: $(VENV)/.test $(VENV)/.docs lint types docs ## everything, and a skipped test is a failure
 	$(BIN)/python tests/passed.py || NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto -q
 
+.PHONY: engines
+engines: $(VENV)/.engines ## search engines, so that the tests against them run too
+
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -76,6 +79,10 @@ $(VENV)/.browser: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dask: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dask]' cryptography
+	@touch $@
+
+$(VENV)/.engines: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[engines]'
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
