@@ -45,7 +45,7 @@ bench-quick: $(VENV)/.bench ## the same with few sizes, under 3 minutes
 dask: $(VENV)/.dask ## install what the tests of clusters need
 
 soak: $(VENV)/.base ## ten minutes of an endless stream with kills and damage
-	$(BIN)/python -m benchmarks.soak --report benchmarks/results/soak.md
+	$(BIN)/python -m benchmarks.soak --report benchmarks/results/soak.txt
 
 .PHONY: browser
 browser: $(VENV)/.browser ## install what the tests of pages need: chromium (by apt) and playwright; and cleanlab

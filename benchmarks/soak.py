@@ -1,7 +1,7 @@
 """An endless stream with drift, bad batches, kills and torn files: ``make soak``.
 
 A child process learns from a generator whose classes move, appear and vanish; one batch in a hundred holds rows that
-are no rows. At random it is killed (SIGKILL), interrupted (SIGINT), or its newest checkpoint is damaged while it is away.
+are no rows. At random it is killed (SIGKILL), interrupted (SIGINT), or its newest checkpoint is damaged meanwhile.
 At the end its model must equal, to the bit, the one that learns the accepted rows in one clean process.
 """
 
@@ -162,7 +162,7 @@ def main() -> int:
         ]
     print("\n".join(lines))
     if options.report is not None:
-        options.report.write_text("# Soak\n\nLast report of `make soak`.\n\n```\n" + "\n".join(lines) + "\n```\n")
+        options.report.write_text("\n".join(lines) + "\n")
     return 0 if found == wanted else 1
 
 

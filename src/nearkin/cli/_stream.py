@@ -18,7 +18,7 @@ from nearkin.cli._options import PATH
 if TYPE_CHECKING:
     from nearkin.streams import FileStream, Report
 
-__all__ = ["StreamOptions", "learn", "open_data", "stream_options", "voting"]
+__all__ = ["StreamOptions", "cluster", "learn", "open_data", "stream_options", "voting"]
 
 #: Seconds between two drawings of the live line.
 _EVERY = 0.2
@@ -226,7 +226,19 @@ def line_of(report: Report) -> str:
     return ", ".join(parts)
 
 
-def learn(learner: Any, stream: FileStream, options: StreamOptions, *, quiet: bool) -> Any:
+@contextmanager
+def cluster(options: StreamOptions) -> Iterator[Any]:
+    """The Dask client for a command, or None if it works in this process."""
+    if options.dask is None:
+        yield None
+        return
+    from nearkin import distributed
+
+    with in_user_words(), distributed.connect(options.dask, tls=options.tls) as client:
+        yield client
+
+
+def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> Any:
     """The learner, fitted here or on a cluster."""
     from nearkin import streams
 
@@ -235,17 +247,17 @@ def learn(learner: Any, stream: FileStream, options: StreamOptions, *, quiet: bo
         "log": options.log,
     }  # fmt: skip
     if not quiet:
-        click.echo(f"  {estimate_of(learner, stream)}", err=True)
+        with in_user_words():
+            click.echo(f"  {estimate_of(learner, stream)}", err=True)
     with live_line(quiet=quiet) as draw, in_user_words():
-        if options.dask is None:
+        if client is None:
             return streams.fit_stream(learner, stream, on_report=draw, **how)
         from nearkin import distributed
 
-        with distributed.connect(options.dask, tls=options.tls) as client:
-            return distributed.fit(
-                learner, stream, client=client, n_shards=options.shards, merge_every=options.merge_every,
-                on_report=draw, **how,
-            )  # fmt: skip
+        return distributed.fit(
+            learner, stream, client=client, n_shards=options.shards, merge_every=options.merge_every, on_report=draw,
+            **how,
+        )  # fmt: skip
 
 
 def estimate_of(learner: Any, stream: FileStream) -> str:
@@ -292,22 +304,19 @@ def summarise(model: Any, learner: Any, stream: FileStream, output: Path, second
     click.echo(_text.pairs(lines))
 
 
-def write_plausibility(
-    learner: Any, stream: FileStream, options: StreamOptions, *, quiet: bool, folder: Path | None = None
-) -> None:
+def write_plausibility(learner: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> None:
     """Score all rows, here or on a cluster, and say where the results are."""
     from nearkin.cli import _text
     from nearkin.cli._progress import progress_bar
     from nearkin.streams import score_stream
 
     with progress_bar(quiet=quiet), in_user_words():
-        if options.dask is None:
-            written = score_stream(learner, stream, folder, resume=options.resume)
+        if client is None:
+            written = score_stream(learner, stream, resume=options.resume)
         else:
             from nearkin import distributed
 
-            with distributed.connect(options.dask, tls=options.tls) as client:
-                written = distributed.score(learner, stream, folder, client=client, resume=options.resume)
+            written = distributed.score(learner, stream, client=client, resume=options.resume)
     if not quiet:
         more = f" and {_text.count(len(written) - 1, 'more file')}" if len(written) > 1 else ""
         click.echo(f"plausibility of {_text.count(stream.n_rows, 'row')} in {written[0]}{more}", err=True)

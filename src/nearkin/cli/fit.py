@@ -224,20 +224,21 @@ def _fit_stream(
     quiet: bool,
 ) -> None:
     """Batches of many rows."""
-    from nearkin.cli._stream import learn, open_data, summarise, voting, write_plausibility
+    from nearkin.cli._stream import cluster, learn, open_data, summarise, voting, write_plausibility
     from nearkin.saving import save
 
     begun = time.perf_counter()
     rows = open_data(data, label, labels, *columns, options, seed)
-    fitted = learn(model.learner, rows, options, quiet=quiet)
-    whole = voting(fitted, rows, options, model, seed)
-    _name(whole, rows.names, rows.label)
-    save(whole, output.resolve())
-    if not quiet:
-        summarise(whole, fitted, rows, output, time.perf_counter() - begun)
-    if options.plausibility:
-        fitted.__dict__.pop("feature_names_in_", None)  # it gets plain arrays
-        write_plausibility(fitted, rows, options, quiet=quiet)
+    with cluster(options) as client:
+        fitted = learn(model.learner, rows, options, client, quiet=quiet)
+        whole = voting(fitted, rows, options, model, seed)
+        _name(whole, rows.names, rows.label)
+        save(whole, output.resolve())
+        if not quiet:
+            summarise(whole, fitted, rows, output, time.perf_counter() - begun)
+        if options.plausibility:
+            fitted.__dict__.pop("feature_names_in_", None)  # it gets plain arrays
+            write_plausibility(fitted, rows, options, client, quiet=quiet)
 
 
 def _name(model: Any, names: list[str] | None, label: str | None) -> None:

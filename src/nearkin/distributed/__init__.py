@@ -2,7 +2,6 @@
 
 from nearkin.distributed._connect import connect
 from nearkin.distributed._fit import fit
-from nearkin.distributed._rounds import ClusterLost
 from nearkin.distributed._score import score
 
-__all__ = ["ClusterLost", "connect", "fit", "score"]
+__all__ = ["connect", "fit", "score"]

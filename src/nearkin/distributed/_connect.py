@@ -42,6 +42,12 @@ def connect(where: Any, *, tls: Sequence[str | os.PathLike[str]] | None = None, 
     ------
     distributed.Client
         Connected.
+
+    Examples
+    --------
+    >>> from nearkin import distributed
+    >>> with distributed.connect("local:4") as client:  # doctest: +SKIP
+    ...     distributed.fit(learner, stream, client=client)
     """
     distributed = require_dask()
     if isinstance(where, distributed.Client):

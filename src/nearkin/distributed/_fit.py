@@ -83,6 +83,14 @@ def fit(
     ConnectionError
         If the cluster is lost, or no worker can do the work. What was learned before is in the learner, and in the
         checkpoint if there is one: resume from it.
+
+    Examples
+    --------
+    >>> import nearkin
+    >>> from nearkin import distributed, streams
+    >>> stream = streams.open("big/*.parquet", label="y")  # doctest: +SKIP
+    >>> distributed.fit(nearkin.RobustLODML(random_state=0), stream, client="local:4")  # doctest: +SKIP
+    RobustLODML(random_state=0)
     """
     if not isinstance(source, FileStream):
         raise TypeError("distributed.fit needs files that all workers can read: a stream of paths, not of an iterator.")

@@ -48,6 +48,12 @@ def score(
     -------
     list of Path
         The files, which this process writes.
+
+    Examples
+    --------
+    >>> from nearkin import distributed
+    >>> distributed.score(learner, stream, client="local:4")  # doctest: +SKIP
+    [PosixPath('big/0.parquet.plausibility.pq')]
     """
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)

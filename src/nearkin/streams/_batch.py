@@ -69,6 +69,14 @@ class Batch:
         Which of the rows of the stream these are; the others were dropped.
     first : Place
         Where it begins.
+
+    Examples
+    --------
+    >>> from nearkin import streams
+    >>> chunks = [(np.array([[1.0], [np.nan], [3.0]]), ["a", "b", "a"])]
+    >>> batch = next(streams.open(chunks, missing="drop").batches(epoch=0))
+    >>> batch.y.tolist(), batch.n_dropped, str(batch.first)
+    (['a', 'a'], 1, 'the stream, data row 1')
     """
 
     X: Array

@@ -22,6 +22,11 @@ class Memory:
     libraries, reader, batch, model : int
         Python and its libraries; what the reader holds of the file; a batch, scaled and with its scores; the model,
         its copy for the case of an error, and a checkpoint.
+
+    Examples
+    --------
+    >>> Memory(libraries=200, reader=10, batch=5, model=1).total
+    216
     """
 
     libraries: int
@@ -51,6 +56,19 @@ def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int =
     -------
     Memory
         In bytes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import nearkin
+    >>> from nearkin import streams
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     np.save(f"{here}/X.npy", np.eye(100, 5))
+    ...     np.save(f"{here}/y.npy", np.arange(100) % 2)
+    ...     stream = streams.open(f"{here}/X.npy", label=f"{here}/y.npy", batch_rows=30)
+    ...     streams.memory_estimate(nearkin.RobustLODML(), stream).batch < 1e6
+    True
     """
     first = stream.batch(stream.pieces(0, 0)[:1])
     d, size = first.X.shape[1], first.X.itemsize

@@ -49,6 +49,17 @@ class Report:
         Classes known.
     drift : bool
         Whether plausibility has just fallen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearkin
+    >>> from nearkin import streams
+    >>> reports, y = [], np.arange(300) % 3
+    >>> stream = streams.open([(np.eye(3)[y] + 0.1 * y[:, None], y)], batch_rows=100)
+    >>> _ = streams.fit_stream(nearkin.RobustLODML(random_state=0), stream, on_report=reports.append)
+    >>> reports[-1].rows, reports[-1].accuracy
+    (300, 1.0)
     """
 
     batch: int

@@ -31,6 +31,19 @@ def sample_rows(stream: FileStream, n_rows: int, seed: int = 0) -> tuple[NDArray
     -------
     X, y : ndarray
         Features and labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import nearkin
+    >>> from nearkin import streams
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     np.save(f"{here}/X.npy", np.eye(100, 5))
+    ...     np.save(f"{here}/y.npy", np.arange(100) % 2)
+    ...     stream = streams.open(f"{here}/X.npy", label=f"{here}/y.npy", batch_rows=30)
+    ...     streams.sample_rows(stream, 10)[0].shape
+    (10, 5)
     """
     rng = np.random.default_rng(seed)
     numbers = np.sort(rng.permutation(stream.n_batches)[:_BATCHES])

@@ -15,7 +15,15 @@ __all__ = ["FileStream", "Reader", "Stream"]
 
 
 class Stream(Protocol):
-    """What can be learned from: `FileStream`, or an iterator of batches."""
+    """What can be learned from: `FileStream`, or an iterator of batches.
+
+    Examples
+    --------
+    >>> from nearkin import streams
+    >>> stream = streams.open([([[0.0], [1.0]], ["a", "b"])])
+    >>> stream.n_rows is None, [len(batch.X) for batch in stream.batches(epoch=0)]
+    (True, [2])
+    """
 
     batch_rows: int
     label: str | None
@@ -69,6 +77,19 @@ class FileStream:
         None to read in the order of the files; otherwise every pass draws the order of the units anew.
     missing : {"error", "drop"}
         What to do with rows that lack something.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import nearkin
+    >>> from nearkin import streams
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     np.save(f"{here}/X.npy", np.eye(100, 5))
+    ...     np.save(f"{here}/y.npy", np.arange(100) % 2)
+    ...     stream = streams.open(f"{here}/X.npy", label=f"{here}/y.npy", batch_rows=30)
+    ...     stream.n_rows, stream.n_batches
+    (100, 4)
     """
 
     def __init__(
