@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
-PAGES = ["README.md", "docs/start.md", "docs/streams.md", "docs/extending.md"]
+PAGES = ["README.md", "docs/start.md", "docs/streams.md", "docs/extending.md", "docs/audit.md"]
 
 
 def python_blocks(page: Path) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import nearkin
-from nearkin.audit._map import flat_map, shown_rows
+from nearkin.audit._layout import _affinities, kl_gradient, neighbour_layout
+from nearkin.audit._map import flat_map, framed, shown_rows
 from nearkin.audit._pack import as_json, pack
 from nearkin.audit._thumbnails import thumbnails
 
@@ -169,7 +170,7 @@ def test_packed_arrays_come_back():
 def test_the_map_separates_classes_that_are_apart(n_classes, d, rng):
     codes = np.repeat(np.arange(n_classes), 30)
     rows = 30.0 * rng.normal(size=(n_classes, d))[codes] + rng.normal(size=(len(codes), d))
-    flat = flat_map(rows, codes, np.ones(len(codes)))
+    flat = framed(flat_map(rows, codes, np.ones(len(codes))))
     assert flat.shape == (len(codes), 2) and flat.min() >= 0 and flat.max() <= 1
     if n_classes == 2:
         assert (
@@ -188,3 +189,50 @@ def test_the_map_shows_the_most_doubtful_rows():
     rows = shown_rows(is_suspect, np.arange(1000), 300)
     assert len(set(rows.tolist())) == 300
     assert sorted(rows[rows < 600].tolist()) == list(range(100))
+
+
+def divergence(shared, flat):
+    """Kullback and Leibler's, literally."""
+    n = len(flat)
+    closeness = np.array(
+        [[0.0 if i == j else 1 / (1 + ((flat[i] - flat[j]) ** 2).sum()) for j in range(n)] for i in range(n)]
+    )
+    other = closeness / closeness.sum()
+    return sum(shared[i, j] * np.log(shared[i, j] / other[i, j]) for i in range(n) for j in range(n) if i != j)
+
+
+def test_the_slope_of_the_layout_is_that_of_the_divergence(rng):
+    rows, flat = rng.normal(size=(12, 4)), rng.normal(size=(12, 2))
+    squares = ((rows[:, None] - rows) ** 2).sum(axis=2)
+    shared = _affinities(squares, 4.0).astype(np.float64)
+    assert shared.sum() == pytest.approx(1.0, abs=1e-5) and np.allclose(shared, shared.T)
+    slope = kl_gradient(shared, flat)
+    for i, j in ((0, 0), (5, 1), (11, 0)):
+        step = np.zeros_like(flat)
+        step[i, j] = 1e-5
+        expected = (divergence(shared, flat + step) - divergence(shared, flat - step)) / 2e-5
+        assert slope[i, j] == pytest.approx(expected, rel=1e-3, abs=1e-7)
+
+
+def test_every_row_has_as_many_neighbours_as_asked_for(rng):
+    rows = rng.normal(size=(60, 3)) * np.linspace(1, 20, 60)[:, None]
+    squares = ((rows[:, None] - rows) ** 2).sum(axis=2)
+    shared = _affinities(squares, 10.0)
+    assert np.isfinite(shared).all() and (np.diag(shared) == 0).all()
+
+
+def test_groups_are_laid_out_apart_and_late_rows_join_their_own(rng, monkeypatch):
+    monkeypatch.setattr("nearkin.audit._layout._STEPS", 150)
+    codes = rng.integers(0, 5, 1500)
+    rows = 8.0 * rng.normal(size=(5, 10))[codes] + rng.normal(size=(1500, 10))
+    flat = neighbour_layout(rows, flat_map(rows, codes, np.ones(1500)))
+    centers = np.stack([np.median(flat[codes == code], axis=0) for code in range(5)])
+    nearest = ((flat[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
+    assert (nearest == codes).mean() > 0.99
+    assert np.array_equal(flat, neighbour_layout(rows, flat_map(rows, codes, np.ones(1500))))
+
+
+@pytest.mark.parametrize("rows", [np.ones((10, 3)), np.repeat(np.eye(3), 2, axis=0), np.arange(8.0)[:, None]])
+def test_few_or_equal_rows_are_laid_out_too(rows):
+    codes = np.arange(len(rows)) % 2
+    assert np.isfinite(framed(neighbour_layout(rows, flat_map(rows, codes, np.ones(len(rows)))))).all()

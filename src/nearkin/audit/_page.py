@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin import progress
 from nearkin._version import __version__
 from nearkin.audit._interval import LEVEL
-from nearkin.audit._map import flat_map, shown_rows
+from nearkin.audit._layout import neighbour_layout
+from nearkin.audit._map import flat_map, framed, shown_rows
 from nearkin.audit._pack import as_json, pack, pack_json, smallest
 from nearkin.audit._thumbnails import thumbnails
 
@@ -123,12 +123,11 @@ def _arrays(
     audit: LabelAudit, order: NDArray[np.int64], left_out: list[str]
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
     """Numbers for the page, and the neighbours of the suspects that are explained."""
-    progress.advance("drawing the map", 0, 1)
     space, explained = audit._space, order[:_EXPLAINED]
     drawn = shown_rows(audit.is_suspect, audit.order, _POINTS)
     if len(drawn) < audit.n_rows:
         left_out.append(f"{audit.n_rows - len(drawn):,} of the {audit.n_rows:,} rows in the map.")
-    flat = flat_map(space.rows, audit._best, audit.plausibility)[drawn]
+    flat = framed(neighbour_layout(space.rows[drawn], flat_map(space.rows, audit._best, audit.plausibility)[drawn]))
     if len(explained):
         near, _ = space.neighbours(explained, _NEIGHBOURS)
         near = np.pad(near, ((0, 0), (0, _NEIGHBOURS - near.shape[1])), constant_values=-1)
@@ -143,7 +142,6 @@ def _arrays(
     if len(pack(labels)["data"]) > _LABELS:
         left_out.append("The labels of rows that are no suspects; cleaned labels are those of the suspects only.")
         labels = {"given": codes[order]}
-    progress.advance("drawing the map", 1, 1)
     return {
         **labels,
         "row": order.astype(np.uint32),
@@ -298,6 +296,7 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
         "Suspects": "the rows whose label has the fewest votes against the best other label, as many as the rate says",
         "Plausibility": "probability that the label is right, by Bayes' rule on the votes of plausible neighbours",
         "Confidence": "probability that the suggested label is right",
+        "Map": "t-SNE of rows in the learned space, begun from the linear view in which classes lie farthest apart",
         "Seed": f"{model.random_state}",
         "Numbers of rows": f"begin with {first_row}",
         "Made by": f"nearkin {__version__}",

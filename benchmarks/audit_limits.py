@@ -1,0 +1,113 @@
+"""Where the label audit ends: rare classes, the interval of the rate, streams. ``python -m benchmarks.audit_limits``.
+
+Writes benchmarks/results/audit_limits.md. Data sets come from scikit-learn and from the folder NEARKIN_DATA; what is
+not there is left out. Everything has its defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+import nearkin
+from nearkin import datasets
+
+from .settings import HERE
+
+SMALL = ("wine", "ionosphere", "wdbc", "australian", "german", "coil20")
+
+
+def rare_classes(n_draws: int) -> Iterator[str]:
+    """4,000 rows against 40 in five dimensions, the rare cloud so many standard deviations away."""
+    yield "| distance | clean labels: rare rows flagged | 10 % wrong: right rare rows flagged | wrong rows found |"
+    yield "|---|---|---|---|"
+    for distance in (2.0, 3.0, 4.0, 6.0):
+        clean, right, found = [], [], []
+        for seed in range(n_draws):
+            rng = np.random.default_rng(seed)
+            y = np.repeat([0, 1], [4000, 40])
+            X = rng.normal(size=(4040, 5))
+            X[y == 1, 0] += distance
+            given = y.copy()
+            for code in (0, 1):
+                members = np.flatnonzero(y == code)
+                given[rng.permutation(members)[: len(members) // 10]] = 1 - code
+            clean.append(nearkin.audit_labels(X, y, random_state=seed).is_suspect[y == 1].mean())
+            audit = nearkin.audit_labels(X, given, random_state=seed)
+            right.append(audit.is_suspect[(y == 1) & (given == 1)].mean())
+            found.append(audit.is_suspect[given != y].mean())
+        yield f"| {distance:g} | " + " | ".join(f"{100 * np.mean(one):.1f} %" for one in (clean, right, found)) + " |"
+
+
+def coverage(n_draws: int) -> Iterator[str]:
+    """How often the interval holds the true share of wrong labels, over draws of uniform noise."""
+    yield "| data | 0 % | 10 % | 20 % | 30 % |"
+    yield "|---|---|---|---|---|"
+    for name in SMALL:
+        try:
+            data = datasets.load(name)
+        except datasets.DatasetNotFound:
+            continue
+        fields = []
+        for rate in (0.0, 0.1, 0.2, 0.3):
+            inside, estimates = 0, []
+            for seed in range(1 if rate == 0 else n_draws):
+                noisy, is_wrong = nearkin.flip_labels(data.y, rate, random_state=seed)
+                audit = nearkin.audit_labels(data.X.astype(float), noisy, random_state=seed)
+                low, high = audit.noise_interval
+                inside += low <= is_wrong.mean() <= high
+                estimates.append(100 * audit.noise_rate)
+            fields.append(f"{inside} of {len(estimates)} (mean {np.mean(estimates):.1f})")
+        yield f"| {name} | " + " | ".join(fields) + " |"
+
+
+def streams() -> Iterator[str]:
+    """Letters with a fifth of the labels wrong, in batches of 1,000, against all rows at once."""
+    try:
+        data = datasets.load("letters")
+    except datasets.DatasetNotFound:
+        return
+    X = data.X.astype(float)
+    noisy, is_wrong = nearkin.flip_labels(data.y, 0.2, random_state=0)
+    yield "| rows held of a class | AUROC of the last 10,000 rows | estimated rate | seconds |"
+    yield "|---|---|---|---|"
+    for held in (50, 100, 200, 400):
+        begun = time.perf_counter()
+        stream, scores = nearkin.StreamAudit(n_per_class=held, max_rows=26 * held, random_state=0), []
+        for start in range(0, len(X), 1000):
+            stream.partial_fit(X[start : start + 1000], noisy[start : start + 1000])
+            scores.append(stream.score_)
+        auroc = 100 * roc_auc_score(is_wrong[10000:], -np.concatenate(scores)[10000:])
+        yield f"| {held} | {auroc:.2f} | {100 * stream.noise_rate_:.1f} % | {time.perf_counter() - begun:.1f} |"
+    begun = time.perf_counter()
+    audit = nearkin.audit_labels(X, noisy, random_state=0)
+    auroc = 100 * roc_auc_score(is_wrong[10000:], -audit.score[10000:])
+    yield f"| all, at once | {auroc:.2f} | {100 * audit.noise_rate:.1f} % | {time.perf_counter() - begun:.1f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "audit_limits.md")
+    options = parser.parse_args()
+    lines = ["# Where the label audit ends", "", f"nearkin {nearkin.__version__}, {options.draws} draws each."]
+    sections = {
+        "Rare classes: 1 to 100": (rare_classes.__doc__, rare_classes(options.draws)),
+        "Interval of the rate": (coverage.__doc__, coverage(options.draws)),
+        "Streams": (streams.__doc__, streams()),
+    }
+    for title, (about, rows) in sections.items():
+        lines += ["", f"## {title}", "", str(about), ""]
+        for line in rows:
+            print(line, flush=True)
+            lines.append(line)
+    options.out.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
