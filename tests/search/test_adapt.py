@@ -1,0 +1,191 @@
+"""From feedback to a checked adapter, in Python and on the command line."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import nearkin
+from nearkin.cli import main
+from nearkin.search import METRICS, Feedback, SimilarityAdapter, adapt, evaluate
+from search_worlds import as_feedback, clicks, mean_average_precision, settled, turned
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.4])
+def test_a_gain_on_held_out_queries_is_kept_and_is_real(rng, wrong):
+    queries, items, relevant = turned(rng)
+    feedback = as_feedback(relevant, *clicks(rng, relevant, 8000, wrong)[:3])
+    result = adapt(queries, items, feedback, random_state=0)
+    assert not result.kept_identity and result.gain["ndcg"].low > 0
+    assert set(result.before) == set(result.after) == set(result.gain) == set(METRICS)
+    assert result.n_learned + result.n_chosen + result.n_held_out <= len(queries)
+    before = mean_average_precision(queries, items, relevant)
+    assert mean_average_precision(result.adapter.map_queries(queries), items, relevant) > before
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.4])
+@pytest.mark.parametrize("metric", ["ndcg", "map"])
+def test_without_a_gain_the_identity_is_kept(rng, wrong, metric):
+    queries, items, relevant = settled(rng)
+    feedback = as_feedback(relevant, *clicks(rng, relevant, 5000, wrong)[:3])
+    result = adapt(queries, items, feedback, metric=metric, random_state=0)
+    assert result.kept_identity and result.adapter.strength_ == 0
+    np.testing.assert_array_equal(result.adapter.map_queries(queries), queries)
+
+
+def test_the_same_seed_gives_the_same_adapter(rng):
+    queries, items, relevant = turned(rng)
+    feedback = as_feedback(relevant, *clicks(rng, relevant, 2000, 0.1)[:3])
+    one, two = (adapt(queries, items, feedback, random_state=3) for _ in range(2))
+    np.testing.assert_array_equal(one.adapter.query_map_, two.adapter.query_map_)
+    assert one.gain == two.gain
+
+
+def test_figures_are_those_of_the_held_out_queries_among_all_items(rng):
+    queries, items, relevant = turned(rng, n_queries=60, n_items=100)
+    q, i = np.divmod(rng.permutation(60 * 100), 100)
+    feedback = Feedback.from_judgements(q, i, relevant[q, i], query_ids=60, item_ids=100, bad="skip")
+    found = evaluate(queries, items, feedback, k=5, random_state=0)
+    assert found["map"].mean == pytest.approx(mean_average_precision(queries, items, relevant))
+
+
+def test_candidates_are_what_was_judged_and_some_others():
+    items = np.array([[1.0], [2.0], [3.0], [4.0]])
+    feedback = Feedback.from_triplets([0], [0], [1], query_ids=1, item_ids=4)
+    assert evaluate([[1.0]], items, feedback, candidates="all")["mrr"].mean == pytest.approx(1 / 4)
+    few = {evaluate([[1.0]], items, feedback, candidates=1, random_state=s)["mrr"].mean for s in range(20)}
+    assert few == {1 / 2, 1 / 3}
+
+
+def test_zero_vectors_in_feedback_are_named_or_counted(rng):
+    queries, items, relevant = turned(rng)
+    query, clicked, skipped, _ = clicks(rng, relevant, 2000, 0.0)
+    feedback = as_feedback(relevant, query, clicked, skipped)
+    items[clicked[4]] = 0
+    with pytest.raises(ValueError, match=f"items: row {clicked[4]} is a zero vector"):
+        adapt(queries, items, feedback, random_state=0)
+    result = adapt(queries, items, feedback, bad="skip", random_state=0)
+    spoiled = (clicked == clicked[4]) | (skipped == clicked[4])
+    assert result.skipped == {"zero vector": int(spoiled.sum())}
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"metric": "f1"}, "`metric` must be one of"),
+    ({"k": 0}, "`k` must be"),
+    ({"holdout": 1.0}, "`holdout` must be"),
+    ({"candidates": "some"}, "`candidates` must be"),
+])  # fmt: skip
+def test_arguments_are_checked(rng, change, message):
+    queries, items, relevant = turned(rng, n_queries=20, n_items=30)
+    feedback = as_feedback(relevant, [0, 1], [2, 3], [4, 5])
+    with pytest.raises(ValueError, match=message):
+        adapt(queries, items, feedback, **change)
+
+
+def test_feedback_about_other_vectors_is_refused(rng):
+    queries, items, relevant = turned(rng)
+    feedback = as_feedback(relevant, [0, 1], [2, 3], [4, 5])
+    with pytest.raises(ValueError, match="600 items and of query 1, but there are 500 items"):
+        adapt(queries, items[:500], feedback)
+
+
+# ------------------------------------------------------------------ the command line
+
+
+@pytest.fixture
+def files(rng, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    queries, items, relevant = turned(rng)
+    query, clicked, skipped, _ = clicks(rng, relevant, 5000, 0.1)
+    np.save("q.npy", queries)
+    np.save("d.npy", items)
+    rows = zip(query, clicked, skipped, strict=True)
+    (tmp_path / "clicks.csv").write_text("query,clicked,skipped\n" + "\n".join(f"{q},{p},{n}" for q, p, n in rows))
+    return tmp_path, queries, relevant
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["adapt", "--queries", "q.npy", "--items", "d.npy", *arguments])
+
+
+def test_the_command_writes_an_adapter_and_says_what_it_gains(files):
+    folder, queries, _ = files
+    done = run("--feedback", "clicks.csv", "-o", "a.nearkin", "--numpy", "map.npz", "--report", "r.json")
+    assert done.exit_code == 0, done.output
+    assert "nDCG@10 gains" in done.output and "recall@10" in done.output
+    adapter = nearkin.load("a.nearkin")
+    assert isinstance(adapter, SimilarityAdapter) and not adapter.kept_identity_
+    facts = json.loads((folder / "r.json").read_text())
+    assert facts["strength"] == adapter.strength_ and facts["gain"]["ndcg"]["low"] > 0
+    with np.load("map.npz") as f:
+        np.testing.assert_array_equal(f["matrix"], adapter.query_map_)
+    mapped = CliRunner().invoke(main, ["transform", "a.nearkin", "q.npy", "-o", "m.npy"])
+    assert mapped.exit_code == 0, mapped.output
+    np.testing.assert_array_equal(np.load("m.npy"), adapter.map_queries(queries))
+    told = CliRunner().invoke(main, ["info", "a.nearkin"])
+    assert told.exit_code == 0 and "kept identity" in told.output, told.output
+    again = run("--feedback", "clicks.csv", "--start", "a.nearkin", "-o", "a.nearkin", "-q")
+    assert again.exit_code == 0 and again.output == ""
+    assert nearkin.load("a.nearkin").n_triplets_seen_ > adapter.n_triplets_seen_
+
+
+def test_the_command_says_when_the_identity_is_kept(files, rng):
+    queries, items, relevant = settled(rng)
+    np.save("q.npy", queries)
+    np.save("d.npy", items)
+    query, clicked, skipped, _ = clicks(rng, relevant, 3000, 0.2)
+    np.savez("clicks.npz", query=query, clicked=clicked, skipped=skipped)
+    done = run("--feedback", "clicks.npz", "-o", "a.nearkin")
+    assert done.exit_code == 0, done.output
+    assert "the identity is kept" in " ".join(done.output.split())
+    assert nearkin.load("a.nearkin").kept_identity_
+
+
+def test_ids_and_columns_may_have_other_names(files, rng):
+    folder, _, relevant = files
+    (folder / "qids.txt").write_text("\n".join(f"user {i}" for i in range(300)))
+    rows = []
+    for shown in range(400):
+        q, list_ = shown % 300, rng.permutation(600)[:8]
+        rows += [f"s{shown},user {q},{i},{int(relevant[q, i])},{r}" for r, i in enumerate(list_)]
+    (folder / "log.csv").write_text("session,who,item,clicked,rank\n" + "\n".join(rows))
+    options = ("--feedback", "log.csv", "--query-ids", "qids.txt", "-o", "a.nearkin",
+               "--column", "impression=session", "--column", "query=who")  # fmt: skip
+    refused = run(*options)
+    assert refused.exit_code == 2 and "data row" in refused.output and "--skip-bad" in refused.output
+    done = run(*options, "--skip-bad")
+    assert done.exit_code == 0, done.output
+    assert "x impression without a click" in done.output
+
+
+@pytest.mark.parametrize("table, message", [
+    ("query,clicked,skipped\n0,1,2\n0,9999,2\n", "data row 2: clicked 9999 is not among the 600 items"),
+    ("query,clicked,skipped\n0,1,1\n", "data row 1: the clicked item is the skipped one"),
+    ("query,clicked\n0,1\n", "fit no form of feedback"),
+    ("query,item,relevant\n0,1,2\n", "data row 1 holds 2 in 'relevant'"),
+    ("query,item,relevant\n0,1,1\n0,1,0\n", "data row 2 repeats an earlier one"),
+    ("query,clicked,skipped\n0,,1\n", "column 'clicked' of bad.csv holds nothing in data row 1"),
+    ("query,clicked,skipped\n0,1,2\n", "of 1 queries with feedback"),
+])  # fmt: skip
+def test_bad_feedback_ends_with_one_line_and_no_file(files, table, message):
+    folder, *_ = files
+    (folder / "bad.csv").write_text(table)
+    done = run("--feedback", "bad.csv", "-o", "a.nearkin")
+    assert done.exit_code == 2 and message in done.output
+    assert len(done.output.strip().splitlines()) == 1
+    assert not (folder / "a.nearkin").exists()
+
+
+def test_vectors_of_two_widths_are_refused(files):
+    np.save("d.npy", np.ones((600, 5), np.float32))
+    done = run("--feedback", "clicks.csv", "-o", "a.nearkin")
+    assert done.exit_code == 2 and "vectors of 24 numbers" in done.output
+
+
+def test_a_file_that_is_no_model_is_not_replaced(files):
+    folder, *_ = files
+    (folder / "notes.txt").write_text("mine")
+    assert run("--feedback", "clicks.csv", "-o", "notes.txt").exit_code == 2
+    assert run("--feedback", "clicks.csv", "-o", "q.npy").exit_code == 2
+    assert (folder / "notes.txt").read_text() == "mine"
