@@ -12,6 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 
 import nearkin
 from nearkin.audit._suggest import suggest
@@ -215,6 +216,12 @@ def test_at_the_end_of_a_pipeline(noisy):
     assert cross_val_score(steps, X, given, cv=3).mean() > 0.7
     steps.set_params(labelauditor__noise_rate=0.0).fit(X, given)
     assert steps[-1].audit_.n_suspects == 0
+
+
+def test_the_auditor_keeps_the_rules_of_scikit_learn():
+    found = check_estimator(nearkin.LabelAuditor(random_state=0), on_skip=None, on_fail=None)
+    failed = {one["check_name"]: one["exception"] for one in found if one["status"] == "failed"}
+    assert len(found) > 40 and not failed
 
 
 def test_a_refused_fit_leaves_the_auditor_as_it_was(noisy):
