@@ -58,39 +58,31 @@ def scores(index, queries, wanted, given):
 
 def methods(n_epochs):
     """Name, learner with a step, whether implausible labels are left out."""
-    yield "OASIS", lambda C: nearkin.OASIS(C, n_epochs=n_epochs, random_state=0), False
-    for eta in (0.3, 1.0):
-        for clean in (False, True):
-            yield (
-                "Robust-OASIS" + (" + plausibility" if clean else ""),
-                lambda C, eta=eta: nearkin.RobustOASIS(C, eta=eta, n_epochs=n_epochs, random_state=0),
-                clean,
-            )
+    given = {"n_epochs": n_epochs, "random_state": 0}
+    yield "OASIS", lambda C: nearkin.OASIS(C, **given), False
     for clean in (False, True):
-        yield (
-            "Robust-LODML" + (" + plausibility" if clean else ""),
-            lambda C: nearkin.RobustLODML(C=C, n_epochs=n_epochs, random_state=0),
-            clean,
-        )
+        words = " + plausibility" if clean else ""
+        yield "Robust-OASIS" + words, lambda C: nearkin.RobustOASIS(C, eta=0.3, **given), clean
+        yield "Robust-LODML" + words, lambda C: nearkin.RobustLODML(C=C, **given), clean
 
 
 def plausible(X, y):
     return nearkin.RobustKNeighborsClassifier(n_neighbors="auto", random_state=0).fit(X, y).kept_
 
 
-def learned(make, C, X, y, rows):
-    return Index(make(C).fit(X[rows], y[rows])).fit(X)
+def learned(make, C, X, y):
+    return Index(make(C).fit(X, y)).fit(X)
 
 
-def chosen(X, y, steps, n_epochs):
-    """Best setting of every method on a quarter of the gallery, judged by the labels given."""
+def chosen(X, y, kept, steps, n_epochs):
+    """Best step of every method on a quarter of the gallery, judged by the labels given (or the plausible ones)."""
     fit, check = next(StratifiedShuffleSplit(1, test_size=0.25, random_state=0).split(X, y))
-    kept = {True: plausible(X[fit], y[fit]), False: np.arange(len(fit))}
     best = {}
     for name, make, clean in methods(n_epochs):
+        inside, asked = (part[np.isin(part, kept[clean])] for part in (fit, check))
         for C in steps:
-            index = learned(make, C, X[fit], y[fit], kept[clean])
-            value = scores(index, X[check], y[check], y[fit])[0].mean()
+            index = learned(make, C, X[inside], y[inside])
+            value = scores(index, X[asked], y[asked], y[inside])[0].mean()
             if name not in best or value > best[name][0]:
                 best[name] = (value, make, C, clean)
     return best
@@ -103,13 +95,14 @@ def run(name, noise, seeds, steps, n_epochs):
         gallery, asked = next(StratifiedShuffleSplit(1, test_size=0.25, random_state=seed).split(X, y))
         Z = prepared(name, X, gallery)
         given, _ = nearkin.flip_labels(y[gallery], noise, random_state=seed)
-        settings = settings or chosen(Z[gallery], given, steps, n_epochs)
         kept = {True: plausible(Z[gallery], given), False: np.arange(len(gallery))}
+        settings = settings or chosen(Z[gallery], given, kept, steps, n_epochs)
         indexes = {
             "Euclidean": Index(measure="distance").fit(Z[gallery]),
             "cosine": Index(measure="cosine").fit(Z[gallery]),
         } | {
-            method: learned(make, C, Z[gallery], given, kept[clean]) for method, (_, make, C, clean) in settings.items()
+            method: learned(make, C, Z[gallery][kept[clean]], given[kept[clean]]).fit(Z[gallery])
+            for method, (_, make, C, clean) in settings.items()
         }
         for method, index in indexes.items():
             found.setdefault(method, []).append(scores(index, Z[asked], y[asked], y[gallery]))
@@ -149,7 +142,7 @@ def picture(name, noise, n_epochs, folder):
     answers = [index.fit(Z[gallery]).query(Z[asked], 8)[1] for _, index in rows]
     right = [y[gallery][found] == y[asked][:, None] for found in answers]
     worst = np.argsort(right[0].sum(axis=1), kind="stable")  # where the plain measure is at a loss
-    some = [worst[place] for place in np.linspace(0, len(worst) // 2, 4).astype(int)]
+    some = [worst[place] for place in np.linspace(1, len(worst) // 5, 4).astype(int)]
     figure, axes = plt.subplots(2 * len(some), 9, figsize=(9, 2.15 * len(some)))
     for block, query in enumerate(some):
         for line, (title, _) in enumerate(rows):
