@@ -155,7 +155,7 @@ def test_rows_that_kill_every_worker_are_named(client, folder, tmp_path):
     tables.write(tmp_path / "data", "parquet", X, y)
     (tmp_path / "data" / "1.parquet").rename(tmp_path / "data" / "poison.parquet")
     model = learner()
-    with pytest.raises(ClusterLost, match=r"poison.parquet, .*: every worker that began this has died \(2 of them\)"):
+    with pytest.raises(ClusterLost, match=r"poison.parquet, .*: every worker that began this has died \(6 of them\)"):
         nearkin.distributed.fit(model, opened(tmp_path / "data"), client=client, **HOW)
     assert model.n_rows_seen_ >= 64
 

@@ -88,7 +88,7 @@ def _security(distributed: Any, tls: Sequence[str | os.PathLike[str]] | None) ->
 @contextmanager
 def _processes(distributed: Any, n: int, security: Any, timeout: float) -> Iterator[Any]:
     cluster = distributed.LocalCluster(
-        n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None,
+        n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL, security=security,
     )  # fmt: skip
     try:
@@ -102,7 +102,7 @@ def _processes(distributed: Any, n: int, security: Any, timeout: float) -> Itera
 def _client(distributed: Any, target: Any, where: str, security: Any, timeout: float) -> Iterator[Any]:
     try:
         client = distributed.Client(target, timeout=timeout, security=security, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, TypeError) as error:  # TypeError: encrypted, and no certificates given
         raise ConnectionError(f"no Dask scheduler answers at {where} within {timeout:g} s ({error}).") from None
     try:
         yield client
@@ -114,5 +114,8 @@ def _client(distributed: Any, target: Any, where: str, security: Any, timeout: f
 
 
 def _close(client: Any) -> None:
-    with suppress(Exception):
-        client.close(timeout=5)
+    try:
+        with suppress(Exception):
+            client.close(timeout=5)
+    finally:
+        client.status = "closed"  # or it would try once more, and complain, when it is deleted

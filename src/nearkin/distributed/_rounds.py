@@ -51,6 +51,8 @@ class _Given:
 
     futures: list[Any] = field(default_factory=list)
     given_at: float = 0.0
+    n_deaths: int = 0
+    n_buried: int = 0
 
 
 class Cluster:
@@ -151,7 +153,7 @@ class Cluster:
                 except (TimeoutError, distributed.TimeoutError, distributed.CancelledError, OSError):
                     state.futures.remove(future)  # its worker went away with the result
             elif future.status == "error":
-                self._complain(task, future)
+                self._complain(task, future, state)
             elif future.status in ("cancelled", "lost"):
                 state.futures.remove(future)
         if state.futures and time.monotonic() - state.given_at < self.timeout:
@@ -166,13 +168,23 @@ class Cluster:
         self._give(task, state)
         return None
 
-    def _complain(self, task: Task, future: Any) -> None:
+    def _complain(self, task: Task, future: Any, state: _Given) -> None:
+        """An error of a worker; one that the scheduler gave up because workers died is given once more.
+
+        When a host is lost, its workers are missed one after the other, and a task may have been given to several.
+        """
         distributed = require_dask()
         error = future.exception(timeout=self.timeout)
         if isinstance(error, distributed.scheduler.KilledWorker):
+            state.futures.remove(future)
+            state.n_deaths += error.allowed_failures + 1
+            state.n_buried += 1
+            if state.n_buried < self.attempts:
+                time.sleep(_LOOK)
+                return
             raise ClusterLost(
-                f"{task.name}: every worker that began this has died ({error.allowed_failures + 1} of them). Is there "
-                "something in these rows that kills a process, or too little memory?"
+                f"{task.name}: every worker that began this has died ({state.n_deaths} of them). Is there something in "
+                "these rows that kills a process, or too little memory?"
             )
         raise RuntimeError(f"{task.name}: the worker failed with {type(error).__name__}: {error}") from error
 

@@ -10,7 +10,7 @@ from nearkin.streams._source import FileStream
 __all__ = ["Memory", "memory_estimate"]
 
 #: What Python with the libraries takes before any data, measured.
-_LIBRARIES = 210_000_000
+_LIBRARIES = 300_000_000
 
 
 @dataclass(frozen=True)
