@@ -68,7 +68,7 @@ def test_the_map_is_the_formula(rng):
     queries, items, relevant = turned(rng, common=1.0)
     adapter = learned(queries, items, clicks(rng, relevant, 2000, 0.0))
     adapter.set_strength(0.4, Interval(0.1, 0.05, 0.2))
-    M, mean = adapter.learner_.metric_.astype(float), adapter.query_mean_.astype(float)
+    M, mean = adapter.similarity_.metric_.astype(float), adapter.query_mean_.astype(float)
     expected = queries + 0.4 * (queries - mean) @ (M - np.eye(len(M)))
     np.testing.assert_allclose(adapter.map_queries(queries), expected, rtol=1e-4, atol=1e-5)
     by_hand = queries @ adapter.query_map_.T + adapter.query_offset_
@@ -85,7 +85,7 @@ def test_m_is_what_robust_oasis_learns_from_shifted_queries(rng):
     x = (q - mean) / np.sqrt(((q - mean) ** 2).sum(axis=1).mean())
     scale = np.sqrt(((p - n) ** 2).sum(axis=1).mean() / 2)
     twin = nearkin.RobustOASIS(0.1, eta=0.5, scale=None).fit_triplets(x, p / scale, n / scale)
-    np.testing.assert_allclose(adapter.learner_.metric_, twin.metric_, atol=1e-10)
+    np.testing.assert_allclose(adapter.similarity_.metric_, twin.metric_, atol=1e-10)
     np.testing.assert_allclose(adapter.plausibility_, twin.plausibility_, atol=1e-10)
 
 
@@ -97,7 +97,7 @@ def test_after_the_first_batch_chunks_do_not_matter(rng):
         adapter = SimilarityAdapter()
         for part in (slice(0, 250), *(slice(s, s + batch) for s in range(250, 3000, batch))):
             adapter.partial_fit(queries[query[part]], items[clicked[part]], items[skipped[part]])
-        made.append(adapter.learner_.metric_)
+        made.append(adapter.similarity_.metric_)
     np.testing.assert_allclose(made[0], made[1], atol=1e-4)
 
 
@@ -121,7 +121,7 @@ def test_fit_forgets(rng):
     query, clicked, skipped, _ = clicks(rng, relevant, 1000, 0.0)
     triplets = queries[query], items[clicked], items[skipped]
     once, twice = SimilarityAdapter().fit(*triplets), SimilarityAdapter().fit(*triplets).fit(*triplets)
-    np.testing.assert_array_equal(once.learner_.metric_, twice.learner_.metric_)
+    np.testing.assert_array_equal(once.similarity_.metric_, twice.similarity_.metric_)
     assert twice.n_triplets_seen_ == 1000
 
 
@@ -140,7 +140,7 @@ def test_a_loaded_adapter_equals_the_saved_one_and_learns_on(rng, tmp_path):
 
 
 def state_of(adapter):
-    return adapter.learner_.metric_.copy(), adapter.n_triplets_seen_, adapter.strength_, len(adapter._votes)
+    return adapter.similarity_.metric_.copy(), adapter.n_triplets_seen_, adapter.strength_, len(adapter._votes)
 
 
 BAD = {
@@ -168,7 +168,7 @@ def test_a_bad_batch_is_named_and_changes_nothing(rng, case, begun):
     with pytest.raises(ValueError, match=message):
         adapter.partial_fit(*spoil(*good))
     if not begun:
-        assert not hasattr(adapter, "learner_")
+        assert not hasattr(adapter, "similarity_")
         return
     after = state_of(adapter)
     np.testing.assert_array_equal(after[0], before[0])
@@ -185,7 +185,7 @@ def test_zero_vectors_are_left_out_and_counted_on_request(rng):
     whole[[5, 9]] = False
     twin = SimilarityAdapter().fit(q[whole], p[whole], n[whole])
     assert adapter.n_skipped_ == 2 and adapter.n_triplets_seen_ == 598
-    np.testing.assert_allclose(adapter.learner_.metric_, twin.learner_.metric_, atol=1e-5)
+    np.testing.assert_allclose(adapter.similarity_.metric_, twin.similarity_.metric_, atol=1e-5)
     with pytest.raises(ValueError, match="all 1 triplets hold a zero vector"):
         SimilarityAdapter(bad="skip").fit(q[5:6], p[5:6], n[5:6])
 
@@ -200,7 +200,7 @@ def test_parameters_are_checked(parameter, value):
 
 def test_one_triplet_is_enough_to_begin():
     adapter = SimilarityAdapter().fit([[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 0.0]])
-    assert adapter.kept_identity_ and np.isfinite(adapter.learner_.metric_).all()
+    assert adapter.kept_identity_ and np.isfinite(adapter.similarity_.metric_).all()
 
 
 def test_vectors_of_any_length_teach_the_same(rng):
@@ -208,5 +208,5 @@ def test_vectors_of_any_length_teach_the_same(rng):
     triplets = clicks(rng, relevant, 2000, 0.1)
     small = learned(queries.astype(float), items.astype(float), triplets)
     large = learned(1e3 * queries.astype(float), 1e-4 * items.astype(float), triplets)
-    np.testing.assert_allclose(small.learner_.metric_, large.learner_.metric_, atol=1e-6)
+    np.testing.assert_allclose(small.similarity_.metric_, large.similarity_.metric_, atol=1e-6)
     assert small.strength_ == large.strength_

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearkin import progress
 from nearkin.checks import Integer, Real, Rule, generator
 from nearkin.search._adapter import STRENGTHS, SimilarityAdapter
-from nearkin.search._feedback import Feedback
+from nearkin.search._feedback import Feedback, FeedbackTriplets
 from nearkin.search._ranking import METRICS, Interval, bootstrap, ranking_scores, ranks_of
 from nearkin.search._vectors import as_vectors, zero_rows
 
@@ -170,7 +170,7 @@ def adapt(
     adapter = SimilarityAdapter() if adapter is None else adapter
     n_triplets = 0
     for epoch in range(n_epochs):
-        triplets = learn.triplets(rng, n_random=n_random, max_pairs=max_pairs)
+        triplets = _with_direction(learn.triplets(rng, n_random=n_random, max_pairs=max_pairs), items)
         total = n_epochs * len(triplets.query)
         for start in range(0, len(triplets.query), _BLOCK):
             query, positive, negative = (one[start : start + _BLOCK] for one in triplets)
@@ -257,6 +257,15 @@ def _check_arguments(**given: Any) -> None:
             raise ValueError(f"adapt: `metric` must be one of {', '.join(METRICS)}; got {value!r}.")
         if name in rules and not rules[name].allows(value):
             raise ValueError(f"adapt: `{name}` must be {rules[name]}; got {value!r}.")
+
+
+def _with_direction(triplets: FeedbackTriplets, items: Array) -> FeedbackTriplets:
+    """Triplets without zero vectors, which may have been drawn as random items."""
+    zero = zero_rows(items)
+    if not len(zero):
+        return triplets
+    kept = ~np.isin(triplets.negative, zero)
+    return FeedbackTriplets(*(one[kept] for one in triplets))
 
 
 def _without_zeros(queries: Array, items: Array, feedback: Feedback, bad: str) -> tuple[Feedback, dict[str, int]]:

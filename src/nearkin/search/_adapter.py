@@ -80,7 +80,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         Added to every mapped query.
     plausibility_ : ndarray of shape (n_triplets,)
         Of the triplets of the last call, in (0, 1]; small for clicks that look wrong. 1 for triplets left out.
-    learner_ : RobustOASIS
+    similarity_ : RobustOASIS
         Holds M, on the scale on which the margin 1 means something.
     n_triplets_seen_, n_skipped_ : int
         Triplets learned from, and left out.
@@ -127,7 +127,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     _map: tuple[Array, Array] | None = None
     _tried: tuple[float, ...]
     _votes: Array
-    learner_: RobustOASIS
+    similarity_: RobustOASIS
     n_triplets_seen_: int
     n_skipped_: int
 
@@ -179,13 +179,13 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     def _learn(self, queries: ArrayLike, clicked: ArrayLike, skipped: ArrayLike) -> Self:
         Q, P, N = self._checked(queries, clicked, skipped)
         whole = self._whole(Q, P, N)
-        if not hasattr(self, "learner_"):
+        if not hasattr(self, "similarity_"):
             self._begin(Q[whole], P[whole], N[whole])
         tried = STRENGTHS if self.strength == "auto" else (float(self.strength),)
         if tried != self._tried:
             self._tried = tried
             self._votes = self._no_votes
-        learner, votes = copy.copy(self.learner_), [self._votes]
+        learner, votes = copy.copy(self.similarity_), [self._votes]
         plausibility = np.ones(len(Q))
         rows = np.arange(len(Q)) if whole.all() else np.flatnonzero(whole)
         for start in range(0, len(rows), _CHUNK):
@@ -196,7 +196,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
             learner.partial_fit_triplets(x, p, n)
             plausibility[part] = learner.plausibility_
             progress.advance("learning", start + len(x), len(rows))
-        self.learner_ = learner
+        self.similarity_ = learner
         self._votes = np.concatenate(votes)[-_WINDOW:]
         self.plausibility_ = plausibility
         self.n_triplets_seen_ = self.n_triplets_seen_ + len(rows)
@@ -206,7 +206,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
 
     def _checked(self, *members: ArrayLike) -> list[Array]:
         names = ("queries", "clicked", "skipped")
-        first = not hasattr(self, "learner_")
+        first = not hasattr(self, "similarity_")
         width, dtype = (None, None) if first else (self.n_features_in_, self.query_mean_.dtype)
         checked: list[Array] = []
         for name, one in zip(names, members, strict=True):
@@ -250,7 +250,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         self.query_mean_ = mean.astype(dtype)
         self._query_unit = dtype.type(1.0 / np.sqrt(spread) if spread > 0 else 1.0)
         self._item_unit = dtype.type(1.0 / np.sqrt(gap) if gap > 0 else 1.0)
-        self.learner_ = RobustOASIS(
+        self.similarity_ = RobustOASIS(
             self.C, loss=self.loss, eta=self.eta, max_hq_iter=self.max_hq_iter, scale=None, random_state=0
         )
         self._tried, self._votes = (), np.empty((0, 1))
@@ -302,7 +302,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         self
             With the new map.
         """
-        check_is_fitted(self, "learner_")
+        check_is_fitted(self, "similarity_")
         if not Real(0.0, 1.0).allows(strength):
             raise ValueError(f"SimilarityAdapter: a strength must be {Real(0.0, 1.0)}; got {strength!r}.")
         self.strength_ = float(strength)
@@ -326,7 +326,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         ndarray of shape (n_queries, n_features)
             Their inner products with the items are the scores.
         """
-        check_is_fitted(self, "learner_")
+        check_is_fitted(self, "similarity_")
         Q = as_vectors(Q, "queries", self.n_features_in_, self.query_mean_.dtype)
         if self.kept_identity_:
             return Q.copy()
@@ -337,7 +337,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
 
     def map_items(self, X: ArrayLike) -> Array:
         """Items as they are: the index need not change."""
-        check_is_fitted(self, "learner_")
+        check_is_fitted(self, "similarity_")
         return as_vectors(X, "items", self.n_features_in_, self.query_mean_.dtype)
 
     def transform(self, X: ArrayLike) -> Array:
@@ -356,17 +356,17 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
 
     @property
     def _affine(self) -> tuple[Array, Array]:
-        check_is_fitted(self, "learner_")
+        check_is_fitted(self, "similarity_")
         if self._map is None:
             dtype = self.query_mean_.dtype
-            moved = self.strength_ * (self.learner_.metric_.T.astype(np.float64) - np.eye(self.n_features_in_))
+            moved = self.strength_ * (self.similarity_.metric_.T.astype(np.float64) - np.eye(self.n_features_in_))
             A = (np.eye(self.n_features_in_) + moved).astype(dtype)
             self._map = A, (-moved @ self.query_mean_).astype(dtype)
         return self._map
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether anything was learned."""
-        return hasattr(self, "learner_")
+        return hasattr(self, "similarity_")
 
 
 def _order(margins: Array) -> Array:

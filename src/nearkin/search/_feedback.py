@@ -367,7 +367,8 @@ class Feedback:
         lengths = np.diff(self.start)
         rows = np.repeat(lists, lengths)
         start = np.concatenate([[0], np.cumsum(lengths[lists])])
-        return Feedback(self.query[lists], start, self.item[rows], self.relevant[rows], self.ranked, self.n_items)
+        kept = self.item[rows], self.relevant[rows]
+        return Feedback(self.query[lists], start, *kept, self.ranked, self.n_items, self.skipped)
 
 
 class _Rows:

@@ -96,9 +96,9 @@ def side_map(model: Any, side: str = "query") -> SideMap:
     """
     if side not in ("query", "item"):
         raise ValueError(f"`side` must be 'query' or 'item'; got {side!r}.")
-    if not hasattr(model, "query_map_") and not hasattr(type(model), "query_map_"):
-        raise ValueError(f"{type(model).__name__} has no map that could be handed over.")
     check_is_fitted(model)
+    if not hasattr(model, "query_map_"):
+        raise ValueError(f"{type(model).__name__} has no map that could be handed over.")
     d = model.n_features_in_
     if isinstance(model, SimilarityAdapter):
         dtype = model.query_mean_.dtype

@@ -256,6 +256,7 @@ class Index(BaseEstimator):
         check_is_fitted(self, "ids_")
         if not Integer(1).allows(k):
             raise ValueError(f"Index: `k` must be {Integer(1)}; got {k!r}.")
+        mapped = self._mapped_queries(queries)
         keep = self._alive & (self.plausibility_ >= min_plausibility) if min_plausibility > 0 else self._alive
         n_kept = int(keep.sum())
         if k > n_kept:
@@ -263,7 +264,6 @@ class Index(BaseEstimator):
                 f"Index: {k} results were asked for, but {n_kept:,} of {int(self._alive.sum()):,} items "
                 f"have a plausibility of at least {min_plausibility:g}. Lower k or min_plausibility."
             )
-        mapped = self._mapped_queries(queries)
         if self._uses_faiss and n_kept >= _SPARSE * len(keep):
             values, at = self._engine.query(mapped, k, None if n_kept == len(keep) else keep)
             short = np.flatnonzero((at < 0).any(axis=1))
