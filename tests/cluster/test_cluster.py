@@ -268,7 +268,7 @@ def test_bad_input_is_refused_before_anything_is_learned(client, folder, tmp_pat
         with pytest.raises(error, match=message):
             call(model)
         assert not model.__sklearn_is_fitted__()
-    with pytest.raises(TypeError, match="OKS cannot be learned in shards"):
+    with pytest.raises(ValueError, match="OKS cannot be learned in shards"):
         nearkin.distributed.fit(nearkin.OKS(random_state=0), opened(folder), client=client, **HOW)
     with (
         pytest.raises(FileNotFoundError),

@@ -182,7 +182,7 @@ def test_new_classes_are_united_by_label(source):
 @pytest.mark.parametrize("name", ["RobustLPAODML", "OKS", "LSMDML"])
 def test_what_has_no_mean_is_refused_by_name(name):
     model = getattr(nearkin, name)(random_state=0).partial_fit(X[:100], Y[:100])
-    with pytest.raises(TypeError, match=rf"{name} cannot be learned in shards.*RobustLODML"):
+    with pytest.raises(ValueError, match=rf"{name} cannot be learned in shards.*RobustLODML"):
         check_mergeable(model._state.parameter, name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -162,7 +163,9 @@ def in_user_words() -> Iterator[None]:
     """Errors of the library in the words of the command line."""
     words = {
         "missing='drop'": "--missing drop", "label=...": "--label or --labels", "text_labels=True": "--text-labels",
-        "drop=[": "--drop [", "streams.open: ": "",
+        "streams.open: ": "",
+        "Pass `classes=` to partial_fit, or rows of a second class.":
+            "Use a larger --batch-rows; --shuffle may help if the files are sorted by class.",
     }  # fmt: skip
     try:
         yield
@@ -170,6 +173,7 @@ def in_user_words() -> Iterator[None]:
         text = str(error)
         for python, option in words.items():
             text = text.replace(python, option)
+        text = re.sub(r"drop=\['(.*?)'\]", r"--drop \1", text)
         raise UserError(text) from error
 
 

@@ -80,7 +80,7 @@ def _rule(parameter: Parameter, owner: str) -> Callable[[Any, Any], Any]:
     for kind, rule in _RULES.items():
         if isinstance(parameter, kind):
             return rule
-    raise TypeError(
+    raise ValueError(
         f"{owner} cannot be learned in shards: what it learns ({type(parameter).__name__}) has no mean. Learn it "
         "in one process, or use a learner of one matrix or map, such as RobustLODML."
     )
