@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.linalg import expm
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import describe
-from nearkin.search import Feedback, Index, SimilarityAdapter
+from nearkin.search import Feedback, Index, SimilarityAdapter, adapt, ranking_scores, ranks_of
 
 D = 384
 
@@ -78,10 +79,54 @@ def mapping(rng, repeats):
     return found
 
 
+def world(rng, common, turned, d=64, n_topics=40):
+    """Queries and items of the same topics, in one basis or turned against each other, with a part that all share."""
+    topics, shared = rng.normal(size=(n_topics, d)), common * rng.normal(size=d)
+    of_query, of_item = rng.integers(0, n_topics, 600), rng.integers(0, n_topics, 2000)
+    tilt = rng.normal(size=(d, d))
+    turn = expm(0.12 * (tilt - tilt.T)) if turned else np.eye(d)
+    queries = topics[of_query] @ turn + rng.normal(size=(600, d)) + shared
+    items = topics[of_item] + rng.normal(size=(2000, d)) + shared
+    queries, items = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (queries, items))
+    return queries.astype(np.float32), items.astype(np.float32), of_query[:, None] == of_item[None, :]
+
+
+def harm(wrong, seeds):
+    """True change of nDCG@10 over all items after `adapt`, when a share of the clicks is wrong; worst case first."""
+    changes = []
+    for common in (0.0, 1.0, 3.0):
+        for turned in (False, True):
+            for seed in range(seeds):
+                rng = np.random.default_rng(seed)
+                queries, items, relevant = world(rng, common, turned)
+                first = np.argsort(-(queries @ items.T), axis=1)[:, :50]
+                q = rng.integers(0, 600, 8000)
+                places = np.where(rng.random((8000, 2)) < 0.7, first[q[:, None], rng.integers(0, 50, (8000, 2))],
+                                  rng.integers(0, 2000, (8000, 2)))  # fmt: skip
+                good = relevant[q[:, None], places]
+                kept = good[:, 0] != good[:, 1]
+                q, places, good = q[kept], places[kept], good[kept]
+                click = np.where(good[:, 0] ^ (rng.random(len(q)) < wrong), 0, 1)
+                at = np.arange(len(q))
+                feedback = Feedback.from_triplets(
+                    q, places[at, click], places[at, 1 - click], query_ids=600, item_ids=2000
+                )
+                result = adapt(queries, items, feedback, random_state=seed)
+                pair = np.nonzero(relevant)
+                before, after = (
+                    ranking_scores(pair[0], ranks_of(one, items, *pair), 10)["ndcg"].mean()
+                    for one in (queries, result.adapter.map_queries(queries))
+                )
+                changes.append({"common": common, "turned": turned, "seed": seed, "kept_identity": result.kept_identity,
+                                "before": float(before), "change": float(after - before)})  # fmt: skip
+    return sorted(changes, key=lambda one: one["change"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args()
     rng = np.random.default_rng(0)
     with threadpool_limits(1):
@@ -90,6 +135,7 @@ def main():
             "triplets_per_second_by_batch": learning(rng, given.repeats),
             "triplets_formed_per_second": forming(rng, given.repeats),
             "mapping": mapping(rng, given.repeats),
+            "change_with_40_percent_wrong_clicks": harm(0.4, given.seeds),
             "machine": describe(),
         }
     print(json.dumps(facts, indent=1))

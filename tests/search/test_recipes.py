@@ -32,6 +32,14 @@ def test_the_page_has_every_recipe():
     assert set(BLOCKS) == {"numpy", "onnxruntime", "faiss", "hnswlib", "usearch", "qdrant_client", "lancedb"}
 
 
+def test_the_program_of_the_page_runs_as_printed(capsys):
+    others = [one for one in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if not re.match(r"# \w+\n", one)]
+    assert len(others) == 2
+    exec(compile("\n".join(others), "docs/search.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "identity kept: False" in printed and "gain in pairs put right: 0." in printed
+
+
 @pytest.mark.parametrize("engine", [one for one in BLOCKS if one not in BY_HAND or find_spec(one)])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # of the engines, not ours
 def test_a_recipe_finds_what_exact_search_finds(engine, world, tmp_path, monkeypatch):

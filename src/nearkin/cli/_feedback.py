@@ -130,6 +130,8 @@ def _form(source: Columns | Arrays, path: Path, form: str, renamed: Mapping[str,
         fitting = [one for one, columns in FORMS.items() if not missing(columns)]
         if fitting:
             return fitting[0]
+        if not source.names:
+            raise UserError(f"{path} holds an array without names; feedback needs named columns: CSV, Parquet or npz.")
         forms = "; ".join(f"{one} {', '.join(columns)}" for one, columns in FORMS.items())
         raise UserError(
             f"{path} holds the columns {names(source.names)}, which fit no form of feedback. The forms are: {forms}. "
