@@ -306,6 +306,11 @@ class _Exam:
         """At most so many queries; candidates beside the judged items are drawn once, the same for every map."""
         query, item, relevant = feedback.judged()
         asked = np.unique(query[relevant])
+        if not len(asked):
+            raise ValueError(
+                "feedback: among the queries that were held out none has an item that was clicked at least as often as "
+                "it was skipped; more feedback is needed, or another share held out."
+            )
         asked = np.sort(rng.permutation(asked)[:most])
         kept = np.isin(query, asked)
         query, item, relevant = query[kept], item[kept], relevant[kept]

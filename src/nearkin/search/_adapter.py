@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearkin import progress
 from nearkin.checks import Instance, Integer, OneOf, Real, Rule, check_parameters
 from nearkin.learners import RobustOASIS
 from nearkin.learners._state import all_or_nothing
@@ -195,7 +194,6 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
             votes.append(self._compare(learner, x, p, n))
             learner.partial_fit_triplets(x, p, n)
             plausibility[part] = learner.plausibility_
-            progress.advance("learning", start + len(x), len(rows))
         self.similarity_ = learner
         self._votes = np.concatenate(votes)[-_WINDOW:]
         self.plausibility_ = plausibility
