@@ -91,7 +91,7 @@ class NoiseRate(click.ParamType):
         "nearkin fit sales.parquet --label bought --drop customer_id -o sales.nearkin",
         "nearkin fit letters.npz --label y --centers 4 --epochs 5 -o letters.nearkin",
         "nearkin fit embeddings.npy --labels labels.txt -o model.nearkin",
-        "nearkin fit big/*.parquet --label y -o m.nearkin --checkpoint ck.nearkin --resume",
+        "nearkin fit big/*.parquet --label y -o m.nearkin --checkpoint ck --resume",
         "nearkin fit big/*.parquet --label y -o m.nearkin --dask local:4",
     ),
 )
