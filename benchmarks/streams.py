@@ -143,17 +143,17 @@ def main():
     small = streams.open(folder + "/X0.npy", label=folder + "/y0.npy", batch_rows=4096)
     if not shards:
         me = [psutil.Process()]
-        streams.fit_stream(nearkin.RobustODML(random_state=0), small)
+        streams.fit_stream(nearkin.RobustLODML(random_state=0), small)
         before, begun = used(me), time.perf_counter()
-        streams.fit_stream(nearkin.RobustODML(random_state=0), stream)
+        streams.fit_stream(nearkin.RobustLODML(random_state=0), stream)
         print(json.dumps([used(me) - before, time.perf_counter() - begun, 0]))
         return
     with distributed.connect(f"local:{min(shards, 2)}") as client:
         warm = dict(client=client, n_shards=shards, merge_every=every)
-        distributed.fit(nearkin.RobustODML(random_state=0), small, **warm)
+        distributed.fit(nearkin.RobustLODML(random_state=0), small, **warm)
         all_of_them = [psutil.Process(), *psutil.Process().children(recursive=True)]
         before, begun = used(all_of_them), time.perf_counter()
-        distributed.fit(nearkin.RobustODML(random_state=0), stream, **warm)
+        distributed.fit(nearkin.RobustLODML(random_state=0), stream, **warm)
         print(json.dumps([used(all_of_them) - before, time.perf_counter() - begun, len(all_of_them)]))
 
 if __name__ == "__main__":
@@ -190,7 +190,7 @@ def cost() -> list[str]:
         alone = statistics.median(run(0, 0)[0] for _ in range(3))
         lines.append(f"| one process | - | - | - | {alone:.2f} | - |")
         print(lines[-1], flush=True)
-        for shards, every in ((2, 8192), (2, 32_768), (2, 65_536)):
+        for shards, every in ((2, 8192), (2, 40_960), (2, 81_920)):
             found = [run(shards, every) for _ in range(3)]
             seconds = statistics.median(one[0] for one in found)
             wall = statistics.median(one[1] for one in found)
