@@ -18,6 +18,9 @@ test: $(VENV)/.test ## set up and run all tests (heavy optional parts where they
 test-all: $(VENV)/.test $(VENV)/.docs lint types docs ## everything, and a skipped test is a failure
 	$(BIN)/python tests/passed.py || NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto -q
 
+.PHONY: torch
+torch: $(VENV)/.torch ## torch and Triton, so that the tests of the GPU kernels run too (in an interpreter)
+
 .PHONY: engines
 engines: $(VENV)/.engines ## search engines, so that the tests against them run too
 
@@ -79,6 +82,10 @@ $(VENV)/.browser: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dask: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dask]' cryptography
+	@touch $@
+
+$(VENV)/.torch: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 triton
 	@touch $@
 
 $(VENV)/.engines: pyproject.toml | $(VENV)/bin/python

@@ -104,6 +104,17 @@ def test_neighbours(device, rng, measure, k, monkeypatch):
     assert np.array_equal(index, which)
 
 
+@pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=lambda one: one.name)
+def test_neighbours_in_single_precision(device, rng, measure):
+    from nearkin.accelerator.nearest import DeviceSearch
+
+    items, queries = (rng.normal(size=(n, 40)).astype("float32") for n in (150, 10))
+    values, index = DeviceSearch(items, measure, device).query(queries, 3)
+    expected, which = NeighbourSearch(items, measure).query(queries, 3)
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
+    assert np.array_equal(index, which)
+
+
 def test_of_equal_items_the_first_is_nearest(device):
     from nearkin.accelerator.nearest import DeviceSearch
 
@@ -119,3 +130,16 @@ def test_a_classifier_searches_where_its_learner_learns(gpu, blobs):
     assert type(there._search).__name__ == "DeviceSearch"
     assert there.noise_rate_ == here.noise_rate_
     np.testing.assert_allclose(there.predict_proba(X), here.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("cls", [nearkin.RobustLODML, nearkin.RobustLOSL])
+def test_many_rows_are_mapped_on_the_device(gpu, blobs, monkeypatch, cls):
+    monkeypatch.setattr("nearkin.learners._device._MANY_NUMBERS", 0)
+    monkeypatch.setattr("nearkin.accelerator.mapping._NUMBERS", 40)  # in several parts
+    X, y = blobs(n=60, d=4)
+    here = cls(2, random_state=0).fit(X, y)
+    there = here.set_params(device=gpu).transform(X)
+    np.testing.assert_allclose(there, here.set_params(device="cpu").transform(X), rtol=1e-12, atol=1e-14)
+    with pytest.raises(ValueError, match="row 3 holds a value of"):
+        here.set_params(device=gpu, scale=None).fit(X, y)
+        here.transform(np.where(np.arange(60)[:, None] == 3, 1e60, X))

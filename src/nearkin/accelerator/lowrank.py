@@ -49,7 +49,7 @@ def factor_sweep_of(components: Array, is_distance: bool, device: Any) -> SmallF
 
 
 #: Numbers of L up to which one learner alone is faster in registers than in blocks.
-SMALL = 1 << 12
+SMALL = 1 << 14
 
 
 class ManyFactors:
@@ -120,8 +120,8 @@ class ManyFactors:
 
 
 def _warps(n_bytes: int) -> dict[str, int]:
-    """Warps that share L, one for every 16 KiB of it, and the registers that each thread may take."""
-    return {"num_warps": min(8, max(1, n_bytes >> 14)), "maxnreg": 255}
+    """Warps that share L, one for every 8 KiB of it, and the registers that each thread may take."""
+    return {"num_warps": min(8, max(1, n_bytes >> 13)), "maxnreg": 255}
 
 
 class SmallFactor:
@@ -227,4 +227,4 @@ class FactorSweep:
 
 
 #: Warps that walk a block of low-rank steps.
-WARPS = 1
+WARPS = 4

@@ -14,9 +14,11 @@ __all__ = ["DeviceSearch"]
 
 Array = NDArray[np.floating]
 
-#: Items of a group, of which only the best score is kept at first; items and scores at a time.
+#: Items of a group, of which only the best score is kept at first; items, queries and groups of one program, and scores
+#: at a time.
 _GROUP = 64
 _ITEMS = 1 << 16
+_TILE, _SPAN = 128, 64
 _SCORES = 1 << 29
 _FOUND = 1 << 27
 
@@ -67,19 +69,31 @@ class DeviceSearch:
                 values[part], index[part] = to_host(found), to_host(which)
         return values, index
 
+    def _best_of_groups(self, queries: Any) -> Any:
+        """Smallest ``|y|^2 / 2 - q'y`` (or ``-q'y``) of every group; the infinite halves keep the filling out."""
+        import torch
+
+        if queries.dtype == torch.float32:
+            from nearkin.accelerator.kernels.groups import group_best
+
+            n_groups = len(self.items) // _GROUP
+            best = queries.new_empty(n_groups, len(queries))
+            group_best[(-(-n_groups // _SPAN), -(-len(queries) // _TILE))](
+                queries.contiguous(), self.items, self.half, best, len(queries), n_groups, queries.shape[1],
+                QUERIES=_TILE, GROUP=_GROUP, DEEP=32, SPAN=_SPAN, num_warps=4, enable_fp_fusion=True,
+            )  # fmt: skip
+            return best.mT.contiguous()
+        parts = range(0, len(self.items), _ITEMS)
+        blocks = (
+            torch.addmm(self.half[at : at + _ITEMS], queries, self.items[at : at + _ITEMS].mT, alpha=-1.0)
+            for at in parts
+        )
+        return torch.cat([one.view(len(queries), -1, _GROUP).amin(2) for one in blocks], dim=1)
+
     def _nearest(self, queries: Any, k: int) -> tuple[Any, Any]:
         import torch
 
-        # Smaller is closer: |y|^2 / 2 - q'y, or -q'y; the infinite halves keep the filling out.
-        groups = torch.cat(
-            [
-                torch.addmm(self.half[at : at + _ITEMS], queries, self.items[at : at + _ITEMS].mT, alpha=-1.0)
-                .view(len(queries), -1, _GROUP)
-                .amin(2)
-                for at in range(0, len(self.items), _ITEMS)
-            ],
-            dim=1,
-        )
+        groups = self._best_of_groups(queries)
         # One group more than needed: scores of nearly the same size may be told apart by rounding only.
         best = groups.topk(min(k + 1, groups.shape[1]), dim=1, largest=False, sorted=False).indices
         near = (best.sort(1).values[:, :, None] * _GROUP + torch.arange(_GROUP, device=self.device)).flatten(1)

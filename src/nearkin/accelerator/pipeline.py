@@ -68,12 +68,12 @@ class Pipeline:
         ready = [self._prepared(0, pieces[0], prepare)] if len(pieces) else []
         for number, piece in enumerate(pieces):
             now.wait_event(ready.pop())
-            if number + 1 < len(pieces):
-                ready.append(self._prepared(number + 1, pieces[number + 1], prepare))
             stage = self._stages[number % 2]
             self._walk(stage)
             yield piece, stage
             stage.free = now.record_event()
+            if number + 1 < len(pieces):  # with the device busy
+                ready.append(self._prepared(number + 1, pieces[number + 1], prepare))
 
     def _prepared(self, number: int, piece: int, prepare: Callable[[Stage, int], None]) -> Any:
         import torch
@@ -122,6 +122,8 @@ class Feed:
         for array in self._arrays:
             if id(array) not in self._whole and array.nbytes <= _WHOLE:
                 self._whole[id(array)] = to_device(array, device)
+        # At once: a copy from ordinary memory in mid-stream would wait for the work before it.
+        self._index = to_device(np.stack(self._places), device)
         self._buffers: dict[Any, list[Any]] = {}
 
     def __len__(self) -> int:
@@ -130,24 +132,21 @@ class Feed:
     def directions(self, start: int, g: Any, h: Any) -> None:
         """Write ``g`` and ``h`` of the triplets from ``start`` on, zeros after the last."""
         some = min(len(self) - start, len(g))
-        part = slice(start, start + some)
-        a, p, n = (
-            self._rows(role, array, at[part])
-            for role, (array, at) in enumerate(zip(self._arrays, self._places, strict=True))
-        )
+        a, p, n = (self._rows(role, slice(start, start + some)) for role in range(3))
         h[:some] = p - n
         g[:some] = (a - p) + (a - n) if self.is_distance else a
         g[some:] = 0
         h[some:] = 0
 
-    def _rows(self, role: int, array: Any, at: Any) -> Any:
-        """``array[at]`` on the device."""
+    def _rows(self, role: int, part: slice) -> Any:
+        """Rows of some triplets in one role, on the device."""
+        array, at, index = self._arrays[role], self._places[role][part], self._index[role, part]
         if id(array) in self._whole:
-            return self._whole[id(array)][to_device(at, self.device)]
+            return self._whole[id(array)][index]
         low, high = int(at.min()), int(at.max()) + 1
-        dense = high - low <= len(at)  # neighbours, some of them several times
-        rows = self._sent(role, array[low:high] if dense else array[at])
-        return rows[to_device(at - low, self.device)] if dense else rows
+        if high - low <= len(at):  # neighbours, some of them several times
+            return self._sent(role, array[low:high])[index - low]
+        return self._sent(role, array[at])
 
     def _sent(self, role: int, rows: Any) -> Any:
         """Rows on the device, from page-locked memory, so that the processor goes on meanwhile."""

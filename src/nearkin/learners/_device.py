@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nearkin.accelerator.device import DeviceRule, find, is_accelerator
-from nearkin.checks import Rule
-from nearkin.learners._learner import OnlineLearner
+from nearkin.checks import Rule, named_errors
+from nearkin.learners._learner import LARGEST, OnlineLearner
 from nearkin.learners._state import State
 from nearkin.losses import Loss, as_loss, exponential_weight
 from nearkin.triplets import Triplets
@@ -20,6 +20,9 @@ Array = NDArray[np.floating]
 
 #: Kernels write out every half-quadratic iteration.
 _MOST_HQ = 16
+
+#: Numbers from which rows are mapped on the device.
+_MANY_NUMBERS = 1 << 22
 
 
 class DeviceLearner(OnlineLearner):
@@ -50,6 +53,21 @@ class DeviceLearner(OnlineLearner):
                 words = " or ".join(f"{name}={one!r}" for one in known)
                 raise ValueError(f"{where} needs {words}; got {name}={getattr(self, name)!r}. Or use device='cpu'.")
         find(self.device, self._name)
+
+    def _embedded(self, X: ArrayLike) -> Array:
+        """On the device where there are many rows; what is not as it should be is left to the processor to name."""
+        if is_accelerator(self.device) and isinstance(X, np.ndarray) and X.size >= _MANY_NUMBERS:
+            from nearkin.accelerator.mapping import mapped
+
+            rows = self._check_rows(X, reset=False)
+            state = self._fitted
+            limit = LARGEST[np.dtype(state.dtype)]
+            with named_errors(self):
+                components = state.parameter.components
+            found = mapped(rows, state.scaling, components, limit, find(self.device, self._name))
+            if found is not None:
+                return found
+        return super()._embedded(X)
 
     def _learn_set(self, state: State, triplets: Triplets, loss: Loss) -> Array:
         if not is_accelerator(self.device):

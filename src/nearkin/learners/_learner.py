@@ -37,13 +37,13 @@ from nearkin.measures import Measure
 from nearkin.rows import Rows, Scaling
 from nearkin.triplets import Triplets, TripletSource, as_source
 
-__all__ = ["OnlineLearner"]
+__all__ = ["LARGEST", "OnlineLearner"]
 
 Array = NDArray[np.floating]
 Index = NDArray[np.int64]
 
 #: Largest scaled feature for which every product of a step stays finite.
-_LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
+LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
 
 
 class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -441,7 +441,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return rows
 
     def _check_range(self, rows: Rows) -> None:
-        limit = _LARGEST[np.dtype(rows.dtype)]
+        limit = LARGEST[np.dtype(rows.dtype)]
         for part, block in rows.blocks():
             if -limit <= block.min(initial=0.0) and block.max(initial=0.0) <= limit:
                 continue

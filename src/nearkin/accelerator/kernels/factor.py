@@ -37,6 +37,12 @@ def _directions(a, p, n, IS_DISTANCE: tl.constexpr):
 
 
 @triton.jit
+def _plus_outer(L, x, y):
+    """``L + x y'``, fused; left to the compiler it takes half as many instructions again."""
+    return tl.fma(tl.broadcast_to(x[:, None], L.shape), tl.broadcast_to(y[None, :], L.shape), L)
+
+
+@triton.jit
 def grams(rows_ptr, pool_ptr, index_ptr, out_ptr, n, d, WIDE: tl.constexpr, IS_DISTANCE: tl.constexpr):
     """``g.g, h.h, g.h`` of every triplet; one program each."""
     t = tl.program_id(0)
@@ -106,7 +112,8 @@ def factor_sweep(
             tl.store(moved_ptr + t, (tl.abs(a1) + tl.abs(a2) + tl.abs(b2) > 0.0).to(tl.int8))
             along_g = a1 * p + a2 * q
             along_h = a2 * p + b2 * q
-            L += g[:, None] * along_g[None, :] + h[:, None] * along_h[None, :]
+            L = _plus_outer(L, g, along_g)
+            L = _plus_outer(L, h, along_h)
         tl.store(L_ptr + deep[:, None] * r + wide[None, :], L, mask=inside)
 
 

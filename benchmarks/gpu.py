@@ -1,0 +1,365 @@
+"""The exact learners on a GPU: build, check against our own CPU core, and time, in one call of a few minutes.
+
+Run as ``python -m benchmarks.gpu`` where there is an NVIDIA GPU; writes ``gpu.json`` and ``gpu.md`` to the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from nearkin.kernels.threads import one_blas_thread
+from nearkin.learners import LODML, RobustLODML
+from nearkin.learners._parameters import FullMatrix, LowRank
+from nearkin.losses import RescaledHinge
+from nearkin.measures import DISTANCE, SIMILARITY
+from nearkin.neighbors import RobustKNeighborsClassifier
+from nearkin.rows import Rows
+from nearkin.triplets import Triplets
+
+RESULTS = Path(__file__).parent / "results"
+LOSS, N_HQ = RescaledHinge(1.0), 3
+
+#: Small enough that nearly every triplet still moves the parameter at the end: the worst case.
+C = 0.01
+
+
+def triplets(d: int, n: int, dtype: str = "float32", uses: int = 1, pool: int = 500, seed: int = 0) -> Triplets:
+    """Random triplets, every row the anchor of ``uses`` of them; mean squared distance 1/2."""
+    rng = np.random.default_rng(seed)
+    size = np.sqrt(0.25 / d)
+    rows = rng.standard_normal((n // uses, d), dtype=dtype) * np.dtype(dtype).type(size)
+    centres = rng.standard_normal((pool, d), dtype=dtype) * np.dtype(dtype).type(size)
+    positive = rng.integers(0, pool, n)
+    negative = (positive + rng.integers(1, pool, n)) % pool
+    anchor = np.repeat(np.arange(n // uses), uses)
+    return Triplets(Rows(rows), Rows(centres), anchor, positive[: len(anchor)], negative[: len(anchor)],
+                    np.arange(len(rows)), np.full(pool, -1))  # fmt: skip
+
+
+def seconds(work, rounds: int = 3) -> float:
+    """Median wall time; the device is idle before and after."""
+    import torch
+
+    taken = []
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        taken.append(time.perf_counter() - start)
+    return float(np.median(taken))
+
+
+def ceilings(device) -> dict:
+    """What this card does at best: large products and a large copy."""
+    import torch
+
+    found = {"gpu": torch.cuda.get_device_name(device), "torch": torch.__version__}
+    for name, dtype in (("float32", torch.float32), ("float64", torch.float64)):
+        a, b = (torch.randn(8192, 8192, device=device, dtype=dtype) for _ in range(2))
+        torch.mm(a, b)
+        found[f"gemm_{name}_tflops"] = 2 * 8192**3 / seconds(lambda a=a, b=b: torch.mm(a, b)) / 1e12
+    x = torch.randn(1 << 29, device=device)
+    y = torch.empty_like(x)
+    found["copy_tb_per_s"] = 2 * 4 * x.numel() / seconds(lambda: y.copy_(x)) / 1e12
+    return found
+
+
+def checks(device) -> list[dict]:
+    """Largest differences to the CPU core; every sweep, both measures, both precisions."""
+    from nearkin.accelerator.lowrank import FactorSweep, SmallFactor
+
+    found = []
+    for measure in (SIMILARITY, DISTANCE):
+        for dtype in ("float64", "float32"):
+            given = triplets(100, 9000, dtype)
+            here, there = (FullMatrix(100, np.dtype(dtype), measure) for _ in range(2))
+            p, n = here.learn(given, C, LOSS, N_HQ)
+            q, m = there.learn_on(device, given, C, LOSS, N_HQ)
+            found.append(difference("full matrix", measure, dtype, C, here.M, there.M, p, q, n, m))
+            given = triplets(100, 400, dtype)
+            start = (np.random.default_rng(0).standard_normal((20, 100)) / 10).astype(dtype)
+            for step in (C, 3.0):
+                for name, kind in (("low rank, registers", SmallFactor), ("low rank, blocks", FactorSweep)):
+                    here, there = LowRank(start, measure), LowRank(start, measure)
+                    p, n = here.learn(given, step, LOSS, N_HQ)
+                    there._sweep = kind(start, measure.is_distance, device)
+                    q, m = there.learn_on(device, given, step, LOSS, N_HQ)
+                    found.append(difference(name, measure, dtype, step, here.L, there.L, p, q, n, m))
+    return found
+
+
+def difference(what, measure, dtype, step, here, there, p, q, n, m) -> dict:
+    parameter, plausibility = float(np.abs(here - there).max()), float(np.abs(p - q).max())
+    limit = 1e-11 if dtype == "float64" else 1e-4
+    agrees = bool(parameter <= limit and plausibility <= limit and n == m)
+    return {"what": what, "measure": measure.name, "dtype": dtype, "C": step, "parameter": parameter,
+            "plausibility": plausibility, "updates": [int(n), int(m)], "agrees": agrees}  # fmt: skip
+
+
+def full_matrix(device, ceiling: float) -> list[dict]:
+    """One stream, rows sent from the host; the CPU core takes as many triplets as fit into a second or two."""
+    found = []
+    for d in (512, 1024, 2048):
+        for measure in (SIMILARITY, DISTANCE):
+            few = triplets(d, max(2048, 40_000_000_000 // (4 * d * d)) // 8)
+            cpu = FullMatrix(d, np.dtype("float32"), measure)
+            with one_blas_thread():
+                cpu.learn(few, C, LOSS, N_HQ)
+                start = time.perf_counter()
+                cpu.learn(few, C, LOSS, N_HQ)
+                cpu_rate = len(few) / (time.perf_counter() - start)
+            row = {"d": d, "measure": measure.name, "cpu_core": cpu_rate}
+            for uses in (1, 4):
+                given = triplets(d, 1 << 17, uses=uses)
+                parameter = FullMatrix(d, np.dtype("float32"), measure)
+                parameter.learn_on(device, given, C, LOSS, N_HQ)
+                moved = []
+
+                def work(parameter=parameter, given=given, moved=moved):
+                    moved.append(parameter.learn_on(device, given, C, LOSS, N_HQ)[1])
+
+                row[f"uses_{uses}"] = len(given) / seconds(work)
+                row["active"] = moved[-1] / len(given)
+            row["of_gemm"] = row["uses_4"] * 4 * d * d / 1e12 / ceiling
+            found.append(row)
+    return found
+
+
+def low_rank(device, ceiling: float) -> list[dict]:
+    """One stream of low-rank steps (distance)."""
+    found = []
+    for d, r in ((128, 64), (512, 64), (1024, 64), (2048, 64)):
+        start = np.random.default_rng(0).standard_normal((r, d)).astype("float32") / np.sqrt(d, dtype="float32")
+        few = triplets(d, 20_000)
+        cpu = LowRank(start, DISTANCE)
+        with one_blas_thread():
+            cpu.learn(few, C, LOSS, N_HQ)
+            begun = time.perf_counter()
+            cpu.learn(few, C, LOSS, N_HQ)
+            cpu_rate = len(few) / (time.perf_counter() - begun)
+        given = triplets(d, 1 << 16, uses=4)
+        parameter = LowRank(start, DISTANCE)
+        parameter.learn_on(device, given, C, LOSS, N_HQ)
+        rate = len(given) / seconds(lambda p=parameter, g=given: p.learn_on(device, g, C, LOSS, N_HQ))
+        found.append({"d": d, "r": r, "cpu_core": cpu_rate, "rate": rate, "of_gemm": rate * 8 * d * r / 1e12 / ceiling})
+    return found
+
+
+def many(device, ceiling: float) -> list[dict]:
+    """128 learners side by side, vectors on the device; the CPU core is one learner on one core."""
+    import torch
+
+    from nearkin.accelerator.device import step_settings, to_device
+    from nearkin.accelerator.lowrank import ManyFactors
+
+    learners, each = 128, 2000
+    found = []
+    for d, r in ((64, 32), (128, 64), (512, 64)):
+        given = triplets(d, learners * each, uses=8)
+        start = np.random.default_rng(0).standard_normal((learners, r, d)).astype("float32") / np.sqrt(
+            d, dtype="float32"
+        )
+        sweep = ManyFactors(start, True, device)
+        rows, pool = to_device(given.rows.dense, device), to_device(given.pool.dense, device)
+        index = to_device(np.stack([given.anchor, given.positive, given.negative]).astype(np.int32), device)
+        bounds = torch.arange(0, learners * each + 1, each, device=device)
+        settings = to_device(np.tile(step_settings(C, LOSS.params), (learners, 1)).astype("float32"), device)
+        sweep.learn(rows, pool, index, bounds, settings, N_HQ)
+        arguments = rows, pool, index, bounds, settings, N_HQ
+        rate = learners * each / seconds(lambda sweep=sweep, arguments=arguments: sweep.learn(*arguments))
+        few, cpu = triplets(d, 20_000), LowRank(start[0], DISTANCE)
+        with one_blas_thread():
+            cpu.learn(few, C, LOSS, N_HQ)
+            begun = time.perf_counter()
+            cpu.learn(few, C, LOSS, N_HQ)
+            cpu_rate = len(few) / (time.perf_counter() - begun)
+        found.append({"d": d, "r": r, "learners": learners, "cpu_core": cpu_rate, "rate": rate,
+                      "of_gemm": rate * 8 * d * r / 1e12 / ceiling})  # fmt: skip
+    return found
+
+
+def scoring(n: int) -> dict:
+    """Plausibility of n labelled rows of 512 features, and Robust-kNN for all of them among all of them."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((10, 512), dtype="float32")
+    y = rng.integers(0, 10, n)
+    X = rng.standard_normal((n, 512), dtype="float32") * 2 + centres[y]
+    wrong = rng.random(n) < 0.2
+    noisy = np.where(wrong, (y + rng.integers(1, 10, n)) % 10, y)
+    found = {"rows": n, "features": 512, "components": 64}
+    learner = RobustLODML(64, random_state=0, device="cuda").fit(X[:20_000], noisy[:20_000])
+    model = RobustKNeighborsClassifier(learner, n_neighbors=3)
+    model.fit(X[:4096], noisy[:4096]).predict(X[:4096])  # compiles
+    start = time.perf_counter()
+    model.fit(X, noisy)
+    fitted = time.perf_counter()
+    predicted = model.predict(X)
+    done = time.perf_counter()
+    suspects = np.argsort(model.plausibility_)[: wrong.sum()]
+    return found | {
+        "audit_and_index_s": fitted - start,
+        "predict_s": done - fitted,
+        "noise_rate": model.noise_rate_,
+        "wrong_among_suspects": float(wrong[suspects].mean()),
+        "accuracy": float((predicted == y).mean()),
+    }
+
+
+def grid(device: str) -> dict:
+    """A grid of C and eta on 4 folds through the public call, against one after the other on the processor."""
+    from nearkin.learners import fit_many
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8000, 256), dtype="float32")
+    y = (X[:, :5] @ rng.standard_normal((5, 8), dtype="float32")).argmax(axis=1)
+    places = [np.flatnonzero(np.arange(8000) % 4 != fold) for fold in range(4)]
+    settings = [(C, eta) for C in np.geomspace(0.001, 1.0, 8) for eta in (0.0, 0.5, 1.0, 2.0)]
+    made = [(LODML(64, C=c, loss="rescaled_hinge", eta=eta, random_state=0, device=device, rescore=False), place)
+            for c, eta in settings for place in places]  # fmt: skip
+    start = time.perf_counter()
+    fit_many([one for one, _ in made], X, y, rows=[place for _, place in made])
+    taken = time.perf_counter() - start
+    start = time.perf_counter()
+    for one, place in made[::16]:
+        LODML(**{**one.get_params(), "device": "cpu"}).fit(X[place], y[place])
+    cpu = (time.perf_counter() - start) * 16
+    return {"learners": len(made), "triplets": int(sum(one.n_triplets_seen_ for one, _ in made)), "seconds": taken,
+            "cpu_seconds_estimated": cpu}  # fmt: skip
+
+
+GOALS = {("full", 512): 2.5e6, ("full", 2048): 1.5e6, ("low", 1024): 3e6, ("many", 512): 80e6, "scoring": 10.0}
+
+
+def million(rate: float) -> str:
+    return f"{rate / 1e6:.2f} M"
+
+
+def word(rate: float, goal: float | None) -> str:
+    return "" if goal is None else f"{million(goal)}: {'met' if rate >= goal else '**missed**'}"
+
+
+def met(taken: float) -> str:
+    return "met" if taken <= GOALS["scoring"] else "**missed**"
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return ["", *(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]), ""]
+
+
+def page(found: dict) -> str:
+    """The report."""
+    top, sweeps, grid, score = (found[name] for name in ("ceilings", "checks", "grid", "scoring"))
+    worst = {t: max(one["parameter"] for one in sweeps if one["dtype"] == t) for t in ("float64", "float32")}
+    lines = ["# Learners on a GPU", ""]
+    same = (
+        "in several calls on the same kind of machine, ceilings in the last" if found.get("merged") else "in one call"
+    )
+    lines += [
+        f"{top['gpu']}, torch {top['torch']}. Measured {same}:",
+        f"a matrix product runs at {top['gemm_float32_tflops']:.1f} TFLOP/s in float32",
+        f"and {top['gemm_float64_tflops']:.1f} in float64, a copy at {top['copy_tb_per_s']:.2f} TB/s.",
+        "Float32, rescaled hinge, three half-quadratic iterations, C = 0.01: nearly every triplet moves the parameter.",
+        "Medians of three, wall time. The CPU core is this package on one core beside it.",
+        "",
+        "## Same results",
+        "",
+        f"{sum(one['agrees'] for one in sweeps)} of {len(sweeps)} sweeps agree with the CPU core:",
+        "as many updates, parameter and plausibility within 1e-11 in float64 and 1e-4 in float32.",
+        f"Largest difference of a parameter: {worst['float64']:.1e} in float64, {worst['float32']:.1e} in float32.",
+        "",
+        "## Full matrix, one stream, triplets/s",
+        "",
+        "Rows come from the host's memory; a row is the anchor of one triplet or, as with five classes, of four.",
+    ]
+    lines += table(
+        ["d", "measure", "CPU core", "GPU, 1 a row", "GPU, 4 a row", "times the core", "of GEMM (4d²)", "goal"],
+        [
+            [
+                str(one["d"]), one["measure"], f"{one['cpu_core'] / 1e3:.1f} k", million(one["uses_1"]),
+                million(one["uses_4"]), f"{one['uses_4'] / one['cpu_core']:.0f}", f"{one['of_gemm']:.2f}",
+                word(one["uses_4"], GOALS.get(("full", one["d"]))),
+            ]
+            for one in found["full_matrix"]
+        ],
+    )  # fmt: skip
+    for name, key, title in (
+        ("low_rank", "low", "one stream, triplets/s"),
+        ("many", "many", "128 learners side by side, triplets/s in total"),
+    ):
+        lines += [f"## Low rank (distance), {title}"]
+        lines += table(
+            ["d, r", "one learner on a CPU core", "GPU", "times the core", "of GEMM (8dr)", "goal"],
+            [
+                [
+                    f"{one['d']}, {one['r']}", f"{one['cpu_core'] / 1e3:.0f} k", million(one["rate"]),
+                    f"{one['rate'] / one['cpu_core']:.1f}", f"{one['of_gemm']:.3f}",
+                    word(one["rate"], GOALS.get((key, one["d"]))),
+                ]
+                for one in found[name]
+            ],
+        )  # fmt: skip
+    total = score["audit_and_index_s"] + score["predict_s"]
+    lines += [
+        "## A grid through `fit_many`",
+        "",
+        f"{grid['learners']} learners (32 settings, 4 folds, 6000 x 256, r = 64),",
+        f"{grid['triplets'] / 1e6:.1f} M triplets:",
+        f"{grid['seconds']:.1f} s, all of `fit` and the compilation of the kernel included;",
+        f"one after the other on one core about {grid['cpu_seconds_estimated']:.0f} s, from every sixteenth.",
+        "",
+        "## Scoring",
+        "",
+        f"{score['rows']:,} raw rows of 512 features from the host's memory, a learner with 64 components.",
+        f"Plausibility of all rows, noise rate and index: {score['audit_and_index_s']:.1f} s.",
+        f"Robust-kNN (k = 3) of all rows among all kept rows: {score['predict_s']:.1f} s.",
+        f"The goal of 10 s is {met(score['audit_and_index_s'])} by the first, {met(score['predict_s'])} by the second,",
+        f"{met(total)} by both together ({total:.1f} s).",
+        f"Estimated noise rate {score['noise_rate']:.3f} for a true 0.2; of as many suspects as there are wrong labels",
+        f"{score['wrong_among_suspects']:.1%} are wrong; accuracy on clean labels {score['accuracy']:.1%}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", help="sections to run; the others are taken from an earlier gpu.json")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the scoring section")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for gpu.json and gpu.md")
+    arguments = parser.parse_args()
+    from nearkin.accelerator import find
+
+    device = find("cuda", "benchmarks.gpu")
+    earlier = arguments.out / "gpu.json"
+    found: dict = json.loads(earlier.read_text()) if arguments.only else {}
+    found["merged"] = bool(arguments.only)
+    found["ceilings"] = ceilings(device)
+    ceiling = found["ceilings"]["gemm_float32_tflops"]
+    sections = {
+        "checks": lambda: checks(device),
+        "full_matrix": lambda: full_matrix(device, ceiling),
+        "low_rank": lambda: low_rank(device, ceiling),
+        "many": lambda: many(device, ceiling),
+        "grid": lambda: grid("cuda"),
+        "scoring": lambda: scoring(arguments.rows),
+    }
+    for name, section in sections.items():
+        if arguments.only and name not in arguments.only:
+            continue
+        start = time.perf_counter()
+        found[name] = section()
+        print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
+        (arguments.out / "gpu.json").write_text(json.dumps(found, indent=1) + "\n")
+    (arguments.out / "gpu.md").write_text(page(found))
+    print(page(found))
+    if not all(one["agrees"] for one in found["checks"]):
+        raise SystemExit("some sweeps do not agree with the CPU core; see gpu.json")
+
+
+if __name__ == "__main__":
+    main()
