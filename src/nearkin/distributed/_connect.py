@@ -87,10 +87,14 @@ def _security(distributed: Any, tls: Sequence[str | os.PathLike[str]] | None) ->
 
 @contextmanager
 def _processes(distributed: Any, n: int, security: Any, timeout: float) -> Iterator[Any]:
-    cluster = distributed.LocalCluster(
-        n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL, security=security,
-    )  # fmt: skip
+    import dask
+
+    # The profiler looks at every worker a hundred times a second, whether anybody asks for it or not.
+    with dask.config.set({"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "200ms"}):
+        cluster = distributed.LocalCluster(
+            n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL, security=security,
+        )  # fmt: skip
     try:
         yield cluster
     finally:
