@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import nearkin
 from nearkin.learners import fit_many
@@ -81,6 +82,14 @@ def test_where_one_of_many_cannot_learn_none_does(gpu, blobs):
     assert vars(good) == before
     with pytest.raises(ValueError, match="one index array for each of the 1 learners; got 2"):
         fit_many([good], X, y, rows=[[0], [1]])
+
+
+def test_many_with_sparse_rows_and_labels_of_any_kind(gpu, blobs):
+    X, y = blobs(n=20, d=4)
+    labels = [(1, "a", 2.5)[one] for one in y]
+    (there,) = fit_many([nearkin.LODML(2, random_state=0, device=gpu)], sparse.csr_array(X), labels)
+    same(there, nearkin.LODML(2, random_state=0).fit(sparse.csr_array(X), labels))
+    assert set(there.classes_.tolist()) == {1, "a", 2.5}
 
 
 def test_many_on_the_processor(blobs):

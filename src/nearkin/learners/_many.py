@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
 from nearkin import progress
 from nearkin.accelerator import find, is_accelerator
 from nearkin.checks import generator
 from nearkin.kernels.threads import one_blas_thread
-from nearkin.labels import Labels
+from nearkin.labels import Labels, as_labels
 from nearkin.learners._learner import OnlineLearner
 from nearkin.learners._lowrank import LowRankLearner
 from nearkin.learners._parameters import LowRank
@@ -41,7 +42,7 @@ def fit_many(
     ----------
     learners : sequence of OnlineLearner
         Learners with their parameters; each is fitted in place.
-    X : array-like of shape (n_samples, n_features)
+    X : array-like or CSR matrix of shape (n_samples, n_features)
         Raw features.
     y : array-like of shape (n_samples,)
         Labels.
@@ -63,8 +64,9 @@ def fit_many(
     [150, 150, 150]
     """
     learners = list(learners)
-    X, y = np.asarray(X), np.asarray(y)
-    shares = [np.arange(len(X))] * len(learners) if rows is None else [np.asarray(one) for one in rows]
+    X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
+    y = as_labels(y, "fit_many")
+    shares = [np.arange(X.shape[0])] * len(learners) if rows is None else [np.asarray(one) for one in rows]
     if len(shares) != len(learners):
         raise ValueError(
             f"fit_many: `rows` must hold one index array for each of the {len(learners)} learners; got {len(shares)}."
@@ -77,7 +79,7 @@ def fit_many(
     return learners
 
 
-def _groups(learners: list[OnlineLearner], X: NDArray[Any]) -> tuple[list[list[int]], list[int]]:
+def _groups(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], list[int]]:
     """Numbers of the learners that can learn side by side, and of the others."""
     from nearkin.accelerator.lowrank import fits_registers
 
@@ -141,7 +143,7 @@ class _Student:
             learner.plausibility_[self.order] = self.weight
 
 
-def _fit_together(learners: list[OnlineLearner], X: NDArray[Any], y: NDArray[Any], shares: list[NDArray[Any]]) -> None:
+def _fit_together(learners: list[OnlineLearner], X: Any, y: NDArray[Any], shares: list[NDArray[Any]]) -> None:
     with ExitStack() as stack:
         for learner in learners:
             stack.enter_context(unchanged_on_error(learner))
@@ -186,7 +188,7 @@ def _learn_together(students: list[_Student]) -> None:
             start.L = L
 
 
-def _enrol(learner: OnlineLearner, X: NDArray[Any], y: NDArray[Any]) -> _Student:
+def _enrol(learner: OnlineLearner, X: Any, y: NDArray[Any]) -> _Student:
     learner._check_parameters()
     X = learner._check_rows(X, reset=True)
     labels = learner._check_labels(X, y)
