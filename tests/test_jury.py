@@ -1,7 +1,13 @@
-"""Neighbours in several spaces that vote together, and what their votes say about labels."""
+"""Neighbours in several spaces and smooth functions that vote together, and what the classifier makes of it."""
+
+import io
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.optimize import nnls
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
@@ -11,10 +17,14 @@ from sklearn.preprocessing import StandardScaler
 
 import nearkin
 from nearkin import RobustKNeighborsClassifier, RobustODML
+from nearkin.measures import DISTANCE
 from nearkin.neighbors import Jury, LocalNeighbours, rank_votes
 from nearkin.neighbors import _local as local
+from nearkin.neighbors._classifier import _kept
+from nearkin.neighbors._jury import BANDWIDTHS, NeighbourVotes, mixed, stacked
 from nearkin.neighbors._whitening import whitening
-from nearkin.noise import flip_labels, own_share, posterior
+from nearkin.noise import _votes as votes_of
+from nearkin.noise import flip_labels
 
 
 def _literal(queries, rows, scale, k, own=None):
@@ -29,10 +39,11 @@ def _literal(queries, rows, scale, k, own=None):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("items", [11, 140], ids=["many-tiles", "runs-in-a-tile"])
 @pytest.mark.parametrize(("n", "d", "k"), [(2, 1, 1), (9, 3, 8), (40, 5, 12), (150, 2, 60)])
-def test_local_neighbours_are_those_of_all_distances(n, d, k, dtype, rng, monkeypatch):
-    monkeypatch.setattr(local, "_QUERIES", 16)  # several tiles
-    monkeypatch.setattr(local, "_ITEMS", 11)
+def test_local_neighbours_are_those_of_all_distances(n, d, k, items, dtype, rng, monkeypatch):
+    monkeypatch.setattr(local, "_QUERIES", 16)
+    monkeypatch.setattr(local, "_ITEMS", items)
     rows, queries = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=(7, d)).astype(dtype)
     near = LocalNeighbours(rows)
     distances = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(axis=2))
@@ -75,30 +86,6 @@ def test_votes_fall_by_rank_and_sum_to_one(rng):
     np.testing.assert_allclose(rank_votes(index, codes, np.zeros(30), 3, 2.0), 1 / 3)
 
 
-def test_the_posterior_is_bayes_rule(rng):
-    """Against the probability worked out class by class, for votes that are the noisy posterior itself."""
-    rate, n_classes, n = 0.3, 4, 50
-    truth = rng.dirichlet(np.ones(n_classes), n)
-    b = rate / (n_classes - 1)
-    noisy = (1 - rate) * truth + b * (1 - truth)
-    codes = rng.integers(0, n_classes, n)
-    own = truth[np.arange(n), codes]
-    seen = []
-
-    def votes(weights):
-        seen.append(weights)
-        return noisy if len(seen) == 1 else truth - 1e-3
-
-    found = posterior(votes, codes, rate)
-    expected = (1 - rate) * own / ((1 - rate) * own + b * (1 - own))
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-    clipped = np.maximum(truth, 1e-3)
-    clipped /= clipped.sum(axis=1, keepdims=True)
-    first = clipped[np.arange(n), codes]
-    np.testing.assert_allclose(seen[1], (1 - rate) * first / ((1 - rate) * first + b * (1 - first)), rtol=1e-9)
-    np.testing.assert_array_equal(posterior(votes, codes, 0.0), 1.0)
-
-
 def test_whitened_classes_are_round_and_wrong_labels_hardly_matter(rng):
     codes = rng.integers(0, 2, 4000)
     rows = rng.normal(size=(4000, 3)) @ np.diag([1.0, 4.0, 0.2]) + 6.0 * codes[:, None]
@@ -111,10 +98,127 @@ def test_whitened_classes_are_round_and_wrong_labels_hardly_matter(rng):
     np.testing.assert_allclose(2 * mapped.var(axis=0).sum(), 1.0, rtol=1e-9)
 
 
+# ---------------------------------------------------------------- voters
+
+
+@pytest.fixture
+def voters(blobs):
+    """Neighbours in two spaces, of noisy labels."""
+    X, y = blobs(n=80, d=3, spread=0.9)
+    codes, _ = flip_labels(y, 0.2, random_state=0)
+    space = np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.0]])
+    return (
+        X,
+        codes,
+        [
+            NeighbourVotes(LocalNeighbours(X), codes, 3),
+            NeighbourVotes(LocalNeighbours(X @ space.T), codes, 3, 4.0, space),
+        ],
+    )
+
+
+def test_neighbours_vote_by_rank_and_not_about_themselves(voters, rng):
+    X, codes, (near, learned) = voters
+    weights = rng.random(80)
+    for voter, rows in ((near, X), (learned, X[:, :2] * [1.0, 0.5])):
+        view = LocalNeighbours(rows)
+        expected = rank_votes(view.among(60), codes, weights, 3, voter.bandwidth)
+        np.testing.assert_array_equal(voter.left_out(weights)(slice(None)), expected)
+        np.testing.assert_array_equal(voter.left_out(weights)(np.array([3, 1])), expected[[3, 1]])
+        queries = rng.normal(size=(5, 3))
+        mapped = queries if voter is near else queries[:, :2] * [1.0, 0.5]
+        expected = rank_votes(view.query(mapped, 60), codes, weights, 3, voter.bandwidth)
+        np.testing.assert_array_equal(voter.answers(queries, weights), expected)
+
+
+def test_the_bandwidth_agrees_best_with_the_labels(voters, monkeypatch):
+    X, codes, (near, _) = voters
+    index = LocalNeighbours(X).among(60)
+    agreement = [np.mean(rank_votes(index, codes, np.ones(80), 3, one).argmax(axis=1) == codes) for one in BANDWIDTHS]
+    assert near.bandwidth == BANDWIDTHS[int(np.argmax(agreement))]
+    assert len(set(agreement)) > 1
+    monkeypatch.setattr(votes_of, "_AT_ONCE", 50)
+    assert NeighbourVotes(LocalNeighbours(X), codes, 3).bandwidth == near.bandwidth
+
+
+def test_a_space_may_be_a_matrix_or_a_learned_parameter(voters, rng):
+    X, codes, (_, by_matrix) = voters
+    parameter = nearkin.learners._parameters.LowRank(by_matrix.space, DISTANCE)
+    by_parameter = NeighbourVotes(LocalNeighbours(parameter.embed(X)), codes, 3, 4.0, parameter)
+    queries = rng.normal(size=(6, 3))
+    for voter in (by_matrix, by_parameter):
+        np.testing.assert_allclose(voter.answers(queries, np.ones(80)), by_matrix.answers(queries, np.ones(80)))
+
+
+def test_a_jury_is_the_mean_of_its_voters_by_their_shares(voters, rng):
+    _, codes, both = voters
+    jury, weights = Jury(both, [3.0, 1.0], codes, 3), rng.random(80)
+    expected = 0.75 * both[0].left_out(weights)(slice(None)) + 0.25 * both[1].left_out(weights)(slice(None))
+    np.testing.assert_allclose(jury.votes(weights), expected, rtol=1e-12)
+    np.testing.assert_allclose(jury.left_out(weights)(slice(10, 30)), expected[10:30], rtol=1e-12)
+    queries = rng.normal(size=(4, 3))
+    expected = 0.75 * both[0].answers(queries, weights) + 0.25 * both[1].answers(queries, weights)
+    np.testing.assert_allclose(jury.answers(queries, weights), expected, rtol=1e-12)
+    assert jury.neighbours == both
+
+
+def test_whose_word_counts_nothing_is_not_asked(voters):
+    _, codes, both = voters
+
+    class Silent:
+        def left_out(self, weights):
+            raise AssertionError("asked")
+
+        answers = left_out
+
+    jury = Jury([both[0], Silent()], [1.0, 0.0], codes, 3)
+    np.testing.assert_array_equal(jury.votes(np.ones(80)), both[0].left_out(np.ones(80))(slice(None)))
+    assert jury.neighbours == both[:1]
+
+
+def test_a_mixture_leaves_what_was_said_as_it_is(rng):
+    said = [rng.dirichlet(np.ones(3), 5) for _ in range(3)]
+    kept = [one.copy() for one in said]
+    found = mixed([one.__getitem__ for one in said], np.array([0.5, 0.3, 0.2]))
+    for part in (slice(None), slice(1, 3), np.array([4, 0])):
+        expected = 0.5 * said[0][part] + 0.3 * said[1][part] + 0.2 * said[2][part]
+        np.testing.assert_allclose(found(part), expected, rtol=1e-12)
+    for one, other in zip(said, kept, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("at_once", [1 << 22, 60])
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_shares_are_those_of_least_squares_without_negative_ones(n_classes, at_once, rng, monkeypatch):
+    monkeypatch.setattr(votes_of, "_AT_ONCE", at_once)
+    codes = rng.choice(n_classes, 90, p=rng.dirichlet(np.full(n_classes, 5.0)))
+    truth = np.eye(n_classes)[codes]
+    said = [a * truth + (1 - a) * rng.dirichlet(np.ones(n_classes), 90) for a in (0.1, 0.5, 0.4)]
+    prior = np.bincount(codes, minlength=n_classes) / 90
+    table = np.stack([(one - prior).ravel() for one in said], axis=1)
+    expected, _ = nnls(table, (truth - prior).ravel())
+    found = stacked([one.__getitem__ for one in said], codes, n_classes)
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-8)
+    assert found.sum() == pytest.approx(1.0)
+
+
+def test_shares_are_equal_where_nobody_says_anything_of_use(rng):
+    codes = np.array([0, 1, 0, 1, 0, 0])
+    prior = np.tile(np.bincount(codes) / 6, (6, 1))
+    against = np.eye(2)[1 - codes]
+    for said in ([prior, prior], [against, 0.9 * against + 0.05]):
+        np.testing.assert_array_equal(stacked([one.__getitem__ for one in said], codes, 2), [0.5, 0.5])
+    twice = stacked([np.eye(2)[codes].__getitem__] * 2, codes, 2)  # the same voter twice
+    assert twice.sum() == pytest.approx(1.0) and (twice >= 0.0).all()
+
+
+# ---------------------------------------------------------------- the classifier
+
+
 @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
-def test_many_neighbours_in_several_spaces_beat_three_and_find_wrong_labels(load):
+def test_the_jury_beats_three_neighbours_and_finds_wrong_labels(load):
     X, y = load(return_X_y=True)
-    accuracy, areas = {"auto": [], 3: [], "plain": []}, []
+    accuracy, areas, rates = {"auto": [], 3: [], "plain": []}, [], []
     for fold, (train, test) in enumerate(StratifiedKFold(5, shuffle=True, random_state=1).split(X, y)):
         noisy, is_wrong = flip_labels(y[train], 0.25, random_state=fold)
         plain = make_pipeline(StandardScaler(), KNeighborsClassifier(3)).fit(X[train], noisy)
@@ -124,17 +228,118 @@ def test_many_neighbours_in_several_spaces_beat_three_and_find_wrong_labels(load
             accuracy[k].append(model.score(X[test], y[test]))
             if k == "auto":
                 areas.append(roc_auc_score(is_wrong, -model.score_))
-                assert abs(model.noise_rate_ - 0.25) < 0.08
+                rates.append(model.noise_rate_)
     assert np.mean(accuracy["auto"]) > 0.94
     assert np.mean(accuracy["auto"]) >= np.mean(accuracy[3]) - 0.005
     assert np.mean(accuracy["auto"]) > np.mean(accuracy["plain"]) + 0.08
     assert np.mean(areas) > 0.98
+    assert np.mean(rates) == pytest.approx(0.25, abs=0.05)
+    assert np.abs(np.array(rates) - 0.25).max() < 0.1
 
 
-def test_auto_works_with_a_learner_of_ones_own_and_survives_a_file(blobs, tmp_path):
+def one_sided(y, rng, rate=0.4):
+    """Two ones in five are labelled zero, and no zero is labelled one."""
+    return np.where((y == 1) & (rng.random(len(y)) < rate), 0, y)
+
+
+def apart(rng, n=900):
+    """Two classes far apart, and enough rows to tell which labels are wrong."""
+    y = rng.permutation(np.arange(n) % 2)
+    return rng.normal(size=(n, 3)) + 6.0 * y[:, None] * [1.0, 0.0, 0.0], y
+
+
+def test_noise_of_one_class_is_undone():
+    """Uniform flips at the true rate, the best that one number can say, are far behind."""
+    X, y = load_breast_cancer(return_X_y=True)
+    found, rng = {"auto": [], "given": []}, np.random.default_rng(1)
+    for train, test in StratifiedKFold(3, shuffle=True, random_state=1).split(X, y):
+        noisy = one_sided(y[train], rng)
+        model = RobustKNeighborsClassifier(random_state=0).fit(X[train], noisy)
+        assert model.noise_rates_[0] < 0.05 < 0.2 < model.noise_rates_[1] < 0.6
+        found["auto"].append(model.score(X[test], y[test]))
+        given = RobustKNeighborsClassifier(noise_rate=float(np.mean(noisy != y[train])), random_state=0)
+        found["given"].append(given.fit(X[train], noisy).score(X[test], y[test]))
+    assert np.mean(found["auto"]) > 0.9
+    assert np.mean(found["auto"]) > np.mean(found["given"]) + 0.08
+
+
+def test_predictions_are_the_true_classes_for_which_all_rows_speak(rng):
+    X, y = apart(rng)
+    for given, has_matrix in ((one_sided(y, rng), True), (flip_labels(y, 0.2, random_state=0)[0], False)):
+        model = RobustKNeighborsClassifier(random_state=0).fit(X, given)
+        assert (model._flips.matrix is not None) is has_matrix
+        votes = model._jury.answers(model.learner_.scaling_.apply(X), np.ones(900))
+        np.testing.assert_allclose(model.predict_proba(X), model._flips.true_shares(votes), rtol=1e-12)
+        np.testing.assert_allclose(model.noise_rates_, model._flips.rates)
+        assert model.noise_rate_ == model._flips.rate
+
+
+@pytest.mark.parametrize("weights", ["uniform", "plausibility"])
+def test_where_doubtful_rows_do_not_vote_nothing_is_corrected(weights, blobs):
+    X, y = blobs(n=150, d=3, spread=0.8)
+    noisy, _ = flip_labels(y, 0.3, random_state=0)
+    model = RobustKNeighborsClassifier(weights=weights, random_state=0).fit(X, noisy)
+    counts = np.zeros(150)
+    counts[model.kept_] = 1.0 if weights == "uniform" else model.plausibility_[model.kept_]
+    votes = model._jury.answers(model.learner_.scaling_.apply(X), counts)
+    np.testing.assert_allclose(model.predict_proba(X), votes, atol=2e-3)
+    assert len(model.kept_) < 150
+
+
+def test_rates_of_classes_are_equal_where_nothing_speaks_against_it(blobs):
+    X, y = blobs(n=90, d=3)
+    for k, rate in (("auto", "auto"), ("auto", 0.2), (3, 0.1), (3, "auto")):
+        model = RobustKNeighborsClassifier(n_neighbors=k, noise_rate=rate, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(model.noise_rates_, np.full(3, model.noise_rate_))
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.7, 0.99])
+def test_a_rate_beyond_belief_does_not_turn_the_answers_round(rate, rng):
+    X, y = apart(rng, n=90)
+    model = RobustKNeighborsClassifier(noise_rate=rate, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.noise_rate_ == rate
+    assert ((model.plausibility_ > 0) & (model.plausibility_ <= 1)).all()
+
+
+def test_doubtful_rows_are_the_lowest_scores_below_half_and_two_of_a_class_stay(rng):
+    for _ in range(200):
+        n, k = int(rng.integers(2, 30)), int(rng.integers(1, 6))
+        codes = np.concatenate([np.arange(k), rng.integers(0, k, n)])
+        score, rate = rng.integers(0, 10, n + k) / 10, rng.random()
+        order = sorted(range(n + k), key=lambda i: (score[i], i))
+        doubtful = [i for i in order if score[i] < 0.5][: int(rate * (n + k) + 1e-9)]
+        for one in range(k):
+            best = [i for i in reversed(order) if codes[i] == one][:2]
+            doubtful = [i for i in doubtful if i not in best]
+        expected = sorted(set(range(n + k)) - set(doubtful))
+        np.testing.assert_array_equal(_kept(score, rate, codes, 0.5), expected)
+
+
+def test_doubtful_rows_are_as_many_as_the_rate_says_or_between_that_and_all_that_lose(blobs):
+    X, y = blobs(n=120, d=3, spread=0.9)
+    noisy, _ = flip_labels(y, 0.3, random_state=0)
+    given = RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(X, noisy)
+    np.testing.assert_array_equal(given.kept_, _kept(given.score_, 0.1, noisy, 0.5))
+    assert len(given.kept_) == 108
+    guessed = RobustKNeighborsClassifier(random_state=0).fit(X, noisy)
+    n_losing, n_guessed = np.count_nonzero(guessed.score_ < 0.5), guessed.noise_rate_ * 120
+    dropped = np.setdiff1d(np.arange(120), guessed.kept_)
+    assert min(n_losing, n_guessed) - 1 <= len(dropped) <= max(n_losing, n_guessed)
+    assert guessed.score_[dropped].max() < 0.5
+    share = float(np.sqrt(guessed.noise_rate_ * n_losing / 120))
+    np.testing.assert_array_equal(guessed.kept_, _kept(guessed.score_, share, noisy, 0.5))
+
+
+def test_of_labels_that_nothing_contradicts_none_is_doubtful(rng):
+    X, y = apart(rng, n=90)
+    assert len(RobustKNeighborsClassifier(random_state=0).fit(X, y).kept_) == 90
+
+
+def test_the_learner_may_be_ones_own_and_all_survives_a_file(blobs, tmp_path):
     X, y = blobs(n=120, d=4, spread=0.8)
     for learner in (RobustODML(random_state=0), None, "auto"):
-        model = RobustKNeighborsClassifier(learner, n_neighbors="auto", random_state=0).fit(X, y)
+        model = RobustKNeighborsClassifier(learner, random_state=0).fit(X, y)
         shares = model.predict_proba(X[:20])
         np.testing.assert_allclose(shares.sum(axis=1), 1.0)
         assert model.score(X, y) > 0.8
@@ -142,28 +347,127 @@ def test_auto_works_with_a_learner_of_ones_own_and_survives_a_file(blobs, tmp_pa
         again = nearkin.load(tmp_path / "model.nearkin")
         np.testing.assert_array_equal(again.predict_proba(X[:20]), shares)
         np.testing.assert_array_equal(again._jury.votes(np.ones(120)), model._jury.votes(np.ones(120)))
-        assert model.kneighbors(X[:3])[1].shape == (3, int(model._jury.bandwidth))
+        assert model.kneighbors(X[:3])[1].shape == (3, int(model._jury.neighbours[0].bandwidth))
 
 
-def test_auto_refuses_what_it_cannot_do_and_says_so(blobs):
-    from scipy import sparse
+@pytest.mark.parametrize("has_matrix", [False, True])
+def test_a_file_holds_the_rows_once_and_gives_the_same_answers(has_matrix, rng, tmp_path):
+    X, y = apart(rng)
+    noisy = one_sided(y, rng) if has_matrix else y
+    model = RobustKNeighborsClassifier(random_state=0).fit(X, noisy)
+    assert (model._flips.matrix is not None) is has_matrix
+    path = tmp_path / "model.nearkin"
+    nearkin.save(model, path)
+    again = nearkin.load(path)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.noise_rates_, model.noise_rates_)
+    np.testing.assert_array_equal(again.score_, model.score_)
+    scaled = model.learner_.scaling_.apply(X)
+    with zipfile.ZipFile(path) as archive:
+        arrays = [np.load(io.BytesIO(archive.read(name))) for name in archive.namelist() if name.endswith(".npy")]
+    assert sum(one.shape == scaled.shape and np.array_equal(one, scaled) for one in arrays) == 1
+    smooth = [voter for voter in again._jury.voters if voter not in again._jury.neighbours]
+    assert smooth[0]._rows is smooth[1]._rows
 
+
+def test_where_there_can_be_no_jury_three_neighbours_vote(blobs):
     X, y = blobs(n=60, d=4)
-    for learner, rows in ((nearkin.RobustOASIS(), X), ("auto", sparse.csr_array(X)), (nearkin.OKS(), X)):
-        with pytest.raises(ValueError, match="n_neighbors='auto' needs dense rows and a learner of a distance"):
-            RobustKNeighborsClassifier(learner, n_neighbors="auto").fit(rows, y)
+    for learner, rows in (
+        (nearkin.RobustOASIS(random_state=0), X),
+        (nearkin.RobustLODML(random_state=0), sparse.csr_array(X)),
+        (nearkin.OKS(random_state=0), X),
+        (nearkin.RobustLPAODML(random_state=0), X),
+    ):
+        auto = RobustKNeighborsClassifier(learner).fit(rows, y)
+        three = RobustKNeighborsClassifier(learner, n_neighbors=3).fit(rows, y)
+        np.testing.assert_array_equal(auto.predict_proba(rows), three.predict_proba(rows))
+        np.testing.assert_array_equal(auto.kept_, three.kept_)
+        assert not hasattr(auto, "score_")
+        assert auto.kneighbors(rows[:2])[1].shape == (2, 3)
 
 
-def test_scores_are_half_where_nobody_votes():
-    np.testing.assert_array_equal(own_share(lambda weights: np.zeros((3, 2)), np.array([0, 1, 0])), 0.5)
-    jury = Jury([LocalNeighbours(np.arange(4.0)[:, None])], np.array([0, 0, 1, 1]), 2)
-    assert jury.bandwidth in (2.0, 4.0, 8.0, 16.0, 32.0)
+def test_a_second_fit_forgets_the_jury_of_the_first(blobs):
+    X, y = blobs(n=60, d=4)
+    model = RobustKNeighborsClassifier(random_state=0).fit(X, y)
+    assert hasattr(model, "score_")
+    model.set_params(n_neighbors=3).fit(X[:40], y[:40])
+    fresh = RobustKNeighborsClassifier(n_neighbors=3, random_state=0).fit(X[:40], y[:40])
+    assert not hasattr(model, "score_")
+    np.testing.assert_array_equal(model.predict_proba(X), fresh.predict_proba(X))
+    np.testing.assert_array_equal(model.noise_rates_, fresh.noise_rates_)
 
 
-def test_auto_takes_several_matrices_and_equal_rows(blobs):
+def test_several_matrices_may_be_given(blobs):
     X, y = blobs(n=60, d=5)
     parts = {"a": X[:, :2], "b": X[:, 2:]}
-    model = RobustKNeighborsClassifier(nearkin.OMDML(random_state=0), n_neighbors="auto").fit(parts, y)
+    model = RobustKNeighborsClassifier(nearkin.OMDML(random_state=0)).fit(parts, y)
     assert model.score(parts, y) > 0.8
-    same = RobustKNeighborsClassifier(n_neighbors="auto", random_state=0).fit(np.ones((10, 3)), np.arange(10) % 2)
-    assert np.isfinite(same.predict_proba(np.ones((2, 3)))).all()
+
+
+def test_single_precision_says_the_same(blobs):
+    X, y = blobs(n=150, d=4, spread=0.8)
+    noisy, _ = flip_labels(y, 0.2, random_state=0)
+    double = RobustKNeighborsClassifier(random_state=0).fit(X, noisy)
+    single = RobustKNeighborsClassifier(random_state=0).fit(X.astype(np.float32), noisy)
+    np.testing.assert_allclose(single.predict_proba(X.astype(np.float32)), double.predict_proba(X), atol=0.02)
+    np.testing.assert_allclose(single.plausibility_, double.plausibility_, atol=0.05)
+
+
+SHAPES = {
+    "two rows": (2, 2, 2),
+    "four rows": (4, 3, 2),
+    "fewer rows than neighbours": (40, 3, 3),
+    "one feature": (80, 1, 2),
+    "two rows of every class": (40, 3, 20),
+    "one row of every class": (12, 2, 12),
+    "wide": (60, 2000, 3),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["normal", "constant", "repeated"])
+def test_any_shape_is_judged(kind, shape, rng):
+    n, d, k = SHAPES[shape]
+    y = rng.permutation(np.arange(n) % k)
+    X = {
+        "normal": rng.normal(size=(n, d)) + y[:, None],
+        "constant": np.ones((n, d)),
+        "repeated": np.repeat(rng.normal(size=(-(-n // 4), d)), 4, axis=0)[:n],
+    }[kind]
+    model = RobustKNeighborsClassifier(random_state=0).fit(X, y)
+    shares = model.predict_proba(X[:7])
+    assert np.isfinite(shares).all() and (shares > 0).all()
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert set(y[model.kept_]) == set(y)  # no class is doubted away
+    assert ((model.plausibility_ > 0) & (model.plausibility_ <= 1)).all()
+    assert 0.0 <= model.noise_rate_ < 1.0
+    assert ((model.score_ >= 0) & (model.score_ <= 1)).all()
+
+
+def test_wide_rows_need_no_matrix_of_all_pairs_of_features(rng):
+    """Neither for whitening nor for a learner that has none itself."""
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 6000))
+    X[:, :200] += y[:, None]
+    for learner in ("auto", nearkin.LSMDML(n_projections=20, rank=5, random_state=0)):
+        tracemalloc.start()
+        model = RobustKNeighborsClassifier(learner, random_state=0).fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 6000 * 6000 * 8 / 2
+        assert model.score(X, y) > 0.9
+        assert model._jury is not None
+
+
+def test_thousands_of_classes_fit_into_bounded_memory(rng):
+    n, k = 6000, 2000
+    y = rng.permutation(np.arange(n) % k)
+    X = rng.normal(size=(k, 6))[y] + 0.05 * rng.normal(size=(n, 6))
+    noisy, is_wrong = flip_labels(y, 0.1, random_state=0)
+    tracemalloc.start()
+    model = RobustKNeighborsClassifier(None).fit(X, noisy)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 300e6  # all votes of one voter alone are 96 MB
+    assert roc_auc_score(is_wrong, -model.score_) > 0.8
+    assert np.mean(model.predict(X[:300]) == y[:300]) > 0.6

@@ -253,10 +253,11 @@ def test_models_of_modalities_are_saved_and_learn_on_alike(name, modal_rows, tmp
 @pytest.mark.parametrize("name", LEARNERS)
 def test_the_classifier_takes_modalities(name, modal_rows):
     X, y = modal_rows
-    model = nearkin.RobustKNeighborsClassifier(getattr(nearkin, name)(random_state=0)).fit(X, y)
-    assert model.score(X, y) > 0.9
-    assert model.n_features_in_ == 7
-    assert model.kneighbors(X)[1].shape == (90, 3)
+    for k in (3, "auto"):
+        model = nearkin.RobustKNeighborsClassifier(getattr(nearkin, name)(random_state=0), n_neighbors=k).fit(X, y)
+        assert model.score(X, y) > 0.9
+        assert model.n_features_in_ == 7
+        assert model.kneighbors(X, None if k == 3 else 3)[1].shape == (90, 3)
 
 
 def test_single_precision_stays_single(modal_rows):

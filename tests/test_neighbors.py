@@ -101,7 +101,7 @@ def test_learners_without_one_map_work_frozen_dropped_and_with_an_estimated_rate
 
 def test_the_least_plausible_rows_are_dropped(noisy_blobs):
     X, y, _, _, _ = noisy_blobs
-    model = RobustKNeighborsClassifier(RobustODML(random_state=0), noise_rate=0.25).fit(X, y)
+    model = RobustKNeighborsClassifier(RobustODML(random_state=0), n_neighbors=3, noise_rate=0.25).fit(X, y)
     dropped = np.setdiff1d(np.arange(70), model.kept_)
     assert len(dropped) == 17
     assert model.plausibility_[dropped].max() <= model.plausibility_[model.kept_].min()
@@ -197,8 +197,10 @@ def test_a_fitted_learner_is_used_as_it_is_and_another_one_is_cloned(noisy_blobs
     X, y, _, queries, _ = noisy_blobs
     fitted = RobustODML(C=0.4, random_state=0).fit(X, y)
     metric = fitted.metric_.copy()
-    model = RobustKNeighborsClassifier(fitted, noise_rate=0.1).fit(X[:40], y[:40])
+    model = RobustKNeighborsClassifier(fitted, n_neighbors=3, noise_rate=0.1).fit(X[:40], y[:40])
     assert model.learner_ is fitted
+    np.testing.assert_array_equal(fitted.metric_, metric)
+    assert RobustKNeighborsClassifier(fitted).fit(X[:40], y[:40]).learner_ is fitted
     np.testing.assert_array_equal(fitted.metric_, metric)
     np.testing.assert_allclose(model.plausibility_, fitted.plausibility(X[:40], y[:40]))
     fresh = RobustODML(C=0.4, random_state=0)
@@ -245,14 +247,18 @@ def test_grid_search_reaches_the_parameters_of_the_learner(noisy_blobs):
     assert search.score(queries, truth) > 0.5
 
 
-def test_labels_may_be_strings(noisy_blobs):
+@pytest.mark.parametrize("n_neighbors", [3, "auto"])
+def test_labels_may_be_strings(n_neighbors, noisy_blobs):
     X, y, _, queries, _ = noisy_blobs
     names = np.array(["pear", "apple", "fig"])
-    numbers = RobustKNeighborsClassifier(random_state=0).fit(X, y)
-    words = RobustKNeighborsClassifier(random_state=0).fit(X, names[y])
+    numbers = RobustKNeighborsClassifier(n_neighbors=n_neighbors, random_state=0).fit(X, y)
+    words = RobustKNeighborsClassifier(n_neighbors=n_neighbors, random_state=0).fit(X, names[y])
     assert words.classes_.tolist() == ["apple", "fig", "pear"]
     np.testing.assert_array_equal(words.predict(queries), names[numbers.predict(queries)])
-    np.testing.assert_array_equal(words.plausibility_, numbers.plausibility_)
+    if n_neighbors == 3:
+        np.testing.assert_array_equal(words.plausibility_, numbers.plausibility_)
+    else:  # shares are added up in the order of the classes, which is another one
+        np.testing.assert_allclose(words.plausibility_, numbers.plausibility_, rtol=1e-6)
 
 
 def test_the_papers_own_form_has_three_neighbours():
@@ -324,17 +330,19 @@ def test_leave_one_out_votes_are_the_literal_ones_without_the_row_itself(blobs):
 
 def test_without_differences_in_plausibility_no_row_is_dropped(noisy_blobs):
     X, y, _, _, _ = noisy_blobs
-    model = RobustKNeighborsClassifier(Euclidean(loss="hinge")).fit(X, y)
+    model = RobustKNeighborsClassifier(Euclidean(loss="hinge"), n_neighbors=3).fit(X, y)
     assert len(model.kept_) == len(X)
 
 
+@pytest.mark.parametrize("n_neighbors", [3, "auto"])
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.2, 0.3])
-def test_the_rate_of_wine_is_found_on_average(rate, global_seed):
+def test_the_rate_of_wine_is_found_on_average(rate, n_neighbors, global_seed):
     X, y = load_wine(return_X_y=True)
     found = []
     for draw in range(10):
         noisy, _ = flip_labels(y, rate, random_state=10 * global_seed + draw)
-        found.append(RobustKNeighborsClassifier(random_state=0).fit(X, noisy).noise_rate_)
+        model = RobustKNeighborsClassifier(n_neighbors=n_neighbors, random_state=0).fit(X, noisy)
+        found.append(model.noise_rate_)
     assert np.mean(found) == pytest.approx(rate, abs=0.05)
 
 
@@ -365,16 +373,16 @@ def test_flipped_labels_are_as_many_as_asked_and_all_wrong(global_seed):
 
 def test_with_an_estimated_rate_the_rows_that_were_kept_vote_alike(noisy_blobs):
     X, y, *_ = noisy_blobs
-    auto = RobustKNeighborsClassifier(random_state=0).fit(X, y)
-    plain = RobustKNeighborsClassifier(random_state=0, weights="uniform").fit(X, y)
-    weighed = RobustKNeighborsClassifier(random_state=0, weights="plausibility").fit(X, y)
+    auto = RobustKNeighborsClassifier(n_neighbors=3, random_state=0).fit(X, y)
+    plain = RobustKNeighborsClassifier(n_neighbors=3, random_state=0, weights="uniform").fit(X, y)
+    weighed = RobustKNeighborsClassifier(n_neighbors=3, random_state=0, weights="plausibility").fit(X, y)
     np.testing.assert_array_equal(auto.predict_proba(X), plain.predict_proba(X))
     assert (auto.predict_proba(X) != weighed.predict_proba(X)).any()
 
 
 def test_a_given_rate_and_algorithm5_weigh_votes_by_plausibility(noisy_blobs):
     X, y, *_ = noisy_blobs
-    given = RobustKNeighborsClassifier(random_state=0, noise_rate=0.1).fit(X, y)
+    given = RobustKNeighborsClassifier(n_neighbors=3, random_state=0, noise_rate=0.1).fit(X, y)
     paper = RobustKNeighborsClassifier.algorithm5(noise_rate=0.1, random_state=0).fit(X, y)
     np.testing.assert_array_equal(given.predict_proba(X), paper.predict_proba(X))
     assert paper.weights == "plausibility"
@@ -382,7 +390,7 @@ def test_a_given_rate_and_algorithm5_weigh_votes_by_plausibility(noisy_blobs):
 
 def test_trusted_labels_all_vote_alike(noisy_blobs):
     X, y, *_ = noisy_blobs
-    model = RobustKNeighborsClassifier(random_state=0, noise_rate=0, weights="uniform").fit(X, y)
+    model = RobustKNeighborsClassifier(n_neighbors=3, random_state=0, noise_rate=0, weights="uniform").fit(X, y)
     assert len(model.kept_) == len(X)
     learned = model.learner_.transform(X)
     plain = KNeighborsClassifier(3).fit(learned, y)

@@ -12,10 +12,9 @@ import io
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 import nearkin
+from nearkin import files
 from nearkin._version import __version__
 
 __all__ = ["load", "save"]
@@ -35,12 +35,15 @@ _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 #: Parts of models that are not public names; those are found through the package itself.
 _PARTS = {
     "EqualShares": "nearkin.learners._modalities",
+    "Flips": "nearkin.noise._flips",
     "FullMatrix": "nearkin.learners._parameters",
     "Identity": "nearkin.learners._parameters",
     "Index": "nearkin.search._index",
     "Interval": "nearkin.search._ranking",
     "Jury": "nearkin.neighbors._jury",
     "Labels": "nearkin.labels",
+    "Landmarks": "nearkin.neighbors._features",
+    "Leading": "nearkin.neighbors._features",
     "LogDet": "nearkin.learners._logdet",
     "LocalNeighbours": "nearkin.neighbors._local",
     "LocalMetrics": "nearkin.learners._local",
@@ -50,9 +53,11 @@ _PARTS = {
     "ModalLowRank": "nearkin.learners._multimodal",
     "Modalities": "nearkin.learners._modalities",
     "MercerKernel": "nearkin.mercer",
+    "NeighbourVotes": "nearkin.neighbors._jury",
     "PairBounds": "nearkin.learners._logdet",
     "Recovered": "nearkin.learners._sketch",
     "Reservoir": "nearkin.audit._reservoir",
+    "RidgeVotes": "nearkin.neighbors._ridge",
     "Scaling": "nearkin.rows",
     "SimilarityAdapter": "nearkin.search._adapter",
     "Sketched": "nearkin.learners._sketch",
@@ -119,24 +124,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = path.resolve()  # a link stays a link
     if target.exists() and not target.is_file():
         raise OSError(errno.EINVAL, "cannot save: this is no regular file", str(path))
-    try:
-        handle, name = tempfile.mkstemp(prefix=".nearkin-", suffix=".part", dir=target.parent)
-    except OSError as error:
-        raise type(error)(error.errno, f"cannot save: {error.strerror}", str(path)) from None
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)
-        part.replace(target)
-        sync_folder(target.parent)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(files.replacing(target, durable=True))
+        except OSError as error:
+            raise type(error)(error.errno, f"cannot save: {error.strerror}", str(path)) from None
+        yield file
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -193,17 +186,6 @@ class Newer(Exception):
     """The file's format is newer than this package."""
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the move itself survive a crash, where the platform can."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
     """JSON tree of a value; arrays are collected beside it."""
     if value is None or (isinstance(value, (bool, str, int)) and type(value) in (bool, str, int)):
@@ -220,6 +202,9 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             return {"$objects": [_encode(one, arrays, where) for one in value.ravel()], "shape": list(value.shape)}
+        for i, known in enumerate(arrays):  # parts of a model may share their rows or labels
+            if _is_same(known, value):
+                return {"$array": str(i)}
         arrays.append(np.ascontiguousarray(value).reshape(value.shape))
         return {"$array": str(len(arrays) - 1)}
     if isinstance(value, slice):
@@ -242,6 +227,12 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         f"cannot save {where}: {type(value).__module__}.{name} is no class of nearkin. Models with parts of your own "
         "cannot be written to a nearkin file."
     )
+
+
+def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays are the same numbers in memory."""
+    described = [(a.ctypes.data, a.shape, a.strides, a.dtype) for a in (one, other)]
+    return one.size > 0 and described[0] == described[1]
 
 
 def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:

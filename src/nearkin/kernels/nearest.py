@@ -4,6 +4,9 @@ from nearkin.kernels._compile import helper, kernel
 
 __all__ = ["offer", "settle"]
 
+#: Items that are compared at once.
+_RUN = 64
+
 
 @helper
 def _worse(value, index, other_value, other_index):
@@ -37,7 +40,7 @@ def offer(products, query_norms, item_norms, factors, first_item, own, values, f
     Parameters
     ----------
     products : ndarray of shape (n_queries, n_items)
-        Inner products of queries and items.
+        Inner products of queries and items; overwritten by the values that are offered.
     query_norms, item_norms : ndarray
         Squared lengths.
     factors : ndarray of shape (n_items,)
@@ -53,15 +56,27 @@ def offer(products, query_norms, item_norms, factors, first_item, own, values, f
     k = values.shape[1]
     for i in range(n):
         worst = values[i, 0]
-        for j in range(m):
-            value = query_norms[i] + item_norms[j] - 2 * products[i, j]
-            value = (value if value > 0 else 0) * factors[j]
-            if value <= worst:
-                index = first_item + j
-                if index != own[i] and _worse(worst, found[i, 0], value, index):
-                    values[i, 0], found[i, 0] = value, index
-                    _sink(values, found, i, k)
-                    worst = values[i, 0]
+        norm = query_norms[i]
+        zero = norm - norm  # of the same precision: a literal would make everything double
+        for start in range(0, m, _RUN):
+            stop = min(start + _RUN, m)
+            # Most runs hold nothing near enough, which one vectorised count tells.
+            near = 0
+            for j in range(start, stop):
+                value = norm + item_norms[j] - (products[i, j] + products[i, j])
+                value = max(value, zero) * factors[j]
+                products[i, j] = value
+                near += value <= worst
+            if near == 0:
+                continue
+            for j in range(start, stop):
+                value = products[i, j]
+                if value <= worst:
+                    index = first_item + j
+                    if index != own[i] and _worse(worst, found[i, 0], value, index):
+                        values[i, 0], found[i, 0] = value, index
+                        _sink(values, found, i, k)
+                        worst = values[i, 0]
 
 
 @kernel

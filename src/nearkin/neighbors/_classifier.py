@@ -12,18 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.accelerator import find, is_accelerator
 from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters, check_rows, check_seed, named_errors
+from nearkin.kernels.threads import one_blas_thread
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
 from nearkin.learners._modalities import joined
 from nearkin.learners._state import all_or_nothing
 from nearkin.measures import Measure
-from nearkin.neighbors._jury import Jury
+from nearkin.neighbors._features import Landmarks, Leading
+from nearkin.neighbors._jury import Jury, NeighbourVotes, Space, Voter, into, mixed, stacked
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors._local import LocalNeighbours
+from nearkin.neighbors._ridge import RidgeVotes
 from nearkin.neighbors._search import BlockSearch, NeighbourSearch
 from nearkin.neighbors._vote import vote
 from nearkin.neighbors._whitening import whitening
-from nearkin.noise import estimate_noise_rate, own_share, posterior
+from nearkin.noise import Flips, estimate_flips, estimate_noise_rate, judged
 
 __all__ = ["RobustKNeighborsClassifier"]
 
@@ -32,12 +35,24 @@ Array = NDArray[np.floating]
 #: Most rows whose neighbours are asked for the noise rate.
 _ASKED = 5000
 
+#: How fast nearness falls with the distance, to choose from.
+_SHARPNESS = (1.0, 3.0, 10.0, 30.0)
+
+#: Neighbours where "auto" has no jury.
+_FEW = 3
+
+#: Features up to which matrices of all pairs of them are formed.
+_WIDE = 1024
+
+#: Rows of every class that are never dropped, however little speaks for them.
+_NEVER_DROPPED = 2
+
 #: Most numbers of a sparse matrix that are made dense for it.
 _SPARSE_NUMBERS = 1 << 24
 
 
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
-    """Nearest neighbours under a learned measure, with implausible training rows dropped and the others' votes weighed.
+    """Nearest neighbours under a learned measure, robust to wrong labels.
 
     Parameters
     ----------
@@ -45,16 +60,17 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Measure to learn: "auto" is `RobustLODML` with three passes, None the plain Euclidean distance (on scaled
         features). A learner that is fitted already is used as it is (wrap it in scikit-learn's `FrozenEstimator`
         to keep it so through `clone`); any other is cloned and fitted.
-    n_neighbors : int or "auto", default=3
-        Neighbours that vote; 3 in the paper. "auto" lets up to 60 neighbours vote in several spaces, with weights that
-        fall by rank (see Notes); for dense rows and learners of a distance with one map.
+    n_neighbors : int or "auto", default="auto"
+        "auto" lets up to 60 neighbours in each of several spaces and two smooth functions of the rows vote together
+        (see Notes). A number gives Algorithm 5 with so many neighbours; 3 in the paper. "auto" needs dense rows and a
+        learner of a distance with one map; for others it means 3.
     noise_rate : float in [0, 1) or "auto", default="auto"
-        Share of training rows to drop, the least plausible first (the eta of Algorithm 5). "auto" estimates it from
-        neighbours in the input space.
+        Share of wrong labels (the eta of Algorithm 5). "auto" estimates it, and whether it depends on the class.
     weights : {"auto", "plausibility", "uniform"}, default="auto"
-        What a vote counts: the row's plausibility, as in Algorithm 5, or the same for all. "auto" follows Algorithm 5
-        where `noise_rate` is a number; with an estimated rate, rows that were not dropped vote alike, since weights
-        would also silence right labels near a boundary. Trust all labels with ``noise_rate=0, weights="uniform"``.
+        What a label counts in a vote. "plausibility": doubtful rows are dropped and others count by their plausibility,
+        as in Algorithm 5. "uniform": doubtful rows are dropped and others count alike. "auto" with
+        ``n_neighbors="auto"``: all count, alike; with a number of neighbours: "plausibility" where `noise_rate` is a
+        number, otherwise "uniform". Trust all labels with ``noise_rate=0, weights="uniform"``.
     random_state : int, Generator, RandomState or None, default=None
         Seed for a learner that has none of its own.
 
@@ -64,13 +80,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Fitted learner.
     noise_rate_ : float
         Share of wrong labels, given or estimated.
+    noise_rates_ : ndarray of shape (n_classes,)
+        The same for the rows of every class; all equal unless labels say clearly otherwise.
     plausibility_ : ndarray of shape (n_samples,)
         Of every training row; with ``n_neighbors="auto"`` the probability that its label is right.
     score_ : ndarray of shape (n_samples,)
         Only with ``n_neighbors="auto"``: votes for the label as given against those for the best other one, by which
         rows are dropped.
     kept_ : ndarray of int
-        Training rows that vote.
+        Training rows that are not doubtful.
     classes_ : ndarray
         Sorted classes.
     n_features_in_ : int
@@ -78,7 +96,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     See Also
     --------
-    nearkin.noise.estimate_noise_rate : What "auto" does.
+    nearkin.audit_labels : The same with reasons, suggestions and a page.
 
     Notes
     -----
@@ -88,12 +106,21 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     (`LPAODML`, which compares by the metric of the training row's class, and the kernel similarities `OKS` and `OMKS`),
     queries and training rows are compared in blocks, at a cost of n_queries * n_samples scores.
 
-    With ``n_neighbors="auto"`` three things are added to Algorithm 5. Distances are scaled locally (`LocalNeighbours`).
-    Votes fall by rank, with a bandwidth chosen by agreement with the labels as given. Neighbours in the input space, in
-    the learned space and, for ``learner="auto"``, in a space learned after whitening by the within-class covariance
-    vote together (`Jury`). A label's plausibility is its posterior probability given these votes and the rate
-    (`nearkin.noise.posterior`); the `noise_rate` share of the lowest `score_` is dropped, and the others vote with the
-    square of their plausibility.
+    With ``n_neighbors="auto"`` a jury votes (`nearkin.neighbors.Jury`), in which no row has a say about itself:
+
+    - neighbours in the input space, in the learned space and, for ``learner="auto"``, in a space learned after
+      whitening by the within-class covariance; distances are scaled locally, votes fall by rank, with a bandwidth
+      chosen by agreement with the labels as given;
+    - ridge regression on the features, and on nearness to landmarks.
+
+    The shares of the three kinds lie half way between equal ones and those with which they predict the labels best.
+    Where the jury is most certain, contradicted labels are wrong ones: their share is `noise_rate_`, and their
+    dependence on the class is taken up where it is significant (`nearkin.noise.estimate_flips`). A label's plausibility
+    is its posterior probability given the votes (`nearkin.noise.judged`). Doubtful are rows of the lowest `score_` for
+    which another label has more votes: as many as the geometric mean of the number of these and the `noise_rate_` share
+    of all rows, no more than twice that share (just that share, if it was given); the best two rows of a class never
+    are. Predictions are the true classes that the votes speak for. Memory is bounded; the cost is that of comparing all
+    pairs of rows.
 
     Examples
     --------
@@ -116,13 +143,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     # The index over the voting rows, which is not saved.
     _transient = ("_search",)
     _search: Any = None
+    _jury: Jury | None = None
     score_: Array
+    noise_rate_: float
 
     def __init__(
         self,
         learner: str | OnlineLearner | None = "auto",
         *,
-        n_neighbors: int | str = 3,
+        n_neighbors: int | str = "auto",
         noise_rate: float | str = "auto",
         weights: str = "auto",
         random_state: Any = None,
@@ -142,7 +171,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Examples
         --------
         >>> RobustKNeighborsClassifier.algorithm5(noise_rate=0.1)
-        RobustKNeighborsClassifier(noise_rate=0.1, weights='plausibility')
+        RobustKNeighborsClassifier(n_neighbors=3, noise_rate=0.1,
+                           weights='plausibility')
         """
         return cls(learner, n_neighbors=3, noise_rate=noise_rate, weights="plausibility", **parameters)
 
@@ -166,6 +196,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         RobustLODML(n_epochs=3)
         """
         return RobustLODML(n_epochs=3, random_state=random_state)
+
+    @property
+    def noise_rates_(self) -> Array:
+        """Share of wrong labels of every class."""
+        check_is_fitted(self)
+        return np.full(len(self.classes_), self.noise_rate_) if self._jury is None else self._flips.rates
 
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
@@ -200,16 +236,23 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.n_neighbors, str) and self.n_neighbors > len(labels):
             raise ValueError(f"{owner}: n_neighbors={self.n_neighbors} exceeds the {len(labels)} training rows.")
         self.learner_, self.plausibility_ = self._learn(X, labels)
-        if isinstance(self.n_neighbors, str):
-            self._summon(checked, codes)
-            doubt = self.score_
+        self._jury = None
+        for of_jury in ("score_", "_flips"):  # of an earlier fit
+            self.__dict__.pop(of_jury, None)
+        if self._has_jury(checked):
+            with one_blas_thread():
+                self._summon(checked, codes)
+            # Only labels that have fewer votes than another one are doubtful. Where the rate is a guess, as many as the
+            # geometric mean of that guess and all of these: it is none on clean labels, however classes overlap, and
+            # takes in some of the wrong labels that follow the features and so escape the guess.
+            share = self.noise_rate_
+            if isinstance(self.noise_rate, str):
+                share = min(2.0 * share, float(np.sqrt(share * np.mean(self.score_ < 0.5))))
+            self.kept_ = _kept(self.score_, share, codes, 0.5)
         else:
             self.noise_rate_ = self._rate(checked, codes)
-            doubt = self.plausibility_
-        dropped = int(np.floor(self.noise_rate_ * len(labels) + 1e-9))
-        # Nothing speaks against a row of plausibility 1, so the order of such rows must not decide.
-        dropped = min(dropped, int(np.count_nonzero(doubt < 1.0)))
-        self.kept_ = np.sort(np.argsort(doubt, kind="stable")[dropped:])
+            # Nothing speaks against a row of plausibility 1, so the order of such rows must not decide.
+            self.kept_ = _kept(self.plausibility_, self.noise_rate_, None, 1.0)
         has_map = self._item_scores is None
         self._items = (self.learner_.map_items(X) if has_map else self._scaled(X))[self.kept_]
         self._codes = codes[self.kept_]
@@ -252,12 +295,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_queries, n_classes)
             Rows sum to 1.
         """
-        if isinstance(self.n_neighbors, str):
-            check_is_fitted(self)
-            scaled = self._scaled(X)
-            weights = np.zeros(len(self.plausibility_))
-            weights[self.kept_] = self._vote_weights()
-            return self._jury.votes_for([scaled if one is None else scaled @ one.T for one in self._maps], weights)
+        check_is_fitted(self)
+        if self._jury is not None:
+            votes = self._jury.answers(self._scaled(X), self._jury_weights())
+            # Where doubtful labels count less, what they would add is gone already.
+            return self._flips.true_shares(votes) if self.weights == "auto" else self._flips.settled(votes)
         _, index = self._neighbours(X, None)
         return vote(self._codes[index], self._vote_weights()[index], len(self.classes_))
 
@@ -306,40 +348,68 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         fitted = fresh.fit(X, labels)
         return fitted, fitted.plausibility_
 
+    def _has_jury(self, X: Any) -> bool:
+        """Whether "auto" can be more than a few neighbours: dense rows, and one map into a space with distances."""
+        if not isinstance(self.n_neighbors, str) or sparse.issparse(X):
+            return False
+        return self._item_scores is None and self.learner_._measure.is_distance
+
+    def _jury_weights(self) -> Array:
+        """What each label counts. All count alike unless something else is asked for: voters look at many rows, so that
+        wrong labels cancel, and to silence doubtful ones costs right ones near a boundary.
+        """
+        weights = np.ones(len(self.plausibility_))
+        if self.weights != "auto":
+            weights[:] = 0.0
+            weights[self.kept_] = self.plausibility_[self.kept_] if self.weights == "plausibility" else 1.0
+        return weights
+
     def _vote_weights(self) -> Array:
         """What the vote of each kept row counts."""
-        if isinstance(self.n_neighbors, str) and self.weights == "auto":
-            return self.plausibility_[self.kept_] ** 2
         weigh = self.weights == "plausibility" or (self.weights == "auto" and not isinstance(self.noise_rate, str))
         return self.plausibility_[self.kept_] if weigh else np.ones(len(self.kept_))
 
     def _summon(self, X: Any, codes: NDArray[np.int64]) -> None:
-        """Let neighbours in several spaces vote on every label."""
-        owner, k = type(self).__name__, len(self.classes_)
-        if sparse.issparse(X) or self._item_scores is not None or not self.learner_._measure.is_distance:
-            raise ValueError(
-                f"{owner}: n_neighbors='auto' needs dense rows and a learner of a distance with one map; "
-                "give a number of neighbours."
-            )
+        """Let neighbours in several spaces and smooth functions of the rows vote on every label."""
+        k, ones, is_wide = len(self.classes_), np.ones(len(codes)), X.shape[1] > _WIDE
         scaled = self.learner_.scaling_.apply(X)
-        self._maps: list[Array | None] = [None]
-        self._jury = Jury([LocalNeighbours(scaled)], codes, k)
+        leading = Leading(scaled)
+        near = NeighbourVotes(LocalNeighbours(scaled.astype(np.float32)), codes, k)
+        smooth: list[Voter] = [
+            RidgeVotes(scaled, codes, k, [leading]),
+            RidgeVotes(scaled, codes, k, [Landmarks(scaled, one) for one in _SHARPNESS]),
+        ]
+        # These have not seen the label that they judge, so labels as given say how far to trust each, and what they
+        # contradict says how many labels are wrong.
+        asked = [voter.left_out(ones) for voter in (near, *smooth)]
+        shares = stacked(asked, codes, k)
         given = self.noise_rate
-        rate = estimate_noise_rate(self._jury.votes(np.ones(len(codes))), codes) if isinstance(given, str) else given
-        self.noise_rate_ = float(rate)
-        self._join(scaled, self.learner_.components_)
-        if isinstance(self.learner, str):
-            weights = posterior(self._jury.votes, codes, self.noise_rate_)
-            white = whitening(scaled, codes, weights)
-            again = self.default_learner(self.random_state).set_params(scale=None, rescore=False)
-            self._join(scaled, again.fit(scaled @ white.T, codes).components_ @ white)
-        self.plausibility_ = posterior(self._jury.votes, codes, self.noise_rate_)
-        self.score_ = own_share(self._jury.votes, codes)
+        if isinstance(given, str):
+            self._flips = estimate_flips(mixed(asked, shares), codes, k)
+        else:
+            self._flips = Flips(given, k)
+        self.noise_rate_ = self._flips.rate
+        shares = (shares + 1.0 / len(shares)) / 2.0
+        spaces = [near]
 
-    def _join(self, scaled: Array, space: Array) -> None:
-        """One more space for the neighbours that vote: a linear map of scaled rows."""
-        self._maps.append(space)
-        self._jury.join(LocalNeighbours(scaled @ space.T))
+        def jury() -> Jury:
+            counts = [*([shares[0] / len(spaces)] * len(spaces)), *shares[1:]]
+            return Jury([*spaces, *smooth], counts, codes, k)
+
+        def join(space: Array | Space) -> None:
+            mapped = into(space, scaled).astype(np.float32)
+            spaces.append(NeighbourVotes(LocalNeighbours(mapped), codes, k, near.bandwidth, space))
+
+        join(self.learner_._fitted.parameter.copy() if is_wide else self.learner_.components_)
+        if isinstance(self.learner, str):
+            # Of very many features the leading directions do.
+            few = leading.of(scaled) if is_wide else scaled
+            white = whitening(few, codes, judged(jury().left_out, codes, self._flips, n_rounds=1)[0])
+            again = self.default_learner(self.random_state).set_params(scale=None, rescore=False)
+            space = again.fit(few @ white.T, codes).components_ @ white
+            join(space @ leading.axes if is_wide else space)
+        self._jury = jury()
+        self.plausibility_, self.score_ = judged(self._jury.left_out, codes, self._flips)
 
     def _rate(self, X: Any, codes: NDArray[np.int64]) -> float:
         """Share to drop; "auto" asks the neighbours of at most 5,000 rows before any metric was learned."""
@@ -355,7 +425,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _neighbours(self, X: ArrayLike, n_neighbors: int | None) -> tuple[Array, NDArray[np.intp]]:
         check_is_fitted(self)
-        usual = int(self._jury.bandwidth) if isinstance(self.n_neighbors, str) else self.n_neighbors
+        usual = self.n_neighbors
+        if isinstance(usual, str):
+            usual = _FEW if self._jury is None else int(self._jury.neighbours[0].bandwidth)
         wanted = usual if n_neighbors is None else n_neighbors
         if not Integer(1).allows(wanted):
             raise ValueError(f"{type(self).__name__}: `n_neighbors` must be {Integer(1)}; got {wanted!r}.")
@@ -388,6 +460,23 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _scaled(self, X: ArrayLike) -> Array:
         return self.learner_._mapped(X, np.asarray)
+
+
+def _kept(doubt: Array, rate: float, codes: NDArray[np.int64] | None, below: float) -> NDArray[np.int64]:
+    """Rows that are not among the ``rate`` share of lowest ``doubt``, which must also lie below a bound."""
+    n = len(doubt)
+    order = np.argsort(doubt, kind="stable")
+    dropped = order[: min(int(np.floor(rate * n + 1e-9)), int(np.count_nonzero(doubt < below)))]
+    is_kept = np.ones(n, dtype=bool)
+    is_kept[dropped] = False
+    if codes is not None:  # a class is not doubted away
+        best = order[np.argsort(codes[order], kind="stable")]
+        last = np.cumsum(np.bincount(codes))
+        for back in range(1, _NEVER_DROPPED + 1):
+            at = last - back
+            at = at[(at >= 0) & (codes[best[at]] == np.arange(len(last)))]
+            is_kept[best[at]] = True
+    return np.flatnonzero(is_kept)
 
 
 def _spread(n: int, most: int) -> NDArray[np.int64]:

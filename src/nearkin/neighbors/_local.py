@@ -12,9 +12,9 @@ __all__ = ["LocalNeighbours"]
 
 Array = NDArray[np.floating]
 
-#: Queries and items of one tile.
-_QUERIES = 512
-_ITEMS = 8192
+#: Queries and items of one tile, which fits into the second cache.
+_QUERIES = 256
+_ITEMS = 1024
 
 #: Least scale of a row, as a share of the median one: rows with many equals would be next to everything.
 _LEAST = 1e-3
