@@ -273,6 +273,37 @@ def test_load_after_save_of_a_loaded_model_is_the_same_file(tmp_path):
     assert _members(tmp_path / "one") == _members(tmp_path / "two")
 
 
+def test_parts_of_a_model_that_share_an_array_share_it_in_the_file_and_after_loading(tmp_path):
+    X, y = _data(n=60)
+    model = nearkin.RobustKNeighborsClassifier(random_state=0).fit(X, y)
+    path = tmp_path / "model.nearkin"
+    nearkin.save(model, path)
+    other = nearkin.load(path)
+    for one in (model, other):
+        smooth = one._jury.voters[-2:]
+        assert smooth[0]._rows is smooth[1]._rows
+        assert smooth[0]._codes is one._jury.codes
+    arrays = [
+        np.load(io.BytesIO(content), allow_pickle=False)
+        for name, content in _members(path).items()
+        if name.endswith(".npy")
+    ]
+    assert sum(one.shape == (60, 3) and one.tobytes() == smooth[0]._rows.tobytes() for one in arrays) == 1
+    again = tmp_path / "again.nearkin"
+    nearkin.save(other, again)
+    assert _members(again) == _members(path)
+
+
+def test_only_the_same_numbers_in_memory_are_shared():
+    whole = np.arange(6.0)
+    parts = [whole, whole[:], whole.reshape(2, 3), whole[:3], whole.view(np.int64), whole.copy(), np.empty(0)]
+    arrays = []
+    places = [saving._encode(one, arrays, "here")["$array"] for one in parts]
+    assert places == ["0", "0", "1", "2", "3", "4", "5"]
+    for one, place in zip(parts, places, strict=True):
+        _same(arrays[int(place)], one)
+
+
 def test_saving_leaves_the_model_as_it_is(tmp_path):
     X, y = _data()
     model = nearkin.RobustLODML(triplets="random", random_state=0).fit(X, y)

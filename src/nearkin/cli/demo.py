@@ -24,7 +24,7 @@ __all__ = ["demo"]
 @click.option("--json", "as_json", is_flag=True, help="For machines, fold by fold.")
 @with_debug
 def demo(seed: int, as_json: bool) -> None:
-    """Compare four methods on wine with a fifth of its labels flipped.
+    """Compare five methods on wine with a fifth of its labels flipped.
 
     Uses the wine data that comes with scikit-learn. Training labels are
     flipped, test labels stay clean, all parameters are the defaults.
@@ -74,12 +74,12 @@ def _show(result: DemoResult) -> None:
     click.echo()
     click.echo(_text.bold("Flipped labels found by the last method"))
     click.echo()
-    right = f"{100 * mean(one.precision for one in found):.0f} % of the dropped"
+    right = f"{100 * mean(one.precision for one in found):.0f} % of the doubtful"
     caught = f"{100 * mean(one.recall for one in found):.0f} % of the flipped"
     rates = mean(one.estimated_rate for one in found), mean(one.n_wrong / one.n_rows for one in found)
     facts = [
         ("flipped", f"{mean(one.n_wrong for one in found):.1f} of {result.n_rows} rows"),
-        ("dropped", f"{mean(one.n_dropped for one in found):.1f} rows, the least plausible"),
+        ("doubtful", f"{mean(one.n_doubtful for one in found):.1f} rows, the least plausible"),
         ("found", f"{mean(one.n_found for one in found):.1f} ({caught}, {right})"),
         ("noise rate", f"{_text.percent(rates[0])} estimated, {_text.percent(rates[1])} true"),
     ]

@@ -110,11 +110,11 @@ class NoiseRate(click.ParamType):
 )  # fmt: skip
 @click.option(
     "--neighbors", type=Neighbors(), metavar="K|auto",
-    help="Neighbours that vote; auto asks many in several spaces, which is more accurate.",
+    help="Neighbours that vote, as in the paper; auto, the default, asks a jury of many.",
 )  # fmt: skip
 @click.option(
     "--noise-rate", type=NoiseRate(), metavar="auto|SHARE", default="auto", show_default=True,
-    help="Share of rows that do not vote because their labels are the least plausible; auto estimates it.",
+    help="Share of wrong labels; auto estimates it.",
 )  # fmt: skip
 @click.option("--C", "C", type=float, help="Aggressiveness of a step.")
 @click.option("--eta", type=float, help="How fast trust falls with the loss of a triplet.")
@@ -149,8 +149,8 @@ def fit(
     """Learn a classifier from DATA and save it.
 
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
-    features. Rows whose label the learned measure finds implausible do not
-    vote. Options that are left out keep the library's defaults.
+    features. Some labels may be wrong: how many is estimated, and undone in
+    predictions. Options that are left out keep the library's defaults.
 
     Several files, a folder or a pattern are read in batches, so that they need
     not fit into memory.
@@ -176,7 +176,7 @@ def fit(
         return
     stream.check_unused()
     untouched = centers is None and all(value is None for value in parameters.values())
-    if neighbors == "auto" and learner == "auto" and untouched:
+    if neighbors in (None, "auto") and learner == "auto" and untouched:
         model.set_params(learner="auto")  # then a third space is learned
     _fit_table(data[0], label, labels, columns, output, suspects, model, quiet=quiet)
 
@@ -277,13 +277,15 @@ def _doubts(model: Any, rows: Data) -> dict[str, Any]:
     """All rows, the least plausible first; rows are numbered from 1, as in messages."""
     import numpy as np
 
-    order = np.argsort(getattr(model, "score_", model.plausibility_), kind="stable")
-    votes = np.isin(order, model.kept_)
+    score = getattr(model, "score_", model.plausibility_)
+    order = np.argsort(score, kind="stable")
+    doubtful = ~np.isin(order, model.kept_)
     return {
         "row": order + 1,
         "label": np.asarray(rows.y)[order],
         "plausibility": model.plausibility_[order],
-        "votes": np.where(votes, "yes", "no"),
+        "score": score[order],
+        "doubtful": np.where(doubtful, "yes", "no"),
     }
 
 
@@ -316,10 +318,7 @@ def _summarise(model: Any, rows: Data, output: Path, seconds: float) -> None:
         ("learner", type(inner).__name__),
         ("triplets", f"{inner.n_triplets_seen_:,}, of which {inner.n_updates_:,} moved the measure"),
         ("noise rate", f"{_text.percent(model.noise_rate_)} ({how})"),
-        (
-            "suspects",
-            f"{_text.count(suspects, 'row')} without a vote: the least plausible labels" if suspects else "none",
-        ),
+        ("suspects", f"{_text.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
         ("time", f"{seconds:.1f} s"),
         ("saved", f"{output} ({_text.size(output.stat().st_size)})"),
     ]

@@ -69,7 +69,7 @@ def _facts(path: Path) -> dict[str, Any]:
         facts |= {
             "noise_rate": float(estimator.noise_rate_),
             "n_rows": len(estimator.plausibility_),
-            "n_voting": len(estimator.kept_),
+            "n_doubtful": len(estimator.plausibility_) - len(estimator.kept_),
         }
     return facts
 
@@ -132,11 +132,10 @@ def _show(facts: dict[str, Any]) -> None:
         ("updates", f"{counters['n_updates']:,}"),
     ]
     if facts["learner"]:
-        dropped = facts["n_rows"] - facts["n_voting"]
         lines += [
             (
                 "noise rate",
-                f"{_text.percent(facts['noise_rate'])}, {dropped:,} of {facts['n_rows']:,} rows do not vote",
+                f"{_text.percent(facts['noise_rate'])}, {facts['n_doubtful']:,} of {facts['n_rows']:,} labels doubtful",
             ),
             ("parameters", _words({k: v for k, v in facts["parameters"].items() if k != "learner"})),
             ("learner", f"{facts['learner']}: {_words(facts['learner_parameters'])}"),

@@ -1,4 +1,4 @@
-"""A first look: wine with a fifth of the labels flipped, four methods, and the flipped labels found again."""
+"""A first look: wine with a fifth of the labels flipped, five methods, and the flipped labels found again."""
 
 from __future__ import annotations
 
@@ -59,22 +59,22 @@ class Score:
 
 @dataclass(frozen=True)
 class Detection:
-    """Labels flipped in one draw, and the rows that the classifier dropped."""
+    """Labels flipped in one draw, and the rows that the classifier finds doubtful."""
 
     n_rows: int
     n_wrong: int
-    n_dropped: int
+    n_doubtful: int
     n_found: int
     estimated_rate: float
 
     @property
     def precision(self) -> float:
-        """Share of dropped rows whose label was wrong."""
-        return self.n_found / self.n_dropped if self.n_dropped else 0.0
+        """Share of doubtful rows whose label was wrong."""
+        return self.n_found / self.n_doubtful if self.n_doubtful else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of wrong labels that were dropped."""
+        """Share of wrong labels that were found doubtful."""
         return self.n_found / self.n_wrong if self.n_wrong else 0.0
 
 
@@ -110,7 +110,8 @@ def _methods(seed: int) -> dict[str, Any]:
         "Euclidean, 3-NN": make_pipeline(StandardScaler(), KNeighborsClassifier(3)),
         "Euclidean, 25-NN": make_pipeline(StandardScaler(), KNeighborsClassifier(25)),
         "ODML, 3-NN": make_pipeline(ODML(random_state=seed), KNeighborsClassifier(3)),
-        "Robust-LODML + Robust-kNN": RobustKNeighborsClassifier(random_state=seed),
+        "Robust-LODML + Robust-kNN": RobustKNeighborsClassifier(n_neighbors=3, random_state=seed),
+        "Robust-LODML + jury (default)": RobustKNeighborsClassifier(random_state=seed),
     }
 
 
@@ -127,7 +128,7 @@ def run_demo(seed: int = 0, demo: Demo = DEMO, methods: Callable[[int], dict[str
     demo : Demo
         Noise rate, folds and draws.
     methods : callable
-        Gives fresh estimators by name for a seed; the last one must be a `RobustKNeighborsClassifier`, whose dropped
+        Gives fresh estimators by name for a seed; the last one must be a `RobustKNeighborsClassifier`, whose doubtful
         rows are compared with the flipped ones.
 
     Returns
@@ -139,7 +140,7 @@ def run_demo(seed: int = 0, demo: Demo = DEMO, methods: Callable[[int], dict[str
     --------
     >>> result = run_demo(demo=Demo(n_folds=3, n_draws=1))
     >>> [score.method for score in result.scores][-1], len(result.scores[0].folds)
-    ('Robust-LODML + Robust-kNN', 3)
+    ('Robust-LODML + jury (default)', 3)
     """
     from sklearn.datasets import load_wine
 
@@ -183,10 +184,14 @@ def _detect(
 
     noisy, is_wrong = flip_labels(y, demo.noise_rate, random_state=rng)
     model = list(methods(_seed(rng)).values())[-1].fit(X, noisy)
-    is_dropped = np.ones(len(y), dtype=bool)
-    is_dropped[model.kept_] = False
+    is_doubtful = np.ones(len(y), dtype=bool)
+    is_doubtful[model.kept_] = False
     return Detection(
-        len(y), int(is_wrong.sum()), int(is_dropped.sum()), int((is_dropped & is_wrong).sum()), float(model.noise_rate_)
+        len(y),
+        int(is_wrong.sum()),
+        int(is_doubtful.sum()),
+        int((is_doubtful & is_wrong).sum()),
+        float(model.noise_rate_),
     )
 
 
