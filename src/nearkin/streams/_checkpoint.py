@@ -7,7 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from nearkin.saving import Newer, read_tree, sync_folder, write_tree
+from nearkin.files import sync_folder
+from nearkin.saving import Newer, read_tree, write_tree
 
 __all__ = ["Checkpoint"]
 
