@@ -37,14 +37,14 @@ def test_coverage_of_a_binomial_count(rate, n):
 def test_coverage_of_the_audit_on_separate_clouds(rate):
     """The truth is the share of labels that were flipped; the estimate asks but a part of the rows."""
     inside = 0
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         y = rng.permutation(np.arange(240) % 3)
         X = 7.0 * np.eye(3)[y] + rng.normal(size=(240, 3))
         noisy, is_wrong = nearkin.flip_labels(y, rate, random_state=seed)
         low, high = nearkin.audit_labels(X, noisy, nearkin.Euclidean(), seed).noise_interval
         inside += low <= is_wrong.mean() <= high
-    assert inside >= 36
+    assert inside >= 17
 
 
 @pytest.mark.parametrize("arguments", [(-0.1, 10), (0.5, 0), (0.5, 10, 1.0), (np.nan, 10), (0.5, 2.5)])

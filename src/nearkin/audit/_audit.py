@@ -20,16 +20,17 @@ from nearkin.checks import Integer, OneOf
 from nearkin.files import replacing, write_csv
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import OnlineLearner
-from nearkin.neighbors import RobustKNeighborsClassifier, rank_votes
+from nearkin.neighbors import RobustKNeighborsClassifier
+from nearkin.noise import Flips
 
-__all__ = ["ASKED", "COLUMNS", "LabelAudit", "audit_labels", "votes_on"]
+__all__ = ["ASKED", "COLUMNS", "LabelAudit", "audit_labels", "truths", "votes_on"]
 
 Array = NDArray[np.floating]
 Codes = NDArray[np.int64]
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 #: Share of the rows that the estimate of the rate asks at least; see `nearkin.noise.estimate_noise_rate`.
-ASKED = 0.25
+ASKED = 0.1
 
 #: Columns of the tables; the last two are in tables of suspects only.
 COLUMNS = (
@@ -103,6 +104,11 @@ def audit_labels(
         model = RobustKNeighborsClassifier(
             chosen, n_neighbors="auto", noise_rate=noise_rate, random_state=random_state
         ).fit(X, labels)
+    if model._jury is None:
+        raise ValueError(
+            f"audit_labels: {type(model.learner_).__name__} has no one map into a space with distances; give another "
+            "learner, such as RobustLODML."
+        )
     return LabelAudit(model, X, labels)
 
 
@@ -151,6 +157,9 @@ class LabelAudit:
         Probability that the suggested label is right.
     noise_rate : float
         Estimated share of wrong labels.
+    noise_rates : ndarray of shape (n_classes,)
+        Estimated share of wrong labels among the rows that belong to each class; all the same unless the data says
+        clearly otherwise.
     noise_interval : tuple of float
         Interval that holds the rate with probability 0.95 if wrong labels do not follow the features; see
         `nearkin.audit.rate_interval`. Both ends are the rate itself where it was given.
@@ -189,11 +198,14 @@ class LabelAudit:
         self.score: Array = classifier.score_
         self.is_suspect = np.ones(len(labels), dtype=bool)
         self.is_suspect[classifier.kept_] = False
+        votes, flips = votes_on(classifier), classifier._flips
         best, self.confidence = suggest(
-            votes_on(classifier), codes, self.plausibility, self.is_suspect, len(self.classes)
-        )
+            lambda rows: truths(flips, votes(rows), codes[rows]),
+            codes, self.plausibility, self.is_suspect, len(self.classes),
+        )  # fmt: skip
         self.suggested_label = np.where(self.is_suspect, self.classes[best], labels)
         self.noise_rate = float(classifier.noise_rate_)
+        self.noise_rates: Array = flips.rates
         self.noise_interval = (self.noise_rate, self.noise_rate)
         if self.rate_is_estimated:
             self.noise_interval = rate_interval(self.noise_rate, max(1, round(ASKED * len(labels))))
@@ -439,6 +451,7 @@ class LabelAudit:
             "noise_rate": self.noise_rate,
             "noise_interval": list(self.noise_interval),
             "interval_level": LEVEL,
+            "noise_rates": self.noise_rates.tolist(),
             "rate_is_estimated": self.rate_is_estimated,
             "classes": [_jsonable(one) for one in self.classes.tolist()],
             "noise_pairs": [
@@ -534,17 +547,15 @@ class LabelAudit:
 
 
 def votes_on(model: RobustKNeighborsClassifier) -> Callable[[Codes], Array]:
-    """Votes of the plausible neighbours of some training rows, themselves left out."""
-    jury = model._jury
+    """Shares of the true classes of some training rows, as plausible other rows have it."""
+    assert model._jury is not None
+    ask = model._jury.left_out(model.plausibility_)
+    return lambda rows: model._flips.settled(ask(rows))
 
-    def votes(rows: Codes) -> Array:
-        found = [
-            rank_votes(one[rows], jury.codes, model.plausibility_, jury.n_classes, jury.bandwidth)
-            for one in jury._neighbours()
-        ]
-        return np.mean(found, axis=0)
 
-    return votes
+def truths(flips: Flips, shares: Array, codes: Codes) -> Array:
+    """Shares of the true classes times the probability that a row of each is labelled as the row is."""
+    return shares if flips.matrix is None else shares * flips.matrix[:, codes].T
 
 
 def _checked_ids(ids: Columns | None, n: int, taken: Sequence[str] = ()) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from nearkin.audit._layout import neighbour_layout
 from nearkin.audit._map import flat_map, framed, shown_rows
 from nearkin.audit._pack import as_json, pack, pack_json, smallest
 from nearkin.audit._thumbnails import thumbnails
+from nearkin.neighbors._jury import NeighbourVotes
 
 if TYPE_CHECKING:
     from nearkin.audit._audit import LabelAudit
@@ -278,7 +279,8 @@ def _by_class(audit: LabelAudit, most: int = 10) -> list[dict[str, Any]]:
 def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     """What was done."""
     model = audit.classifier
-    n_views = len(model._jury.views)
+    assert model._jury is not None
+    near = [one for one in model._jury.voters if isinstance(one, NeighbourVotes)]
     low, high = audit.noise_interval
     rate = f"{100 * audit.noise_rate:.2f} %"
     if audit.rate_is_estimated:
@@ -291,8 +293,10 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     return {
         "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
         "Measure": f"{model.learner_!r}",
-        "Neighbours": f"60 in each of {n_views} spaces, weights falling by rank (bandwidth {model._jury.bandwidth:g})",
+        "Voters": f"60 neighbours in each of {len(near)} spaces, weights falling by rank (bandwidth "
+        f"{near[0].bandwidth:g}), and {len(model._jury.voters) - len(near)} smooth functions of the features",
         "Noise rate": rate,
+        "Noise by class": "differs" if model._flips.matrix is not None else "no sign that it differs",
         "Suspects": "the rows whose label has the fewest votes against the best other label, as many as the rate says",
         "Plausibility": "probability that the label is right, by Bayes' rule on the votes of plausible neighbours",
         "Confidence": "probability that the suggested label is right",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from nearkin.audit._audit import ASKED, LabelAudit, votes_on
+from nearkin.audit._audit import ASKED, LabelAudit, truths, votes_on
 from nearkin.audit._interval import rate_interval
 from nearkin.audit._reservoir import Reservoir
 from nearkin.audit._suggest import suggest
@@ -20,7 +20,8 @@ from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.learners._state import all_or_nothing
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.noise import estimate_noise_rate, own_share, posterior
+from nearkin.noise import Flips
+from nearkin.noise._rate import certain_rate
 
 __all__ = ["StreamAudit"]
 
@@ -154,11 +155,11 @@ class StreamAudit(BaseEstimator):
         rows = np.asarray(learner._check_rows(X, reset=False))
         if first:
             held = Reservoir(self.n_per_class, self.max_rows, generator(copy.deepcopy(self.random_state)))
-            numbering, window = Labels(), cast("Array", np.empty((0, 4)))
+            numbering, window = Labels(), cast("Array", np.empty((0, 3)))
         else:
             held, numbering, window = copy.deepcopy(self.held_), self._numbering.copy(), self._window
             verdict = _judged(self._panel, rows, labels, self.noise_rate_)
-            window = np.concatenate([window, _looked_at(verdict, numbering)])[-_WINDOW:]
+            window = np.concatenate([window, _looked_at(verdict)])[-_WINDOW:]
         held.add(rows, numbering.encode(labels, owner))
         self.learner_, self.held_, self._numbering, self._window = learner, held, numbering, window
         if first or self._is_stale():
@@ -169,7 +170,7 @@ class StreamAudit(BaseEstimator):
         self.plausibility_, self.score_ = verdict.plausibility, verdict.score
         self.is_suspect_ = self._suspects()
         best, self.confidence_ = suggest(
-            lambda which: verdict.shares[which],
+            lambda which: truths(verdict.flips, verdict.shares[which], verdict.codes[which]),
             verdict.codes, self.plausibility_, self.is_suspect_, verdict.shares.shape[1],
         )  # fmt: skip
         self.suggested_label_ = np.where(self.is_suspect_, verdict.classes[best], labels)
@@ -232,16 +233,13 @@ class StreamAudit(BaseEstimator):
         if len(self._window) < _ENOUGH:
             rate, n = self._panel.noise_rate_, len(self.held_)
         else:
-            said, certain, agrees = self._window[:, 0].astype(np.int64), self._window[:, 1], self._window[:, 2] > 0
-            n, n_classes = len(said), max(2, len(self._numbering.codes))
-            votes = np.zeros((n, n_classes))
-            votes[np.arange(n), said] = certain
-            rate = estimate_noise_rate(votes, np.where(agrees, said, (said + 1) % n_classes))
+            certain, agrees, n = self._window[:, 0], self._window[:, 1] > 0, len(self._window)
+            rate = certain_rate(~agrees, certain, max(2, len(self._numbering.codes)))
         return rate, rate_interval(rate, max(1, round(ASKED * n)))
 
     def _suspects(self) -> NDArray[np.bool_]:
         """Rows whose score is among the lowest ``noise_rate_`` of the rows looked back on."""
-        seen = self._window[:, 3] if len(self._window) >= _ENOUGH else self.score_
+        seen = self._window[:, 2] if len(self._window) >= _ENOUGH else self.score_
         n = int(np.floor(self.noise_rate_ * len(seen) + 1e-9))
         if n == 0:
             return np.zeros(len(self.score_), dtype=bool)
@@ -256,6 +254,7 @@ class _Verdict:
     codes: NDArray[np.int64]
     is_known: NDArray[np.bool_]
     shares: Array
+    flips: Flips
     plausibility: Array
     score: Array
 
@@ -274,14 +273,19 @@ def _judged(
     shares = panel.predict_proba(rows)
     if members is not None:
         shares[members] = votes_on(panel)(np.arange(len(members)))
-    plausibility = np.where(is_known, posterior(lambda _: shares, codes, rate), 1.0)
-    score = np.where(is_known, own_share(lambda _: shares, codes, n_rounds=1), 1.0)
-    return _Verdict(panel.classes_, codes, is_known, shares, plausibility, score)
+    # Where mistakes depend on the class the panel knows how; how many there are, the stream knows better.
+    flips = panel._flips if panel._flips.matrix is not None else Flips(rate, shares.shape[1])
+    right = np.maximum(flips.right(flips.settled(shares), codes), np.finfo(float).tiny)
+    plausibility = np.where(is_known, right if rate > 0 else 1.0, 1.0)
+    likely, at = flips.likely(shares, codes).copy(), np.arange(len(codes))
+    own = likely[at, codes]
+    likely[at, codes] = 0.0
+    both = own + likely.max(axis=1)
+    score = np.divide(own, both, out=np.full(len(codes), 0.5), where=both > 0)
+    return _Verdict(panel.classes_, codes, is_known, shares, flips, plausibility, np.where(is_known, score, 1.0))
 
 
-def _looked_at(verdict: _Verdict, numbering: Labels) -> Array:
-    """For the window: what neighbours say, how certainly, whether that is the label, and the score."""
-    number = np.array([numbering.codes[one] for one in verdict.classes.tolist()])
-    said = verdict.shares.argmax(axis=1)
-    seen = np.column_stack([number[said], verdict.shares.max(axis=1), said == verdict.codes, verdict.score])
-    return seen[verdict.is_known]
+def _looked_at(verdict: _Verdict) -> Array:
+    """For the window: how certain the panel is, whether it agrees with the label, and the score."""
+    agrees = verdict.shares.argmax(axis=1) == verdict.codes
+    return np.column_stack([verdict.shares.max(axis=1), agrees, verdict.score])[verdict.is_known]

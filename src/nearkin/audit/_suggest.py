@@ -17,18 +17,19 @@ _TABLE = 1 << 22
 
 
 def suggest(
-    votes: Callable[[Codes], Array], codes: Codes, plausibility: Array, is_suspect: NDArray[np.bool_], n_classes: int
+    truths: Callable[[Codes], Array], codes: Codes, plausibility: Array, is_suspect: NDArray[np.bool_], n_classes: int
 ) -> tuple[Codes, Array]:
     """Suggested class of every row and the probability that it is right.
 
     A row that is no suspect keeps its label, which is right with the row's plausibility q. For a suspect the best other
-    class is suggested. Under uniform noise, Bayes' rule gives class k the probability ``(1 - q) v_k / (sum of v over
-    all other classes)``, where v are the votes of the neighbours.
+    class is suggested. Class k has the probability ``(1 - q) t_k / (sum of t over all other classes)``, where t is the
+    share of k in the votes times the probability that a row of class k is labelled as this one is.
 
     Parameters
     ----------
-    votes : callable
-        ``votes(rows)`` gives the shares of the votes of some rows, of shape (n_asked, n_classes).
+    truths : callable
+        ``truths(rows)`` gives numbers that are proportional to the probabilities of the classes of some rows, of shape
+        (n_asked, n_classes); those of the classes as given do not matter.
     codes : ndarray of int64 of shape (n_samples,)
         Labels as given.
     plausibility : ndarray of shape (n_samples,)
@@ -50,7 +51,7 @@ def suggest(
     step = max(1, _TABLE // n_classes)
     for start in range(0, len(rows), step):
         here = rows[start : start + step]
-        others = np.array(votes(here))
+        others = np.array(truths(here))
         at = np.arange(len(here))
         others[at, codes[here]] = -1.0  # not even among equals
         best[here] = others.argmax(axis=1)
