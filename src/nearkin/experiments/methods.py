@@ -172,7 +172,7 @@ PAPER = ("Robust-LODML", "Robust-ODML", "LPA-ODML", "ODML", "OPML", "Euclidean",
 _COLUMNS = (
     # Three passes, as in the classifier's own default.
     Method("Robust-LODML", _robust("RobustLODML", n_epochs=3), {**_ROBUST, **_LOW_RANK}),
-    Method("Robust-ODML", _robust("RobustODML"), _ROBUST),
+    Method("Robust-ODML", _robust("RobustODML", n_epochs=3), _ROBUST),
     Method("LPA-ODML", _plain("LPAODML", triplets="one_pass"), {**_STEPS, "mu": _Log(0.01, 100.0)}),
     Method("ODML", _plain("ODML", triplets="one_pass"), _STEPS),
     Method("OPML", _plain("OPML"), {"C": _Log(0.5e-6, 0.025), **_OPEN}),
