@@ -232,17 +232,18 @@ def plausibility() -> Figure:
 
 
 def robust_knn() -> Figure:
-    """Decision regions of plain and robust 3-NN."""
+    """Decision regions of plain and robust 3-NN, and of the jury."""
     rng = np.random.default_rng(7)
     X, y = toy(150, rng)
     given, is_wrong = nearkin.flip_labels(y, 0.2, random_state=3)
     plain = KNeighborsClassifier(3).fit(X, given)
-    robust = nearkin.RobustKNeighborsClassifier(random_state=0).fit(X, given)
+    robust = nearkin.RobustKNeighborsClassifier(n_neighbors=3, random_state=0).fit(X, given)
+    jury = nearkin.RobustKNeighborsClassifier(random_state=0).fit(X, given)
     low, high = X.min(axis=0) - 0.15, X.max(axis=0) + 0.15
     grid = np.stack(np.meshgrid(np.linspace(low[0], high[0], 180), np.linspace(low[1], high[1], 180)), axis=-1)
-    dropped = np.setdiff1d(np.arange(len(X)), robust.kept_)
-    figure, panels = plt.subplots(1, 2, figsize=(8.6, 4.3))
-    for axes, model, title in ((panels[0], plain, "3-NN"), (panels[1], robust, "Robust-kNN (k = 3)")):
+    figure, panels = plt.subplots(1, 3, figsize=(12.6, 4.3))
+    models = (plain, robust, jury)
+    for axes, model, title in zip(panels, models, ("3-NN", "Robust-kNN (k = 3)", "jury (the default)"), strict=True):
         region = model.predict(grid.reshape(-1, 2)).reshape(180, 180)
         axes.imshow(
             region, extent=(low[0], high[0], low[1], high[1]), origin="lower", aspect="equal", alpha=0.28,
@@ -252,11 +253,13 @@ def robust_knn() -> Figure:
         axes.set_title(title)
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
-    panels[1].scatter(*X[dropped].T, s=44, c=INK, marker="x", linewidths=1.2)
+        if model is not plain:
+            doubtful = np.setdiff1d(np.arange(len(X)), model.kept_)
+            axes.scatter(*X[doubtful].T, s=44, c=INK, marker="x", linewidths=1.2)
     handles = [
         *(Line2D([], [], color=CLASSES[c], marker=MARKS[c], ls="", label=f"labelled class {c}") for c in range(3)),
         Line2D([], [], color=INK, marker="o", ls="", mfc="none", ms=10, label="label is wrong"),
-        Line2D([], [], color=INK, marker="x", ls="", label="dropped"),
+        Line2D([], [], color=INK, marker="x", ls="", label="doubtful"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=5, columnspacing=1.2, handletextpad=0.3)
     return figure

@@ -87,8 +87,8 @@ def _show(result: DemoResult) -> None:
     click.echo()
     protocol = (
         f"How: {setup.n_draws} draws of {setup.n_folds} stratified folds and of the flips; labels are flipped in the "
-        f"training folds only, test labels are clean. All methods see the same folds and flips, with default "
-        f"parameters; the first two on z-scored features. Spread is the standard deviation over all "
+        f"training folds only, test labels are clean. All methods see the same folds and flips, with otherwise "
+        f"default parameters; the first two on z-scored features. Spread is the standard deviation over all "
         f"{setup.n_folds * setup.n_draws} folds. Found: fitted on all rows, mean of {len(found)} draws. One small "
         f"and easy data set: a first look, not a benchmark."
     )
