@@ -327,8 +327,30 @@ def test_doubtful_rows_are_as_many_as_the_rate_says_or_between_that_and_all_that
     dropped = np.setdiff1d(np.arange(120), guessed.kept_)
     assert min(n_losing, n_guessed) - 1 <= len(dropped) <= max(n_losing, n_guessed)
     assert guessed.score_[dropped].max() < 0.5
-    share = float(np.sqrt(guessed.noise_rate_ * n_losing / 120))
-    np.testing.assert_array_equal(guessed.kept_, _kept(guessed.score_, share, noisy, 0.5))
+    by_rate = _kept(guessed.score_, float(np.sqrt(guessed.noise_rate_ * n_losing / 120)), noisy, 0.5)
+    beyond = set(by_rate) - set(guessed.kept_)
+    assert set(guessed.kept_) <= set(by_rate)
+    assert all(guessed.score_[i] < 1 / 3 for i in beyond)
+
+
+def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_not_in_rare_classes(rng):
+    y = np.repeat([0, 1], [500, 500])
+    X = rng.normal(size=(1000, 3)) + 3.0 * y[:, None] * [1.0, 0.0, 0.0]
+    off = np.abs(X[:, 0] - 1.5)
+    wrong = rng.permutation(np.flatnonzero((off > 0.5) & (off < 1.0)))[:80]  # in two bands beside the border
+    given = y.copy()
+    given[wrong] = 1 - y[wrong]
+    model = RobustKNeighborsClassifier(random_state=0).fit(X, given)
+    doubted = np.setdiff1d(np.arange(1000), model.kept_)
+    assert model.noise_rate_ < 0.03  # where voters are certain, nothing is wrong
+    assert np.isin(wrong, doubted).mean() > 0.5
+    assert np.isin(doubted, wrong).mean() > 0.6
+    assert all(np.count_nonzero(given[doubted] == one) <= 0.2 * np.count_nonzero(given == one) for one in (0, 1))
+
+    rare = np.repeat([0, 1], [2000, 20])
+    rows = rng.normal(size=(2020, 3)) + 2.5 * rare[:, None] * [1.0, 0.0, 0.0]
+    clean = RobustKNeighborsClassifier(random_state=0).fit(rows, rare)
+    assert np.count_nonzero(clean.kept_ >= 2000) >= 14
 
 
 def test_of_labels_that_nothing_contradicts_none_is_doubtful(rng):

@@ -44,6 +44,9 @@ _FEW = 3
 #: Features up to which matrices of all pairs of them are formed.
 _WIDE = 1024
 
+#: Most of a class that is doubted beyond what the rate says.
+_BEYOND_RATE = 0.2
+
 #: Rows of every class that are never dropped, however little speaks for them.
 _NEVER_DROPPED = 2
 
@@ -118,8 +121,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     dependence on the class is taken up where it is significant (`nearkin.noise.estimate_flips`). A label's plausibility
     is its posterior probability given the votes (`nearkin.noise.judged`). Doubtful are rows of the lowest `score_` for
     which another label has more votes: as many as the geometric mean of the number of these and the `noise_rate_` share
-    of all rows, no more than twice that share (just that share, if it was given); the best two rows of a class never
-    are. Predictions are the true classes that the votes speak for. Memory is bounded; the cost is that of comparing all
+    of all rows, no more than twice that share (just that share, if it was given). Beyond that, up to a fifth of a class
+    that is not rare is doubted where another label has twice the votes. The best two rows of a class never are.
+    Predictions are the true classes that the votes speak for. Memory is bounded; the cost is that of comparing all
     pairs of rows.
 
     Examples
@@ -242,13 +246,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if self._has_jury(checked):
             with one_blas_thread():
                 self._summon(checked, codes)
-            # Only labels that have fewer votes than another one are doubtful. Where the rate is a guess, as many as the
-            # geometric mean of that guess and all of these: it is none on clean labels, however classes overlap, and
-            # takes in some of the wrong labels that follow the features and so escape the guess.
-            share = self.noise_rate_
-            if isinstance(self.noise_rate, str):
-                share = min(2.0 * share, float(np.sqrt(share * np.mean(self.score_ < 0.5))))
-            self.kept_ = _kept(self.score_, share, codes, 0.5)
+            self.kept_ = self._undoubted(codes)
         else:
             self.noise_rate_ = self._rate(checked, codes)
             # Nothing speaks against a row of plausibility 1, so the order of such rows must not decide.
@@ -353,6 +351,21 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.n_neighbors, str) or sparse.issparse(X):
             return False
         return self._item_scores is None and self.learner_._measure.is_distance
+
+    def _undoubted(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows whose labels are not doubtful; doubtful is only a label that has fewer votes than another one."""
+        if not isinstance(self.noise_rate, str):
+            return _kept(self.score_, self.noise_rate_, codes, 0.5)
+        # The rate is a guess that sees few of the wrong labels that follow the features. Votes see more of them, but
+        # also rows where classes overlap: the geometric mean of both is none on clean labels.
+        share = float(np.sqrt(self.noise_rate_ * np.mean(self.score_ < 0.5)))
+        kept = _kept(self.score_, min(2.0 * self.noise_rate_, share), codes, 0.5)
+        # Where another label has twice the votes, it is doubted whatever the rate, but for no more than a share of a
+        # class, and not in rare classes, whose rows have few neighbours of their own.
+        size = np.bincount(codes)
+        most = np.where(size >= size.mean() / 2.0, np.floor(_BEYOND_RATE * size), 0.0)
+        is_beyond = (self.score_ < 1.0 / 3.0) & (_ranks_within(self.score_, codes) < most[codes])
+        return np.setdiff1d(kept, np.flatnonzero(is_beyond), assume_unique=True)
 
     def _jury_weights(self) -> Array:
         """What each label counts. All count alike unless something else is asked for: voters look at many rows, so that
@@ -470,13 +483,17 @@ def _kept(doubt: Array, rate: float, codes: NDArray[np.int64] | None, below: flo
     is_kept = np.ones(n, dtype=bool)
     is_kept[dropped] = False
     if codes is not None:  # a class is not doubted away
-        best = order[np.argsort(codes[order], kind="stable")]
-        last = np.cumsum(np.bincount(codes))
-        for back in range(1, _NEVER_DROPPED + 1):
-            at = last - back
-            at = at[(at >= 0) & (codes[best[at]] == np.arange(len(last)))]
-            is_kept[best[at]] = True
+        is_kept |= _ranks_within(doubt, codes) >= np.bincount(codes)[codes] - _NEVER_DROPPED
     return np.flatnonzero(is_kept)
+
+
+def _ranks_within(values: Array, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Place of each row among those of its class, the smallest value first."""
+    order = np.lexsort((values, codes))
+    size = np.bincount(codes)
+    ranks = np.empty(len(codes), np.int64)
+    ranks[order] = np.arange(len(codes)) - (np.cumsum(size) - size)[codes[order]]
+    return ranks
 
 
 def _spread(n: int, most: int) -> NDArray[np.int64]:
