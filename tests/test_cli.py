@@ -691,6 +691,19 @@ def test_all_rows_are_listed_with_the_least_plausible_labels_first(home, wine, t
     assert listed.label[listed.row == 4].item() == 2
 
 
+def test_noise_that_depends_on_the_class_is_told(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(900) % 2
+    rows = pd.DataFrame(rng.normal(size=(900, 2)) + 6.0 * y[:, None] * [1.0, 0.0], columns=["a", "b"])
+    shown = []
+    for label in (np.where(rng.random(900) < 0.4 * y, 0, y), y):
+        rows.assign(kind=np.array(["zero", "one"])[label]).to_csv(tmp_path / "rows.csv", index=False)
+        shown.append(run("fit", tmp_path / "rows.csv", "--label", "kind", "-o", tmp_path / "m").stdout)
+    assert re.search(r"by true class\s+one\s+[34]\d\.\d %,\s+zero\s+\d\.\d %", shown[0])
+    assert max(map(len, shown[0].splitlines()[:-1])) <= 80
+    assert "by true class" not in shown[1]
+
+
 def test_doubts_cannot_overwrite_an_input(home, tmp_path):
     line = fails("fit", home / "wine.csv", "--label", "cultivar", "--drop", "bottle", "-o", tmp_path / "m",
                  "--suspects", home / "wine.csv")  # fmt: skip

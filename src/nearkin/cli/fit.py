@@ -297,6 +297,18 @@ def _check_replaceable(path: Path) -> None:
         raise UserError(f"{path} exists and is not a nearkin model; choose another name, or remove it.")
 
 
+def _by_class(model: Any) -> str:
+    """Rates of the classes that are mistaken most, if classes differ."""
+    from nearkin.cli import _text
+
+    rates = model.noise_rates_
+    if (rates == rates[0]).all():
+        return ""
+    most = (-rates).argsort(kind="stable")[:5]
+    named = [f"{model.classes_[i]}\N{NO-BREAK SPACE}{_text.percent(rates[i])}" for i in most]
+    return "; by true class " + ", ".join(named) + (", ..." if len(rates) > len(most) else "")
+
+
 def _summarise(model: Any, rows: Data, output: Path, seconds: float) -> None:
     import numpy as np
 
@@ -317,7 +329,7 @@ def _summarise(model: Any, rows: Data, output: Path, seconds: float) -> None:
         ("classes", f"{len(classes)}: {shown}"),
         ("learner", type(inner).__name__),
         ("triplets", f"{inner.n_triplets_seen_:,}, of which {inner.n_updates_:,} moved the measure"),
-        ("noise rate", f"{_text.percent(model.noise_rate_)} ({how})"),
+        ("noise rate", f"{_text.percent(model.noise_rate_)} ({how}){_by_class(model)}"),
         ("suspects", f"{_text.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
         ("time", f"{seconds:.1f} s"),
         ("saved", f"{output} ({_text.size(output.stat().st_size)})"),
