@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.checks import Integer, OneOf, Real, Rule
+from nearkin.kernels.threads import one_blas_thread
 from nearkin.learners._device import DeviceLearner
 from nearkin.learners._parameters import LowRank
 from nearkin.losses import Loss
@@ -121,7 +122,8 @@ def principal_directions(
     sample = (sample if columns is None else sample[:, columns]).astype(np.float64)
     sample -= sample.mean(axis=0)
     if d <= 1024:
-        values, vectors = np.linalg.eigh(sample.T @ sample)
+        with one_blas_thread():  # more are many times slower where other processes want the cores too
+            values, vectors = np.linalg.eigh(sample.T @ sample)
         values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
         spread = np.sqrt(np.maximum(values, 0))
     else:
