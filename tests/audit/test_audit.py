@@ -421,3 +421,8 @@ def test_a_classifier_of_another_kind_or_data_is_refused(noisy, audit):
 def test_evidence_of_a_row_that_is_not_there(audit, row):
     with pytest.raises(ValueError, match="from 0 to 299"):
         audit.evidence(row)
+
+
+def test_labels_that_are_all_different_are_refused(rng):
+    with pytest.raises(ValueError, match="is it a class at all"):
+        nearkin.audit_labels(rng.normal(size=(30, 2)), np.arange(30))

@@ -85,6 +85,12 @@ def audit_labels(
     (0.2, True)
     """
     labels = as_labels(y, "audit_labels")
+    n_classes = len(set(labels.tolist()))
+    if len(labels) > 10 and 2 * n_classes > len(labels):
+        raise ValueError(
+            f"audit_labels: y holds {n_classes:,} different values in {len(labels):,} rows; is it a class at all? "
+            "A label can be judged only by other rows that have it."
+        )
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
     if sparse.issparse(X):
@@ -150,7 +156,8 @@ class LabelAudit:
         Votes for the label against those for the best other one, in [0, 1]; suspects have the lowest. It tells rows
         apart that are equally implausible, so it is the order in which to look at rows.
     is_suspect : ndarray of bool of shape (n_samples,)
-        Rows whose labels are probably wrong; as many as the noise rate says.
+        Rows whose labels are probably wrong: about as many as the noise rate says, and some where another label has
+        twice the votes.
     suggested_label : ndarray of shape (n_samples,)
         Label that fits best; the given one for rows that are no suspects.
     confidence : ndarray of shape (n_samples,)
