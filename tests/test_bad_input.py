@@ -525,6 +525,7 @@ WRONG = {
     "shuffle": SWITCHES,
     "rescore": SWITCHES,
     "scale": ("standard", "Auto", 1, True, False, 0.5),
+    "device": ("gpu", "CUDA", 0, True, None, ""),
     "triplets": ("all", "OCTG", None, 3, True, nearkin.OCTG, nearkin.RescaledHinge()),
     "random_state": ("0", -1, 1.5, True, [1, 2]),
     "psd": ("yes", None, True, "Project"),
@@ -563,6 +564,8 @@ WRONG_OF_SOURCES = {
         "update_centers": SWITCHES,
         "refresh": COUNTS,
         "n_init": (0, 1, 1.5, "3", True),
+        "max_centers": (1, 0, -1, 2.5, "3", True),
+        "forget_after": (0.5, -1.0, float("inf"), float("nan"), "3", True),
     },
     nearkin.BatchTriplets: {
         "n_targets": COUNTS,

@@ -474,7 +474,7 @@ def test_bad_files_are_refused(home, model, tmp_path):
     assert "--labels FILE" in fails("fit", home / "wine.npy", *out)
     assert "cannot tell the format" in fails("fit", tmp_path / "book.xlsx", *out)
     assert "no such file" in fails("fit", tmp_path / "nowhere.csv", *out)
-    assert "is a folder" in fails("fit", tmp_path, *out)
+    assert "files of one kind are needed" in fails("fit", tmp_path, *out)
     assert "not a nearkin model" in fails("predict", tmp_path / "csv.model", home / "wine.csv")
     assert "not a nearkin model" in fails("info", home / "wine.csv")
     assert "not a nearkin model" in fails("transform", home / "wine.npz", home / "wine.csv")
