@@ -273,8 +273,10 @@ def test_a_rare_class_is_not_flagged_away(rng, distance):
         members = np.flatnonzero(y == code)
         given[rng.permutation(members)[: len(members) // 10]] = 1 - code
     found = nearkin.audit_labels(X, given, random_state=0)
+    # Of the rows that are labelled as rare, eleven in twelve are wrong now, so a right one needs much in its favour.
     rare = (y == 1) & (given == 1)
-    assert found.is_suspect[rare].mean() <= 0.5
+    assert found.is_suspect[rare].mean() <= 0.6
+    assert found.is_suspect[(y == 0) & (given == 1)].mean() >= 0.9
 
 
 # ---------------------------------------------------------------------- cleaning, tables and files

@@ -121,10 +121,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     dependence on the class is taken up where it is significant (`nearkin.noise.estimate_flips`). A label's plausibility
     is its posterior probability given the votes (`nearkin.noise.judged`). Doubtful are rows of the lowest `score_` for
     which another label has more votes: as many as the geometric mean of the number of these and the `noise_rate_` share
-    of all rows, no more than twice that share (just that share, if it was given). Beyond that, up to a fifth of a class
-    that is not rare is doubted where another label has twice the votes. The best two rows of a class never are.
-    Predictions are the true classes that the votes speak for. Memory is bounded; the cost is that of comparing all
-    pairs of rows.
+    of all rows, no more than twice that share, or just that share where it cannot be told from none or was given.
+    Beyond that, up to a fifth of a class that is not rare is doubted where another label has twice the votes. The best
+    two rows of a class never are. Predictions are the true classes that the votes speak for. Memory is bounded; the
+    cost is that of comparing all pairs of rows.
 
     Examples
     --------
@@ -359,12 +359,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         # The rate is a guess that sees few of the wrong labels that follow the features. Votes see more of them, but
         # also rows where classes overlap: the geometric mean of both is none on clean labels.
         share = float(np.sqrt(self.noise_rate_ * np.mean(self.score_ < 0.5)))
-        kept = _kept(self.score_, min(2.0 * self.noise_rate_, share), codes, 0.5)
+        # At most twice the rate, or just the rate where it cannot be told from none.
+        chance = np.sqrt(self.noise_rate_ * (1.0 - self.noise_rate_) * 4.0 / len(codes))
+        most = self.noise_rate_ + max(0.0, self.noise_rate_ - float(chance))
+        kept = _kept(self.score_, min(most, share), codes, 0.5)
         # Where another label has twice the votes, it is doubted whatever the rate, but for no more than a share of a
         # class, and not in rare classes, whose rows have few neighbours of their own.
         size = np.bincount(codes)
-        most = np.where(size >= size.mean() / 2.0, np.floor(_BEYOND_RATE * size), 0.0)
-        is_beyond = (self.score_ < 1.0 / 3.0) & (_ranks_within(self.score_, codes) < most[codes])
+        of_class = np.where(size >= size.mean() / 2.0, np.floor(_BEYOND_RATE * size), 0.0)
+        is_beyond = (self.score_ < 1.0 / 3.0) & (_ranks_within(self.score_, codes) < of_class[codes])
         return np.setdiff1d(kept, np.flatnonzero(is_beyond), assume_unique=True)
 
     def _jury_weights(self) -> Array:
