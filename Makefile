@@ -16,7 +16,7 @@ test: $(VENV)/.test ## set up and run all tests (heavy optional parts where they
 	$(BIN)/python -m pytest -n auto -q
 
 test-all: $(VENV)/.test $(VENV)/.docs lint types docs ## everything, and a skipped test is a failure
-	$(BIN)/python tests/passed.py || NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto -q
+	$(BIN)/python tests/passed.py || NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto -q $$($(BIN)/python tests/passed.py --left)
 
 .PHONY: torch
 torch: $(VENV)/.torch ## torch and Triton, so that the tests of the GPU kernels run too (in an interpreter)

@@ -80,7 +80,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """Remember that everything passed and nothing was skipped, for `passed`."""
+    """Remember that everything passed, and what was skipped, for `passed`."""
     config = session.config
     if hasattr(config, "workerinput"):
         return
@@ -88,6 +88,5 @@ def pytest_sessionfinish(session, exitstatus):
     everything = config.args_source == pytest.Config.ArgsSource.TESTPATHS
     chosen = config.option.keyword or config.option.markexpr or config.option.collectonly or config.option.deselect
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    if exitstatus == 0 and everything and not chosen and not reporter.stats.get("skipped"):
-        passed.MARK.parent.mkdir(exist_ok=True)
-        passed.MARK.write_text(passed.state())
+    if exitstatus == 0 and everything and not chosen:
+        passed.remember({report.nodeid.split("::")[0] for report in reporter.stats.get("skipped", [])})

@@ -1,22 +1,21 @@
-"""Whether all tests passed, none skipped, on these files and with these packages.
+"""Which tests are left to run after ``make test`` has passed on these files.
 
-``make test`` leaves a mark when they did, so that ``make test-all`` need not run the same tests once more. Any change
-of a file that tests look at, and any optional package that comes or goes, makes the mark void.
+``make test`` leaves a mark when it passed: the files that it looked at, and the test files in which something was
+skipped. ``make test-all`` then runs only those once more, with everything installed. Any change of a file makes the
+mark void.
 """
 
 import hashlib
-import importlib.metadata
-import re
+import json
 import sys
-import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = ROOT / ".pytest_cache" / "all-passed"
 
 
-def state() -> str:
-    """Fingerprint of the files and of the optional packages."""
+def of_files() -> str:
+    """Fingerprint of the files."""
     digest = hashlib.sha256(sys.version.encode())
     names = ("README.md", "CHANGELOG.md", "CITATION.cff", "Makefile", "mkdocs.yml", "pyproject.toml")
     looked_at = [ROOT / name for name in names]
@@ -26,18 +25,28 @@ def state() -> str:
         if path.exists() and "__pycache__" not in path.parts and ".peers-venv" not in path.parts:
             digest.update(path.relative_to(ROOT).as_posix().encode())
             digest.update(path.read_bytes())
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    for one in sorted({one for name, parts in extras.items() if name != "docs" for one in parts}):
-        digest.update(one.encode())
-        try:
-            digest.update(importlib.metadata.version(re.split(r"[<>=\[ ]", one)[0]).encode())
-        except importlib.metadata.PackageNotFoundError:
-            digest.update(b"-")
     return digest.hexdigest()
 
 
+def remember(skipped: set[str]) -> None:
+    """All tests passed but those of these files, of which some were skipped."""
+    MARK.parent.mkdir(exist_ok=True)
+    MARK.write_text(json.dumps({"files": of_files(), "skipped": sorted(skipped)}))
+
+
+def left() -> list[str] | None:
+    """Test files that are left to run; None for all tests."""
+    known = json.loads(MARK.read_text()) if MARK.exists() else {}
+    return known["skipped"] if known.get("files") == of_files() else None
+
+
 if __name__ == "__main__":
-    if MARK.exists() and MARK.read_text() == state():
-        sys.stdout.write("All tests passed on these files and packages, none skipped; they are not run again.\n")
-    else:
+    rest = left()
+    if rest is None:
         sys.exit(1)
+    if "--left" in sys.argv:
+        sys.stdout.write(" ".join(rest))
+    elif rest:
+        sys.exit(1)
+    else:
+        sys.stdout.write("All tests passed on these files, none skipped; they are not run again.\n")
