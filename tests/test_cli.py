@@ -714,28 +714,3 @@ def test_learners_take_the_same_number_of_passes_unless_told(home, tmp_path):
     for learner in ("auto", "robust-lodml", "odml"):
         run("fit", home / "wine.npz", "--learner", learner, "-o", tmp_path / learner)
         assert nearkin.load(tmp_path / learner).learner_.n_epochs == 3
-
-
-def test_an_interrupt_that_was_swallowed_ends_the_work_at_the_next_report():
-    from nearkin.cli._progress import noticing_interrupts
-    from nearkin.progress import advance
-
-    before = signal.getsignal(signal.SIGINT)
-    reached = []
-    with pytest.raises(KeyboardInterrupt), noticing_interrupts():
-        try:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(5)
-        except KeyboardInterrupt:
-            pass  # as a compiled library may do
-        reached.append("swallowed")
-        advance("learning", 1, 2)
-        reached.append("went on")
-    assert reached == ["swallowed"]
-    with pytest.raises(KeyboardInterrupt), noticing_interrupts():
-        try:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(5)
-        except KeyboardInterrupt:
-            raise SystemError("returned a result with an exception set") from None
-    assert signal.getsignal(signal.SIGINT) is before

@@ -14,10 +14,13 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["replacing", "sync_folder", "write_csv"]
+__all__ = ["discard_parts", "replacing", "sync_folder", "write_csv"]
 
 #: Rows turned into text at once.
 _BLOCK = 4096
+
+#: Files that are being written.
+_parts: set[Path] = set()
 
 
 @contextmanager
@@ -42,6 +45,7 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
         return
     handle, name = tempfile.mkstemp(prefix=".nearkin-", suffix=".part", dir=target.parent)
     part = Path(name)
+    _parts.add(part)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -55,6 +59,14 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+    finally:
+        _parts.discard(part)
+
+
+def discard_parts() -> None:
+    """Remove what is being written, for a process that ends without leaving its blocks."""
+    for part in tuple(_parts):
+        part.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,6 +11,7 @@ import click
 
 from nearkin._version import __version__
 from nearkin.cli._errors import INTERRUPTED, Settings, report, show_warning
+from nearkin.cli._interrupts import MESSAGE, noticing_interrupts
 
 __all__ = ["Program", "examples", "main", "with_debug"]
 
@@ -37,11 +38,11 @@ class Program(click.Group):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a label that the terminal cannot show
         try:
-            with warnings.catch_warnings():
+            with noticing_interrupts(), warnings.catch_warnings():
                 warnings.showwarning = show_warning
                 code = super().main(args, prog_name or "nearkin", complete_var, standalone_mode=False, **extra)
         except (click.Abort, KeyboardInterrupt):
-            click.echo("nearkin: interrupted.", err=True)
+            click.echo(MESSAGE, err=True)
             code = INTERRUPTED
         except Exception as error:
             code = report(error, settings)

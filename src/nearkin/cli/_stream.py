@@ -180,8 +180,6 @@ def in_user_words() -> Iterator[None]:
 @contextmanager
 def live_line(*, quiet: bool) -> Iterator[Callable[[Report], None]]:
     """Something to give reports to: one line on stderr that is drawn again and again, if somebody looks."""
-    from nearkin.cli._progress import noticing_interrupts
-
     drawn = 0.0
     shows = not quiet and sys.stderr.isatty()
 
@@ -194,12 +192,11 @@ def live_line(*, quiet: bool) -> Iterator[Callable[[Report], None]]:
             drawn = time.monotonic()
             click.echo(_clear(True) + line_of(report), err=True, nl=False)
 
-    with noticing_interrupts():
-        try:
-            yield draw
-        finally:
-            if shows and drawn:
-                click.echo(_clear(True), err=True, nl=False)
+    try:
+        yield draw
+    finally:
+        if shows and drawn:
+            click.echo(_clear(True), err=True, nl=False)
 
 
 def _clear(shows: bool) -> str:
