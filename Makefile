@@ -19,7 +19,7 @@ test-all: $(VENV)/.test $(VENV)/.docs lint types docs ## everything, and a skipp
 	$(BIN)/python tests/passed.py || NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto -q $$($(BIN)/python tests/passed.py --left)
 
 .PHONY: torch
-torch: $(VENV)/.torch ## torch and Triton, so that the tests of the GPU kernels run too (in an interpreter)
+torch: $(VENV)/.torch ## torch, so that the tests of networks and of the GPU kernels run too (in an interpreter)
 
 .PHONY: engines
 engines: $(VENV)/.engines ## search engines, so that the tests against them run too
@@ -85,7 +85,7 @@ $(VENV)/.dask: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.torch: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 triton
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 triton safetensors pytorch-metric-learning
 	@touch $@
 
 $(VENV)/.engines: pyproject.toml | $(VENV)/bin/python

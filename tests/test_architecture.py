@@ -127,6 +127,10 @@ def public_modules():
     for found in pkgutil.walk_packages([str(ROOT)], "nearkin."):
         if found.name.startswith("nearkin.accelerator.kernels.") and not importlib.util.find_spec("triton"):
             continue
+        if found.name.startswith("nearkin.deep") and not importlib.util.find_spec("torch"):
+            continue
+        if found.name == "nearkin.deep.metric_learning" and not importlib.util.find_spec("pytorch_metric_learning"):
+            continue
         if not found.name.endswith("__main__"):
             yield found.name
 

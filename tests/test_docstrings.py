@@ -1,6 +1,6 @@
 """Every public class and function says what it takes and shows how it is used."""
 
-import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -17,6 +17,8 @@ NOT_FOR_CALLERS = {"kernels", "cli"}
 def public_packages():
     yield "nearkin"
     for found in pkgutil.iter_modules([str(Path(nearkin.__file__).parent)]):
+        if found.name == "deep" and not importlib.util.find_spec("torch"):
+            continue
         if found.ispkg and found.name not in NOT_FOR_CALLERS:
             yield f"nearkin.{found.name}"
 

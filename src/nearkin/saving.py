@@ -35,6 +35,9 @@ _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 #: Parts of models that are not public names; those are found through the package itself.
 _PARTS = {
     "EqualShares": "nearkin.learners._modalities",
+    "ConvPlan": "nearkin.deep._plans",
+    "DeepMetric": "nearkin.deep._metric",
+    "DeepState": "nearkin.deep._state",
     "Flips": "nearkin.noise._flips",
     "FullMatrix": "nearkin.learners._parameters",
     "Identity": "nearkin.learners._parameters",
@@ -44,20 +47,25 @@ _PARTS = {
     "Labels": "nearkin.labels",
     "Landmarks": "nearkin.neighbors._features",
     "Leading": "nearkin.neighbors._features",
+    "LayeredPlan": "nearkin.deep._plans",
     "LogDet": "nearkin.learners._logdet",
     "LocalNeighbours": "nearkin.neighbors._local",
     "LocalMetrics": "nearkin.learners._local",
     "LowRank": "nearkin.learners._parameters",
     "Measure": "nearkin.measures",
+    "MlpPlan": "nearkin.deep._plans",
     "ModalFull": "nearkin.learners._multimodal",
     "ModalLowRank": "nearkin.learners._multimodal",
     "Modalities": "nearkin.learners._modalities",
     "MercerKernel": "nearkin.mercer",
     "NeighbourVotes": "nearkin.neighbors._jury",
+    "Network": "nearkin.deep._network",
+    "OAHU": "nearkin.deep._oahu",
     "PairBounds": "nearkin.learners._logdet",
     "Recovered": "nearkin.learners._sketch",
     "Reservoir": "nearkin.audit._reservoir",
     "RidgeVotes": "nearkin.neighbors._ridge",
+    "RobustOAHU": "nearkin.deep._oahu",
     "Scaling": "nearkin.rows",
     "SimilarityAdapter": "nearkin.search._adapter",
     "Sketched": "nearkin.learners._sketch",
@@ -162,7 +170,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     path = Path(path)
     try:
         return _checked(read_tree(path))
-    except (FileNotFoundError, PermissionError):
+    except (FileNotFoundError, PermissionError, ImportError):  # an extra may be missing
         raise
     except Newer as error:
         raise ValueError(

@@ -91,7 +91,9 @@ def _map_shape(learner: Any) -> list[int] | None:
     """None for a learner that compares rows by a kernel."""
     if not hasattr(learner, "transform"):
         return None
-    return list((learner.components_ if learner._measure.is_distance else learner.query_map_).shape)
+    if not learner._measure.is_distance:
+        return list(learner.query_map_.shape)
+    return [int(learner._n_features_out), int(learner.n_features_in_)]
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:

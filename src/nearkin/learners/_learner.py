@@ -58,6 +58,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     _measure: ClassVar[Measure]
     _by_class: ClassVar[bool] = False
+    _is_linear: ClassVar[bool] = True
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
         "C": (Real(0.0, np.inf),),
         "loss": (OneOf(("hinge", "rescaled_hinge")), Instance(Loss, "a Loss object")),

@@ -1,0 +1,141 @@
+"""The rescaled hinge of triplets of embeddings, for autograd."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nearkin.checks import OneOf, Real, Rule, check_parameters
+from nearkin.losses import RescaledHinge
+
+__all__ = ["RescaledHingeTripletLoss", "rescaled", "triplet_margins"]
+
+
+def triplet_margins(anchor: Tensor, positive: Tensor, negative: Tensor, is_distance: bool) -> Tensor:
+    """Margin ``z`` of every triplet, in single precision or better; larger is better.
+
+    Examples
+    --------
+    >>> a, p, n = torch.tensor([[0.0]]), torch.tensor([[1.0]]), torch.tensor([[3.0]])
+    >>> triplet_margins(a, p, n, True).tolist(), triplet_margins(p, p, n, False).tolist()
+    ([8.0], [-2.0])
+    """
+    if anchor.dtype in (torch.float16, torch.bfloat16):
+        anchor, positive, negative = anchor.float(), positive.float(), negative.float()
+    # As in nearkin.measures: z = g'h, which keeps digits where positive and negative are far away and near each other.
+    h = positive - negative
+    g = (anchor - positive) + (anchor - negative) if is_distance else anchor
+    return (g * h).sum(dim=-1)
+
+
+def rescaled(hinge: Tensor, loss: RescaledHinge) -> tuple[Tensor, Tensor]:
+    """Loss and plausibility of triplets from their hinges.
+
+    The loss has the value of Eq. (10). Its gradient is the half-quadratic weight times that of the hinge, the weight
+    being a constant for autograd: the same first derivative, and none through the weight in higher ones.
+
+    Examples
+    --------
+    >>> value, plausibility = rescaled(torch.tensor([0.0, 1.0]), RescaledHinge(1.0))
+    >>> value.tolist(), [round(one, 3) for one in plausibility.tolist()]
+    ([0.0, 1.0], [1.0, 0.368])
+    """
+    slope, eta = loss.params
+    if eta == 0.0:
+        return hinge, torch.ones_like(hinge.detach())
+    fixed = hinge.detach()
+    plausibility = torch.exp(-eta * fixed).clamp_min(torch.finfo(fixed.dtype).tiny)
+    value = torch.expm1(-eta * fixed) / np.expm1(-eta)
+    linear = slope * plausibility * hinge
+    return value + (linear - linear.detach()), plausibility
+
+
+class RescaledHingeTripletLoss(nn.Module):
+    """Bounded triplet loss: a triplet counts the less, the more it contradicts what was learned.
+
+    Use it like any other loss of torch; ``eta=0`` is the plain hinge. Only what is passed in is differentiated: the
+    half-quadratic weights are constants.
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        How fast a triplet loses its weight as its hinge grows; 0 is the plain hinge.
+    margin : float, default=1.0
+        Required gap between the squared distances (or between the similarities).
+    measure : {"distance", "similarity"}, default="distance"
+        Squared Euclidean distance or inner product of embeddings.
+    C : float, default=1.0
+        Factor of the loss.
+
+    See Also
+    --------
+    nearkin.losses.RescaledHinge : The same of margins, in numpy.
+    nearkin.deep.metric_learning : The same for miners and reducers of pytorch-metric-learning.
+
+    Notes
+    -----
+    With ``z = ||a - n||^2 - ||a - p||^2`` (or ``a'p - a'n``) and ``l = max(0, margin - z)`` the loss of a triplet is
+    ``C beta (1 - exp(-eta l))``, ``beta = 1 / (1 - exp(-eta))``, its plausibility ``exp(-eta l)``. Half precision is
+    widened before distances are taken.
+
+    Examples
+    --------
+    >>> loss = RescaledHingeTripletLoss(eta=1.0)
+    >>> anchor = torch.tensor([[0.0], [0.0]], requires_grad=True)
+    >>> value, plausibility = loss(anchor, torch.tensor([[0.1], [2.0]]), torch.tensor([[2.0], [0.1]]))
+    >>> value.backward()
+    >>> [round(one, 3) for one in plausibility.tolist()]  # the second triplet says the opposite of what is near
+    [1.0, 0.007]
+    """
+
+    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
+        "eta": (Real(0.0, np.inf, open_high=True),),
+        "margin": (Real(0.0, np.inf, open_high=True),),
+        "measure": (OneOf(("distance", "similarity")),),
+        "C": (Real(0.0, np.inf, open_high=True),),
+    }
+
+    def __init__(self, eta: float = 1.0, margin: float = 1.0, measure: str = "distance", C: float = 1.0):
+        super().__init__()
+        self.eta = eta
+        self.margin = margin
+        self.measure = measure
+        self.C = C
+        check_parameters(self, self._rules)
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean loss, and the plausibility of every triplet.
+
+        Parameters
+        ----------
+        anchor, positive, negative : Tensor of shape (n_triplets, n_components)
+            Embeddings; row t says that ``anchor[t]`` should be closer to ``positive[t]`` than to ``negative[t]``.
+
+        Returns
+        -------
+        loss : Tensor
+            Scalar; 0 where there is no triplet.
+        plausibility : Tensor of shape (n_triplets,)
+            In (0, 1], without gradient.
+        """
+        losses, plausibility = self.per_triplet(anchor, positive, negative)
+        return losses.sum() / max(1, len(losses)), plausibility
+
+    def per_triplet(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss and plausibility of every triplet."""
+        if anchor.ndim != 2 or not anchor.shape == positive.shape == negative.shape:
+            shapes = [tuple(one.shape) for one in (anchor, positive, negative)]
+            raise ValueError(
+                "RescaledHingeTripletLoss: anchor, positive and negative must be of one shape "
+                f"(n_triplets, n_components); got {shapes}."
+            )
+        z = triplet_margins(anchor, positive, negative, self.measure == "distance")
+        losses, plausibility = rescaled(torch.relu(self.margin - z), RescaledHinge(float(self.eta)))
+        return self.C * losses, plausibility
+
+    def extra_repr(self) -> str:
+        """Parameters, for the printed module."""
+        return f"eta={self.eta}, margin={self.margin}, measure={self.measure!r}, C={self.C}"

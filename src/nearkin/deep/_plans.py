@@ -1,0 +1,131 @@
+"""Networks that are built where none is given, described by plain numbers so that a file can hold them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["ConvPlan", "LayeredPlan", "MlpPlan"]
+
+#: Images of at least this side are halved from the first layer on.
+_LARGE = 16
+
+#: Sides down to which convolutions halve an image.
+_SMALL = 4
+
+
+@dataclass(frozen=True)
+class MlpPlan:
+    """Two hidden layers for plain features.
+
+    Parameters
+    ----------
+    n_features : int
+        Length of a row.
+    n_components : int
+        Length of an embedding.
+    hidden : tuple of int
+        Widths of the hidden layers.
+
+    Examples
+    --------
+    >>> MlpPlan(4, 2, (8,)).build()(torch.zeros(3, 4)).shape
+    torch.Size([3, 2])
+    """
+
+    n_features: int
+    n_components: int
+    hidden: tuple[int, ...] = (256, 256)
+
+    def build(self) -> nn.Module:
+        """A fresh network."""
+        widths = (self.n_features, *self.hidden)
+        layers: list[nn.Module] = []
+        for before, after in pairwise(widths):
+            layers += [nn.Linear(before, after), nn.ReLU()]
+        return nn.Sequential(*layers, nn.Linear(widths[-1], self.n_components))
+
+
+@dataclass(frozen=True)
+class ConvPlan:
+    """A small convolutional network for images.
+
+    Each stage halves the image and doubles the channels, until a side is 4; images under 16 keep their size in the
+    first stage. Groups of channels are normalised rather than batches, so that no row depends on another.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Channels, height, width.
+    n_components : int
+        Length of an embedding.
+
+    Examples
+    --------
+    >>> ConvPlan((1, 8, 8), 2).build()(torch.zeros(3, 64)).shape
+    torch.Size([3, 2])
+    """
+
+    shape: tuple[int, int, int]
+    n_components: int
+
+    def build(self) -> nn.Module:
+        """A fresh network, which takes flat rows."""
+        channels, height, width = self.shape
+        is_large = min(height, width) >= _LARGE
+        layers: list[nn.Module] = [nn.Unflatten(1, self.shape)]
+        wide, stride = (16, 2) if is_large else (32, 1)
+        while True:
+            layers += [nn.Conv2d(channels, wide, 3, stride, padding=1), nn.GroupNorm(4, wide), nn.ReLU()]
+            channels, height, width = wide, math.ceil(height / stride), math.ceil(width / stride)
+            if stride == 2 and min(height, width) <= _SMALL:
+                break
+            wide, stride = min(2 * wide, 256), 2
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * height * width, self.n_components))
+
+
+@dataclass(frozen=True)
+class LayeredPlan:
+    """Hidden layers with an embedding of the input and one of every hidden layer (OAHU).
+
+    Parameters
+    ----------
+    n_features : int
+        Length of a row.
+    n_components : int
+        Length of each embedding.
+    hidden : tuple of int
+        Widths of the hidden layers.
+
+    Examples
+    --------
+    >>> LayeredPlan(4, 2, (8, 8)).build()(torch.zeros(3, 4)).shape
+    torch.Size([3, 6])
+    """
+
+    n_features: int
+    n_components: int
+    hidden: tuple[int, ...]
+
+    def build(self) -> nn.Module:
+        """A fresh network, whose output holds the embeddings one after the other."""
+        return _Layered(self)
+
+
+class _Layered(nn.Module):
+    def __init__(self, plan: LayeredPlan):
+        super().__init__()
+        widths = (plan.n_features, *plan.hidden)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.heads = nn.ModuleList(nn.Linear(width, plan.n_components) for width in widths)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = [self.heads[0](x)]
+        for layer, head in zip(self.layers, list(self.heads)[1:], strict=True):
+            x = torch.relu(layer(x))
+            found.append(head(x))
+        return torch.cat(found, dim=1)
