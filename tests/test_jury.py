@@ -39,11 +39,18 @@ def _literal(queries, rows, scale, k, own=None):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("items", [11, 140], ids=["many-tiles", "runs-in-a-tile"])
+@pytest.mark.parametrize("block", [11, 64, 140], ids=["many-tiles", "few-tiles", "runs-in-a-tile"])
+@pytest.mark.parametrize("way", ["at-once", "in-parts", "turned", "guessed"])
 @pytest.mark.parametrize(("n", "d", "k"), [(2, 1, 1), (9, 3, 8), (40, 5, 12), (150, 2, 60)])
-def test_local_neighbours_are_those_of_all_distances(n, d, k, items, dtype, rng, monkeypatch):
-    monkeypatch.setattr(local, "_QUERIES", 16)
-    monkeypatch.setattr(local, "_ITEMS", items)
+def test_local_neighbours_are_those_of_all_distances(n, d, k, block, way, dtype, rng, monkeypatch):
+    settings = {
+        "at-once": {},
+        "in-parts": {"_AT_ONCE": 1},
+        "turned": {"_FEW": 0},
+        "guessed": {"_SAMPLE": 8, "_SAMPLED": 1, "_AMPLE": 1.0, "_LEAST_RANK": 1},  # so low that many look again
+    }[way]
+    for name, value in ({"_BLOCK": block, "_SPARE": 24} | settings).items():
+        monkeypatch.setattr(local, name, value)
     rows, queries = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=(7, d)).astype(dtype)
     near = LocalNeighbours(rows)
     distances = np.sqrt(((rows[:, None] - rows[None]) ** 2).sum(axis=2))
@@ -58,6 +65,55 @@ def test_local_neighbours_are_those_of_all_distances(n, d, k, items, dtype, rng,
         else:  # neighbours that are equally near up to rounding may change places
             far = [((who[:, None] - rows[one]) ** 2).sum(axis=2) / near.scale[one] for one in (found, literal)]
             np.testing.assert_allclose(far[0], far[1], rtol=1e-4, atol=1e-6)
+
+
+def test_guesses_are_tried_in_that_test(rng, monkeypatch):
+    looked_again = []
+    for name, value in {"_SAMPLE": 8, "_SAMPLED": 1, "_AMPLE": 1.0, "_LEAST_RANK": 1}.items():
+        monkeypatch.setattr(local, name, value)
+    settled = local._Reservoirs.settled
+
+    def watched(held, *rows):
+        looked_again.append((held.size < held.k).sum())
+        return settled(held, *rows)
+
+    monkeypatch.setattr(local._Reservoirs, "settled", watched)
+    LocalNeighbours(rng.normal(size=(150, 2))).among(60)
+    assert 0 < sum(looked_again) < 150
+
+
+def test_the_scale_of_many_rows_is_found_among_some(rng, monkeypatch):
+    rows = rng.normal(size=(400, 3))
+    every = LocalNeighbours(rows).scale
+    monkeypatch.setattr(local, "_SCALED", 100)
+    near = LocalNeighbours(rows)
+    some = np.linspace(0, 399, 100).astype(int)
+    distances = np.sqrt(((rows[:, None] - rows[some][None]) ** 2).sum(axis=2))
+    distances[some, np.arange(100)] = np.inf
+    np.testing.assert_allclose(near.scale, np.sort(distances, axis=1)[:, 1])  # the second of 100, about the 7th of 400
+    assert 0.9 < np.median(near.scale / every) < 1.2
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_rounds_hold_every_pair_once_and_nothing_twice(n):
+    rounds = list(local._rounds(n))
+    assert sorted(tuple(sorted(pair)) for one in rounds for pair in one) == [
+        (i, j) for i in range(n) for j in range(i, n)
+    ]
+    for one in rounds[1:]:
+        assert len({i for pair in one for i in pair}) == 2 * len(one)
+
+
+def test_neighbours_do_not_depend_on_the_number_of_threads(rng):
+    from threadpoolctl import threadpool_limits
+
+    rows, found = rng.normal(size=(1500, 5)).astype(np.float32), []
+    for n_threads in (1, 3):
+        with threadpool_limits(n_threads, user_api="blas"):
+            near = LocalNeighbours(rows)
+            found.append((near.scale, near.among(60), near.query(rows[:700], 9)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_rows_with_many_equals_do_not_become_neighbours_of_everything(rng):

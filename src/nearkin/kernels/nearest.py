@@ -1,90 +1,115 @@
-"""The k smallest numbers of a table that is seen tile by tile, row by row in a heap."""
+"""The k smallest numbers of every row of a table that is seen tile by tile, gathered in reservoirs.
+
+A reservoir takes all that is not above its bound; when it is full, the k smallest stay and the k-th becomes the bound.
+That costs a number but one comparison, where a heap would pay ``log k`` for each that it takes. What stays in the end
+does not depend on the order of the tiles: equal numbers go by their index.
+"""
 
 from nearkin.kernels._compile import helper, kernel
 
-__all__ = ["offer", "settle"]
+__all__ = ["gather", "settle"]
 
-#: Items that are compared at once.
-_RUN = 64
-
-
-@helper
-def _worse(value, index, other_value, other_index):
-    """Whether the first pair comes after the second: larger, or equal with a larger index."""
-    return value > other_value or (value == other_value and index > other_index)
+#: Numbers that are compared at once.
+_RUN = 16
 
 
 @helper
-def _sink(values, found, row, k):
-    """Let the top of a heap of k pairs sink to its place; the worst is on top."""
-    value, index = values[row, 0], found[row, 0]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= k:
+def _before(value, index, other_value, other_index):
+    return value < other_value or (value == other_value and index < other_index)
+
+
+@helper
+def _swap(values, found, i, j):
+    values[i], values[j] = values[j], values[i]
+    found[i], found[j] = found[j], found[i]
+
+
+@helper
+def _select(values, found, k, size):
+    """Let the k smallest pairs come first, the k-th of them in its place (quickselect)."""
+    low, high = 0, size - 1
+    while low < high:
+        # The median of three as the pivot, moved to the end.
+        middle = (low + high) // 2
+        if _before(values[middle], found[middle], values[low], found[low]):
+            _swap(values, found, low, middle)
+        if _before(values[high], found[high], values[low], found[low]):
+            _swap(values, found, low, high)
+        if _before(values[middle], found[middle], values[high], found[high]):
+            _swap(values, found, middle, high)
+        value, index = values[high], found[high]
+        at = low
+        for i in range(low, high):
+            if _before(values[i], found[i], value, index):
+                _swap(values, found, i, at)
+                at += 1
+        _swap(values, found, at, high)
+        if at == k - 1:
             break
-        right = child + 1
-        if right < k and _worse(values[row, right], found[row, right], values[row, child], found[row, child]):
-            child = right
-        if not _worse(values[row, child], found[row, child], value, index):
-            break
-        values[row, at], found[row, at] = values[row, child], found[row, child]
-        at = child
-    values[row, at], found[row, at] = value, index
+        if at < k - 1:
+            low = at + 1
+        else:
+            high = at - 1
 
 
 @kernel
-def offer(products, query_norms, item_norms, factors, first_item, own, values, found):
-    """Offer ``(|q|^2 + |z|^2 - 2 q'z) * factor`` of a tile to the heaps of its rows.
+def gather(products, k, row_norms, row_numbers, column_norms, factors, column_numbers, values, found, size, bounds):
+    """Give ``(|x|^2 + |z|^2 - 2 x'z) * factor(z)`` of a tile to the reservoirs of its rows x.
 
     Parameters
     ----------
-    products : ndarray of shape (n_queries, n_items)
-        Inner products of queries and items; overwritten by the values that are offered.
-    query_norms, item_norms : ndarray
+    products : ndarray of shape (n_rows, n_columns)
+        Inner products; overwritten.
+    k : int
+        How many are looked for.
+    row_norms, column_norms : ndarray
         Squared lengths.
-    factors : ndarray of shape (n_items,)
-        What an item's squared distances are multiplied with.
-    first_item : int
-        Number of the tile's first item.
-    own : ndarray of int64 of shape (n_queries,)
-        Item that is not offered to each query, -1 for none.
-    values, found : ndarray of shape (n_queries, k)
-        Heaps, begun with infinity and a number beyond all items.
+    row_numbers, column_numbers : ndarray of int32
+        Whose they are; a pair of equal numbers is left out.
+    factors : ndarray of shape (n_columns,)
+        What squared distances to each column are multiplied with.
+    values, found : ndarray of shape (n_rows, capacity)
+        Reservoirs, numbers and whose they are; the capacity is k plus a few runs.
+    size, bounds : ndarray of shape (n_rows,)
+        How many are held, and what is above the bound is not taken.
     """
     n, m = products.shape
-    k = values.shape[1]
+    full = values.shape[1] - _RUN
     for i in range(n):
-        worst = values[i, 0]
-        norm = query_norms[i]
+        norm, bound, held, own = row_norms[i], bounds[i], size[i], row_numbers[i]
         zero = norm - norm  # of the same precision: a literal would make everything double
+        for j in range(m):
+            products[i, j] = max(norm + column_norms[j] - (products[i, j] + products[i, j]), zero) * factors[j]
         for start in range(0, m, _RUN):
-            stop = min(start + _RUN, m)
-            # Most runs hold nothing near enough, which one vectorised count tells.
+            stop = start + _RUN
             near = 0
-            for j in range(start, stop):
-                value = norm + item_norms[j] - (products[i, j] + products[i, j])
-                value = max(value, zero) * factors[j]
-                products[i, j] = value
-                near += value <= worst
-            if near == 0:
-                continue
-            for j in range(start, stop):
-                value = products[i, j]
-                if value <= worst:
-                    index = first_item + j
-                    if index != own[i] and _worse(worst, found[i, 0], value, index):
-                        values[i, 0], found[i, 0] = value, index
-                        _sink(values, found, i, k)
-                        worst = values[i, 0]
+            if stop <= m:
+                # Most runs hold nothing near enough, which one count tells; its length is known, so that it is a few
+                # instructions on vectors.
+                for j in range(_RUN):
+                    near += products[i, start + j] <= bound
+                if near == 0:
+                    continue
+            # All are written, and those that are not taken are written over: a branch would be guessed wrong too often.
+            for j in range(start, min(stop, m)):
+                value, number = products[i, j], column_numbers[j]
+                values[i, held], found[i, held] = value, number
+                held += (value <= bound) & (number != own)
+            if held > full:
+                _select(values[i], found[i], k, held)
+                bound, held = values[i, k - 1], k
+        size[i], bounds[i] = held, bound
 
 
 @kernel
-def settle(values, found):
-    """Sort every heap, the smallest first."""
-    for i in range(values.shape[0]):
-        for k in range(values.shape[1] - 1, 0, -1):
-            value, index = values[i, 0], found[i, 0]
-            values[i, 0], found[i, 0] = values[i, k], found[i, k]
-            _sink(values, found, i, k)
-            values[i, k], found[i, k] = value, index
+def settle(k, values, found, size):
+    """Bring the k smallest of every reservoir to its front, in order."""
+    for row in range(values.shape[0]):
+        _select(values[row], found[row], k, size[row])
+        for i in range(1, min(k, size[row])):
+            value, index = values[row, i], found[row, i]
+            at = i
+            while at > 0 and _before(value, index, values[row, at - 1], found[row, at - 1]):
+                values[row, at], found[row, at] = values[row, at - 1], found[row, at - 1]
+                at -= 1
+            values[row, at], found[row, at] = value, index

@@ -19,7 +19,7 @@ from nearkin.learners._modalities import joined
 from nearkin.learners._state import all_or_nothing
 from nearkin.measures import Measure
 from nearkin.neighbors._features import Landmarks, Leading
-from nearkin.neighbors._jury import Jury, NeighbourVotes, Space, Voter, into, mixed, stacked
+from nearkin.neighbors._jury import Jury, NeighbourVotes, Voter, into, mixed, stacked
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors._local import LocalNeighbours
 from nearkin.neighbors._ridge import RidgeVotes
@@ -406,25 +406,19 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self._flips = Flips(given, k)
         self.noise_rate_ = self._flips.rate
         shares = (shares + 1.0 / len(shares)) / 2.0
-        spaces = [near]
-
-        def jury() -> Jury:
-            counts = [*([shares[0] / len(spaces)] * len(spaces)), *shares[1:]]
-            return Jury([*spaces, *smooth], counts, codes, k)
-
-        def join(space: Array | Space) -> None:
-            mapped = into(space, scaled).astype(np.float32)
-            spaces.append(NeighbourVotes(LocalNeighbours(mapped), codes, k, near.bandwidth, space))
-
-        join(self.learner_._fitted.parameter.copy() if is_wide else self.learner_.components_)
         if isinstance(self.learner, str):
-            # Of very many features the leading directions do.
+            # Of very many features the leading directions do. The smooth voters say whose labels to trust so far.
             few = leading.of(scaled) if is_wide else scaled
-            white = whitening(few, codes, judged(jury().left_out, codes, self._flips, n_rounds=1)[0])
+            so_far = Jury([near, *smooth], shares.tolist(), codes, k)
+            white = whitening(few, codes, judged(so_far.left_out, codes, self._flips, n_rounds=1)[0])
             again = self.default_learner(self.random_state).set_params(scale=None, rescore=False)
             space = again.fit(few @ white.T, codes).components_ @ white
-            join(space @ leading.axes if is_wide else space)
-        self._jury = jury()
+            space = space @ leading.axes if is_wide else space
+        else:
+            space = self.learner_._fitted.parameter.copy() if is_wide else self.learner_.components_
+        learned = LocalNeighbours(into(space, scaled).astype(np.float32))
+        spaces = [near, NeighbourVotes(learned, codes, k, near.bandwidth, space)]
+        self._jury = Jury([*spaces, *smooth], [shares[0] / 2.0, shares[0] / 2.0, *shares[1:]], codes, k)
         self.plausibility_, self.score_ = judged(self._jury.left_out, codes, self._flips)
 
     def _rate(self, X: Any, codes: NDArray[np.int64]) -> float:

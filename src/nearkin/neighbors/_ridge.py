@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels.threads import side_by_side
 from nearkin.neighbors._features import Landmarks, Leading
 from nearkin.noise._votes import Ask
 
@@ -34,7 +34,10 @@ _LEAST = 1e-3
 
 #: Most numbers of features that are kept between questions, and that are made at once where they are not kept.
 _KEPT = 1 << 24
-_AT_ONCE = 1 << 21
+_AT_ONCE = 1 << 20
+
+#: Parts whose sums are held before they are added up.
+_TOGETHER = 16
 
 
 class RidgeVotes:
@@ -81,15 +84,19 @@ class RidgeVotes:
     [1, 0]
     """
 
-    # Features of all rows, where they are few enough, and the solution for equal weights.
-    _transient = ("_made", "_equal")
+    # Features of all rows and what is said about them at equal weights, where that is not too much to keep, and the
+    # solutions for equal weights and for the last others.
+    _transient = ("_made", "_said", "_equal", "_last")
     _made: Array | None = None
+    _said: Array | None = None
     _equal: tuple[Array, Array] | None = None
+    _last: tuple[Array, tuple[Array, Array]] | None = None
 
     def __init__(self, rows: Array, codes: Codes, n_classes: int, candidates: list[Landmarks] | list[Leading]):
         self._rows, self._codes, self._n_classes = rows, codes, n_classes
         some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _JUDGES)).astype(np.int64))
-        judged = [(*self._chosen(one, some), one) for one in candidates]
+        with side_by_side() as run:
+            judged = run(lambda one: (*self._chosen(one, some), one), candidates)
         self.error, self.penalty, self._shift, self._factor, self.features = min(judged, key=lambda one: one[0])
 
     def _chosen(self, features: Landmarks | Leading, some: NDArray[np.int64]) -> tuple[float, float, Array, float]:
@@ -124,7 +131,11 @@ class RidgeVotes:
             fit[np.arange(len(at)), self._codes[at]] -= own
             return _shares(fit / (1.0 - own)[:, None])
 
-        return votes
+        if len(self._codes) * self._n_classes > _AT_ONCE or not (weights == 1.0).all():
+            return votes
+        if self._said is None:  # asked for again and again
+            self._said = votes(slice(None))
+        return self._said.__getitem__
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Shares of the classes for new rows, of shape (n_queries, n_classes)."""
@@ -138,30 +149,37 @@ class RidgeVotes:
         return _framed(self.features.of(self._rows[part]), self._shift, self._factor)
 
     def _solution(self, weights: Array) -> tuple[Array, Array]:
-        """Inverse and coefficients; those for equal weights are asked for often."""
-        is_equal = bool((weights == 1.0).all())
-        if not is_equal:
-            return self._solved(weights, is_equal=False)
+        """Inverse and coefficients; those for equal weights, and for the same ones, are asked for often."""
+        if not (weights == 1.0).all():
+            if self._last is None or not np.array_equal(self._last[0], weights):
+                self._last = weights, self._solved(weights, is_equal=False)
+            return self._last[1]
         if self._equal is None:
             self._equal = self._solved(weights, is_equal=True)
         return self._equal
 
     def _solved(self, weights: Array, is_equal: bool) -> tuple[Array, Array]:
         n, width = len(self._codes), self.features.n_features + 1
-        gram, sums = np.zeros((width, width)), np.zeros((self._n_classes, width))
         step = max(1, _AT_ONCE // width)
-        with one_blas_thread():  # a model that was loaded solves again, and must find the same bits
+        parts = [slice(start, start + step) for start in range(0, n, step)]
+
+        def sums(part: slice) -> tuple[Array, Array]:
+            X = self._features(part)
+            weighed = X if is_equal else X * weights[part, None].astype(X.dtype)
+            return X.T @ weighed, _indicators(self._codes[part], self._n_classes) @ weighed
+
+        # A model that was loaded solves again, and must find the same bits: parts are added up in their order.
+        with side_by_side() as run:
             if self._made is None and n * width <= _KEPT:
-                self._made = self._features(slice(None))
-            for start in range(0, n, step):
-                part = slice(start, start + step)
-                X = self._features(part)
-                weighed = X if is_equal else X * weights[part, None].astype(X.dtype)
-                gram += X.T @ weighed
-                sums += _indicators(self._codes[part], self._n_classes) @ weighed
+                self._made = np.concatenate(run(self._features, parts))
+            gram, right = np.zeros((width, width)), np.zeros((self._n_classes, width))
+            for start in range(0, len(parts), _TOGETHER):
+                for its_gram, its_right in run(sums, parts[start : start + _TOGETHER]):
+                    gram += its_gram
+                    right += its_right
             gram[np.diag_indices(width)] += self.penalty * n / min(n, _JUDGES)
             inverse = np.linalg.inv(gram)
-            return inverse.astype(np.float32), (inverse @ sums.T).astype(np.float32)
+            return inverse.astype(np.float32), (inverse @ right.T).astype(np.float32)
 
 
 def _indicators(codes: Codes, n_classes: int) -> sparse.csr_array:
