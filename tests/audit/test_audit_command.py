@@ -98,18 +98,27 @@ def test_every_format_gives_the_same_suspects(folder, wine):
     assert list(found[2].bottle) == list(found[0].bottle)
 
 
-def test_cleaned_labels_and_all_rows_on_request(folder, wine):
+@pytest.mark.parametrize("how", ["drop", "relabel"])
+def test_cleaned_labels_and_all_rows_on_request(folder, wine, how):
     pytest.importorskip("pyarrow")
-    run(
+    relabel = ["--how", "relabel", "--min-confidence", "0.4"] if how == "relabel" else []
+    outcome = run(
         folder / "wine.csv", "--label", "cultivar", "--id", "bottle", "--drop", "note", "--cleaned",
         folder / "cleaned.csv", "--all", folder / "all.parquet", "-o", folder / "out.html",
-        "--suspects", folder / "doubts.csv",
+        "--suspects", folder / "doubts.csv", *relabel,
     )  # fmt: skip
     cleaned, every = pd.read_csv(folder / "cleaned.csv"), pd.read_parquet(folder / "all.parquet")
-    assert list(cleaned.columns) == ["bottle", "row", "label", "given_label"]
-    assert list(cleaned.given_label) == list(wine.cultivar)
-    assert list(cleaned.label) == list(every.suggested_label)
-    assert (cleaned.label != cleaned.given_label).sum() == len(pd.read_csv(folder / "doubts.csv"))
+    assert list(cleaned.columns) == ["bottle", "row", "label", "given_label", "confidence"]
+    kept = ~every.is_suspect | ((every.confidence >= 0.4) & (how == "relabel"))
+    left = every[kept]
+    assert list(cleaned.bottle) == list(left.bottle) and list(cleaned.given_label) == list(left.given_label)
+    assert list(cleaned.label) == list(left.suggested_label)
+    assert np.allclose(cleaned.confidence, left.confidence)
+    changed = int((cleaned.label != cleaned.given_label).sum())
+    assert (changed > 0) == (how == "relabel")
+    counts = f"{len(cleaned)} rows left, {changed} relabelled, {len(every) - len(cleaned)} dropped"
+    assert counts in " ".join(outcome.stdout.split())
+    assert "confidence" in pd.read_csv(folder / "doubts.csv").columns
 
 
 def test_pictures_are_found_beside_the_data(folder, wine):
@@ -159,6 +168,14 @@ def test_what_is_not_ours_is_not_replaced(folder, name):
         (lambda one: one, ["--label", "cultivar", "-o", "page.txt"], "must end in .html"),
         (lambda one: one, ["--label", "cultivar", "-o", "no/such/folder.html"], "no folder"),
         (lambda one: one, ["--label", "cultivar", "--cleaned", "suspects.csv"], "named twice"),
+        (lambda one: one, ["--label", "cultivar", "--how", "drop"], "name a file for them with --cleaned"),
+        (lambda one: one, ["--label", "cultivar", "--min-confidence", "0.5"], "name a file for them with --cleaned"),
+        (lambda one: one, ["--label", "cultivar", "--cleaned", "c.csv", "--min-confidence", "0.5"], "--how relabel"),
+        (
+            lambda one: one,
+            ["--label", "cultivar", "--cleaned", "c.csv", "--how", "relabel", "--min-confidence", "80"],
+            "80.0 is not in the range",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(folder, wine, monkeypatch, change, options, message):

@@ -190,13 +190,50 @@ def downloaded(page, tmp_path):
         return list(csv.DictReader(file))
 
 
-def test_cleaned_labels_are_those_of_the_audit(page, made, tmp_path):
+def by_row(rows, ids):
+    """What was downloaded, by row of the audit."""
+    place = {one: i for i, one in enumerate(ids)}
+    return {place[one["name, of row"]]: one for one in rows}
+
+
+def as_expected(found, audit, **how):
+    """Whether rows, labels and confidence are those that Python gives."""
+    held = audit.cleaned_columns(**how)
+    assert sorted(found) == held["row"].tolist()
+    for row, label, given, confidence in zip(*held.values(), strict=True):
+        assert found[row]["label"] == label and found[row]["given_label"] == given
+        assert float(found[row]["confidence"]) == pytest.approx(confidence, abs=0.0051)
+
+
+def test_suspects_are_dropped_unless_somebody_decides(page, made, tmp_path):
     _, audit, ids = made
-    rows = downloaded(page, tmp_path)
-    assert [one["name, of row"] for one in rows] == ids
-    assert [one["label"] for one in rows] == audit.suggested_label.tolist()
-    assert [one["given_label"] for one in rows] == audit.given_label.tolist()
-    assert f"{audit.n_suspects} labels changed" in page.locator("#done").inner_text()
+    n = 600 - audit.n_suspects
+    assert f"{n} rows, 0 labels changed, {audit.n_suspects} rows dropped" in page.locator("#done").inner_text()
+    as_expected(by_row(downloaded(page, tmp_path), ids), audit)
+    assert page.locator("#done").inner_text().startswith("Downloaded:")
+
+
+@pytest.mark.parametrize("least", [None, 0, 0.5])
+def test_confident_suggestions_are_taken_on_request(page, made, tmp_path, least):
+    _, audit, ids = made
+    assert not page.locator("#least").is_visible()
+    page.locator("#rest").select_option(label="take the suggested label")
+    assert page.locator("#least").is_visible() and page.locator("#least").input_value() == "0.8"
+    if least is not None:
+        page.locator("#least").select_option(value=str(least))
+    found = by_row(downloaded(page, tmp_path), ids)
+    as_expected(found, audit, how="relabel", min_confidence=least)
+    n_changed = sum(one["label"] != one["given_label"] for one in found.values())
+    assert f"{n_changed} labels changed, {600 - len(found)} rows dropped" in page.locator("#done").inner_text()
+
+
+def test_labels_may_be_kept(page, made, tmp_path):
+    _, audit, ids = made
+    page.locator("#rest").select_option(label="keep the given label")
+    found = by_row(downloaded(page, tmp_path), ids)
+    assert [found[i]["label"] for i in range(600)] == audit.given_label.tolist()
+    shown = [float(found[i]["confidence"]) for i in range(600)]
+    assert shown == pytest.approx(audit.plausibility.tolist(), abs=0.0051)
 
 
 def test_decisions_decide_what_is_downloaded(page, made, tmp_path):
@@ -205,11 +242,13 @@ def test_decisions_decide_what_is_downloaded(page, made, tmp_path):
     for line, choice in enumerate(("given", "drop", "suggested")):
         page.locator("#body tr").nth(line).locator("select").select_option(label=choice)
     assert "3 decided" in page.locator("#count").inner_text()
-    page.locator("#rest").select_option(label="are dropped")
-    rows = {one["name, of row"]: one["label"] for one in downloaded(page, tmp_path)}
-    assert rows[ids[first]] == audit.given_label[first]
-    assert ids[second] not in rows
-    assert rows[ids[third]] == audit.suggested_label[third]
+    assert f"1 labels changed, {audit.n_suspects - 2} rows dropped" in page.locator("#done").inner_text()
+    rows = by_row(downloaded(page, tmp_path), ids)
+    assert rows[first]["label"] == audit.given_label[first]
+    assert float(rows[first]["confidence"]) == pytest.approx(audit.plausibility[first], abs=0.0006)
+    assert second not in rows
+    assert rows[third]["label"] == audit.suggested_label[third]
+    assert float(rows[third]["confidence"]) == pytest.approx(audit.confidence[third], abs=0.0006)
     assert len(rows) == 600 - audit.n_suspects + 2
 
 

@@ -1,137 +1,43 @@
-"""What an audit found, and how it is made."""
+"""What an audit found."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
-from nearkin._version import __version__
+from nearkin.audit._cleaning import DEFAULT_HOW, Cleaning, taken
 from nearkin.audit._evidence import Evidence, Neighbour, Prototype, Space
-from nearkin.audit._interval import LEVEL, rate_interval
+from nearkin.audit._exports import (
+    COLUMNS,
+    Columns,
+    checked_ids,
+    cleaned_columns,
+    columns_of,
+    knn_graph,
+    plain,
+    write_json,
+    write_table,
+)
+from nearkin.audit._interval import rate_interval
 from nearkin.audit._suggest import suggest
-from nearkin.checks import Integer, OneOf
-from nearkin.files import replacing, write_csv
+from nearkin.audit._summary import notes_on, summary_of
+from nearkin.audit._votes import truths, votes_on
+from nearkin.checks import Integer
+from nearkin.files import replacing
 from nearkin.labels import as_labels, sorted_classes
-from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.noise import Flips
 
-__all__ = ["ASKED", "COLUMNS", "LabelAudit", "audit_labels", "truths", "votes_on"]
+__all__ = ["ASKED", "LabelAudit"]
 
 Array = NDArray[np.floating]
-Codes = NDArray[np.int64]
-Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 #: Share of the rows that the estimate of the rate asks at least; see `nearkin.noise.estimate_noise_rate`.
 ASKED = 0.1
-
-#: Columns of the tables; the last two are in tables of suspects only.
-COLUMNS = (
-    "row", "given_label", "suggested_label", "is_suspect", "plausibility", "confidence", "score",
-    "near_rows", "near_labels",
-)  # fmt: skip
-
-#: Neighbours that stand in a table of suspects.
-_NEAR = 5
-
-
-def audit_labels(
-    X: ArrayLike,
-    y: ArrayLike,
-    learner: OnlineLearner | RobustKNeighborsClassifier | str | None = None,
-    random_state: Any = None,
-    *,
-    noise_rate: float | str = "auto",
-) -> LabelAudit:
-    """Say which labels are wrong, what they should be, and how many there are.
-
-    One pass learns a measure that wrong labels move little; neighbours in several spaces then vote on every label.
-    There is no model to bring and nothing is cross-validated.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        Raw features or embeddings; no scaling is needed.
-    y : array-like of shape (n_samples,)
-        Labels of any hashable kind.
-    learner : OnlineLearner, RobustKNeighborsClassifier, "auto" or None, default=None
-        Measure to learn; None and "auto" take the classifier's own. A learner that is fitted already is used as it is.
-        A classifier with ``n_neighbors="auto"`` that was fitted on these rows is not fitted again.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed.
-    noise_rate : float in [0, 1) or "auto", default="auto"
-        Share of wrong labels, if you know it; then as many rows are suspects.
-
-    Returns
-    -------
-    LabelAudit
-        What was found.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> import nearkin
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> noisy, is_wrong = nearkin.flip_labels(y, 0.2, random_state=0)
-    >>> audit = nearkin.audit_labels(X, noisy, random_state=0)
-    >>> round(audit.noise_rate, 1), bool(is_wrong[audit.is_suspect].mean() > 0.8)
-    (0.2, True)
-    """
-    labels = as_labels(y, "audit_labels")
-    n_classes = len(set(labels.tolist()))
-    if len(labels) > 10 and 2 * n_classes > len(labels):
-        raise ValueError(
-            f"audit_labels: y holds {n_classes:,} different values in {len(labels):,} rows; is it a class at all? "
-            "A label can be judged only by other rows that have it."
-        )
-    if isinstance(X, (list, tuple)):
-        X = np.asarray(X)
-    if sparse.issparse(X):
-        raise ValueError(
-            "audit_labels: X is sparse, and neighbours are looked for among dense rows; reduce it first, for example "
-            "with make_pipeline(TruncatedSVD(100), LabelAuditor())."
-        )
-    if isinstance(learner, OnlineLearner) and not learner._measure.is_distance:
-        raise ValueError(
-            f"audit_labels: {type(learner).__name__} learns a similarity; give a learner of a distance, such as "
-            "RobustLODML."
-        )
-    if isinstance(learner, RobustKNeighborsClassifier):
-        model = _ready(learner, labels, noise_rate)
-    else:
-        chosen = "auto" if learner is None else learner
-        model = RobustKNeighborsClassifier(
-            chosen, n_neighbors="auto", noise_rate=noise_rate, random_state=random_state
-        ).fit(X, labels)
-    if model._jury is None:
-        raise ValueError(
-            f"audit_labels: {type(model.learner_).__name__} has no one map into a space with distances; give another "
-            "learner, such as RobustLODML."
-        )
-    return LabelAudit(model, X, labels)
-
-
-def _ready(
-    model: RobustKNeighborsClassifier, labels: NDArray[Any], noise_rate: float | str
-) -> RobustKNeighborsClassifier:
-    check_is_fitted(model)
-    if not hasattr(model, "score_"):
-        raise ValueError("audit_labels: a classifier is audited if it has n_neighbors='auto'; fit such a one.")
-    if len(model.plausibility_) != len(labels):
-        raise ValueError(
-            f"audit_labels: the classifier was fitted on {len(model.plausibility_)} rows, y has {len(labels)} labels; "
-            "give the rows and labels that it was fitted on."
-        )
-    if not OneOf(("auto",)).allows(noise_rate):
-        raise ValueError("audit_labels: the rate of a fitted classifier is settled; leave out `noise_rate`.")
-    return model
 
 
 class LabelAudit:
@@ -235,6 +141,16 @@ class LabelAudit:
         return int(self.is_suspect.sum())
 
     @property
+    def n_likely_suggestions(self) -> int:
+        """Number of suspects whose suggested label is more likely right than not."""
+        return int((self.is_suspect & (self.confidence > 0.5)).sum())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to beware of: sentences about data that is too small for its figures; empty where it is not."""
+        return notes_on(self)
+
+    @property
     def order(self) -> NDArray[np.int64]:
         """Rows in the order in which to look at them: the most doubtful first."""
         return np.lexsort((self.plausibility, self.score, ~self.is_suspect))
@@ -256,6 +172,14 @@ class LabelAudit:
         at = np.argsort(-counts, kind="stable")
         names = self.classes.tolist()
         return [(names[p // k], names[p % k], int(n)) for p, n in zip(pairs[at].tolist(), counts[at], strict=True)]
+
+    def doubt_by_class(self) -> list[tuple[Any, int, int]]:
+        """Given label, number of rows and number of suspects, the largest share of suspects first."""
+        n_classes = len(self.classes)
+        size = np.bincount(self._codes, minlength=n_classes)
+        bad = np.bincount(self._codes[self.is_suspect], minlength=n_classes)
+        names = self.classes.tolist()
+        return [(names[c], int(size[c]), int(bad[c])) for c in np.lexsort((-bad, -bad / size))]
 
     def evidence(self, i: int, n_neighbors: int = 5) -> Evidence:
         """Why the label of a row is doubted, or is not.
@@ -284,16 +208,19 @@ class LabelAudit:
             near.append(Prototype(names[codes[0]], int(typical[which[0]]), float(distance[0])))
         found, distances = space.neighbours(row, n_neighbors)
         neighbours = tuple(
-            Neighbour(_plain(self.given_label[j]), int(j), float(distance), float(self.plausibility[j]))
+            Neighbour(plain(self.given_label[j]), int(j), float(distance), float(self.plausibility[j]))
             for j, distance in zip(found[0], distances[0], strict=True)
         )
         return Evidence(
-            int(i), _plain(self.given_label[i]), _plain(self.suggested_label[i]), float(self.plausibility[i]),
+            int(i), plain(self.given_label[i]), plain(self.suggested_label[i]), float(self.plausibility[i]),
             float(self.confidence[i]), near[0], near[1], neighbours, space.costliest(int(i)),
         )  # fmt: skip
 
-    def clean(self, X: Any, y: ArrayLike, how: str = "drop") -> tuple[Any, NDArray[Any]]:
-        """Rows and labels without the suspects, or with their suggested labels.
+    def clean(self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None) -> tuple[Any, Any]:
+        """Rows and labels without the suspects, or with the suggested labels that are likely right.
+
+        Dropping all suspects leaves the fewest wrong labels. A suggested label is taken only where its confidence is
+        high; other suspects are dropped in either case, since their labels are probably wrong as given, too.
 
         Parameters
         ----------
@@ -302,19 +229,29 @@ class LabelAudit:
         y : array-like of shape (n_samples,)
             The labels that were audited.
         how : {"drop", "relabel"}, default="drop"
-            Leave suspects out, or give them the suggested label.
+            Leave all suspects out, or give those with a confident suggestion the suggested label.
+        min_confidence : float in [0, 1] or None, default=None
+            With "relabel": least confidence of a suggestion that is taken; None is 0.8, and 0 relabels every suspect.
 
         Returns
         -------
         X : same kind as given
-            Rows that stay.
-        y : ndarray
+            Rows that stay; a frame keeps its index.
+        y : same kind as given
             Their labels.
-        """
-        from sklearn.utils import _safe_indexing
 
-        if not OneOf(("drop", "relabel")).allows(how):
-            raise ValueError(f"LabelAudit: `how` must be 'drop' or 'relabel'; got {how!r}.")
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> import nearkin
+        >>> X, y = load_iris(return_X_y=True)
+        >>> y[[0, 99]] = 2
+        >>> audit = nearkin.audit_labels(X, y, random_state=0)
+        >>> _, labels = audit.clean(X, y.tolist(), how="relabel", min_confidence=0)
+        >>> type(labels).__name__, len(labels), labels[0]
+        ('list', 150, 0)
+        """
+        cleaning = Cleaning(how, min_confidence)
         labels = as_labels(y, type(self).__name__)
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         if n != self.n_rows or len(labels) != self.n_rows:
@@ -323,58 +260,23 @@ class LabelAudit:
             )
         if labels.tolist() != self.given_label.tolist():
             raise ValueError("LabelAudit: y differs from the labels that were audited; audit these first.")
-        if how == "relabel":
-            return X, self.suggested_label.copy()
-        kept = np.flatnonzero(~self.is_suspect)
-        return _safe_indexing(X, kept), labels[kept]
+        stays, relabelled = cleaning.of(self.is_suspect, self.confidence)
+        kept = np.flatnonzero(stays)
+        # A new label is taken from a row that has it, so that y keeps its kind whatever that is.
+        first_of_class = np.unique(self._codes, return_index=True)[1]
+        donors = np.where(relabelled, first_of_class[self._best], np.arange(self.n_rows))[kept]
+        return X if len(kept) == n else taken(X, kept), taken(y, donors, kept)
 
-    # ------------------------------------------------------------------ for other tools
+    def summary(self) -> list[tuple[str, str]]:
+        """A few lines for people: names and values."""
+        return summary_of(self)
 
-    def knn_graph(self, n_neighbors: int = 10) -> sparse.csr_matrix:
-        """Distances to the nearest other rows in the learned space, as cleanlab's ``knn_graph`` wants them.
-
-        Parameters
-        ----------
-        n_neighbors : int, default=10
-            Entries of each row, the nearest first.
-
-        Returns
-        -------
-        CSR matrix of shape (n_samples, n_samples)
-            Distances.
-        """
-        if not Integer(1).allows(n_neighbors) or n_neighbors >= self.n_rows:
-            raise ValueError(
-                f"LabelAudit: `n_neighbors` must be a whole number from 1 to {self.n_rows - 1}; got {n_neighbors!r}."
-            )
-        from sklearn.neighbors import NearestNeighbors
-
-        rows = self._space.rows
-        distances, index = NearestNeighbors(n_neighbors=n_neighbors).fit(rows).kneighbors()
-        ends = np.arange(0, self.n_rows * n_neighbors + 1, n_neighbors)
-        return sparse.csr_matrix((distances.ravel(), index.ravel(), ends), shape=(self.n_rows, self.n_rows))
-
-    def to_cleanlab(self, n_neighbors: int = 10) -> dict[str, Any]:
-        """What cleanlab asks for, from this audit instead of a cross-validated model.
-
-        Parameters
-        ----------
-        n_neighbors : int, default=10
-            Of the graph.
-
-        Returns
-        -------
-        dict
-            ``labels`` as whole numbers, ``pred_probs`` (n_samples, n_classes) as the neighbours vote with the row
-            itself left out, ``label_quality`` (the `score`), and ``knn_graph``.
-        """
-        votes = votes_on(self.classifier)
-        return {
-            "labels": self._codes.copy(),
-            "pred_probs": votes(np.arange(self.n_rows)),
-            "label_quality": self.score.copy(),
-            "knn_graph": self.knn_graph(n_neighbors),
-        }
+    def __repr__(self) -> str:
+        low, high = self.noise_interval
+        return (
+            f"LabelAudit({self.n_rows} rows, {len(self.classes)} classes, {self.n_suspects} suspects, "
+            f"noise rate {self.noise_rate:.3f} [{low:.3f}, {high:.3f}])"
+        )
 
     # ------------------------------------------------------------------ tables and files
 
@@ -394,11 +296,35 @@ class LabelAudit:
             ``row``, ``given_label``, ``suggested_label``, ``is_suspect``, ``plausibility``, ``confidence``,
             ``score``.
         """
-        values = (
-            np.arange(first_row, first_row + self.n_rows), self.given_label, self.suggested_label, self.is_suspect,
-            self.plausibility, self.confidence, self.score,
-        )  # fmt: skip
-        return {**_checked_ids(ids, self.n_rows, COLUMNS), **dict(zip(COLUMNS, values, strict=False))}
+        return columns_of(self, ids, first_row)
+
+    def cleaned_columns(
+        self,
+        ids: Columns | None = None,
+        first_row: int = 0,
+        *,
+        how: str = DEFAULT_HOW,
+        min_confidence: float | None = None,
+    ) -> dict[str, Any]:
+        """Cleaned labels as named columns; see `clean`.
+
+        Parameters
+        ----------
+        ids : mapping of str to sequence or None
+            Columns to put first, such as an id.
+        first_row : int, default=0
+            Number of the first row.
+        how : {"drop", "relabel"}, default="drop"
+            What becomes of suspects.
+        min_confidence : float in [0, 1] or None, default=None
+            With "relabel": least confidence of a suggestion that is taken.
+
+        Returns
+        -------
+        dict
+            ``row``, ``label``, ``given_label`` and ``confidence`` in the label, of the rows that stay.
+        """
+        return cleaned_columns(self, Cleaning(how, min_confidence), ids, first_row)
 
     def to_frame(self) -> Any:
         """All rows as a pandas frame, with the index of X where that is a frame."""
@@ -431,15 +357,8 @@ class LabelAudit:
         first_row : int, default=0
             Number of the first row.
         """
-        order = self.order[: self.n_suspects] if suspects_only else self.order
-        columns = {name: _take(values, order) for name, values in self.columns(ids, first_row).items()}
-        if suspects_only:
-            near = self._space.neighbours(order, _NEAR)[0] if len(order) else np.empty((0, _NEAR), dtype=np.int64)
-            labels = self.given_label[near]
-            columns[COLUMNS[-2]] = [" ".join(map(str, one)) for one in (near + first_row).tolist()]
-            columns[COLUMNS[-1]] = [" | ".join(map(str, one)) for one in labels.tolist()]
         with replacing(path) as file:
-            write_csv(file, columns)
+            write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
 
     def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
         """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order.
@@ -451,27 +370,8 @@ class LabelAudit:
         ids : mapping of str to sequence or None
             Columns to add to the rows.
         """
-        held = {
-            "nearkin": __version__,
-            "n_rows": self.n_rows,
-            "n_suspects": self.n_suspects,
-            "noise_rate": self.noise_rate,
-            "noise_interval": list(self.noise_interval),
-            "interval_level": LEVEL,
-            "noise_rates": self.noise_rates.tolist(),
-            "rate_is_estimated": self.rate_is_estimated,
-            "classes": [_jsonable(one) for one in self.classes.tolist()],
-            "noise_pairs": [
-                {"given": _jsonable(given), "suggested": _jsonable(other), "rows": n}
-                for given, other, n in self.noise_pairs()
-            ],
-            "rows": {
-                name: [_jsonable(one) for one in (values.tolist() if isinstance(values, np.ndarray) else values)]
-                for name, values in self.columns(ids).items()
-            },
-        }
         with replacing(path) as file:
-            file.write(json.dumps(held, ensure_ascii=False, allow_nan=False).encode())
+            write_json(self, file, ids)
 
     def to_html(
         self,
@@ -508,90 +408,60 @@ class LabelAudit:
         made = page(
             self,
             title=title,
-            ids=_checked_ids(ids, self.n_rows, COLUMNS),
-            texts=_checked_ids({"texts": texts} if texts is not None else None, self.n_rows).get("texts"),
-            images=_checked_ids({"images": images} if images is not None else None, self.n_rows).get("images"),
+            ids=checked_ids(ids, self.n_rows, COLUMNS),
+            texts=checked_ids({"texts": texts} if texts is not None else None, self.n_rows).get("texts"),
+            images=checked_ids({"images": images} if images is not None else None, self.n_rows).get("images"),
             notes=notes or {},
             first_row=first_row,
         )
         with replacing(path) as file:
             file.write(made.encode())
 
-    def summary(self) -> list[tuple[str, str]]:
-        """A few lines for people: names and values."""
-        low, high = self.noise_interval
-        rate = f"{100 * self.noise_rate:.1f} %"
-        rate += f" ({100 * low:.1f} to {100 * high:.1f})" if self.rate_is_estimated else " (as given)"
-        pairs = [f"{_short(one)} \N{RIGHTWARDS ARROW} {_short(two)} ({n:,})" for one, two, n in self.noise_pairs()[:3]]
-        by_class = np.bincount(self._codes[self.is_suspect], minlength=len(self.classes))
-        size = np.bincount(self._codes, minlength=len(self.classes))
-        worst = np.argsort(-by_class / np.maximum(size, 1), kind="stable")[:3]
-        names = self.classes.tolist()
-        shares = [f"{_short(names[c])} ({100 * by_class[c] / size[c]:.0f} %)" for c in worst if by_class[c]]
-        sure = int((self.is_suspect & (self.confidence > 0.5)).sum())
-        return [
-            ("rows", f"{self.n_rows:,} with {self.classifier.n_features_in_:,} features"),
-            ("classes", f"{len(self.classes):,}"),
-            ("wrong labels", rate),
-            ("suspects", f"{self.n_suspects:,}"),
-            ("suggestions", f"{sure:,} more likely right than not"),
-            ("confused", ", ".join(pairs) or "none"),
-            ("worst classes", ", ".join(shares) or "none"),
-        ]
+    # ------------------------------------------------------------------ for other tools
 
-    def __repr__(self) -> str:
-        low, high = self.noise_interval
-        return (
-            f"LabelAudit({self.n_rows} rows, {len(self.classes)} classes, {self.n_suspects} suspects, "
-            f"noise rate {self.noise_rate:.3f} [{low:.3f}, {high:.3f}])"
-        )
+    def knn_graph(self, n_neighbors: int = 10) -> sparse.csr_matrix:
+        """Distances to the nearest other rows in the learned space, as cleanlab's ``knn_graph`` wants them.
+
+        Parameters
+        ----------
+        n_neighbors : int, default=10
+            Entries of each row, the nearest first.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_samples)
+            Distances.
+        """
+        if not Integer(1).allows(n_neighbors) or n_neighbors >= self.n_rows:
+            raise ValueError(
+                f"LabelAudit: `n_neighbors` must be a whole number from 1 to {self.n_rows - 1}; got {n_neighbors!r}."
+            )
+        return knn_graph(self, n_neighbors)
+
+    def to_cleanlab(self, n_neighbors: int = 10) -> dict[str, Any]:
+        """What cleanlab asks for, from this audit instead of a cross-validated model.
+
+        Parameters
+        ----------
+        n_neighbors : int, default=10
+            Of the graph.
+
+        Returns
+        -------
+        dict
+            ``labels`` as whole numbers, ``pred_probs`` (n_samples, n_classes) as the neighbours vote with the row
+            itself left out, ``label_quality`` (the `score`), and ``knn_graph``.
+        """
+        votes = votes_on(self.classifier)
+        return {
+            "labels": self._codes.copy(),
+            "pred_probs": votes(np.arange(self.n_rows)),
+            "label_quality": self.score.copy(),
+            "knn_graph": self.knn_graph(n_neighbors),
+        }
 
     @property
     def _space(self) -> Space:
         if self._held is None:
             self._held = Space(self.classifier, self._X, self.given_label, self._codes)
         return self._held
-
-
-def votes_on(model: RobustKNeighborsClassifier) -> Callable[[Codes], Array]:
-    """Shares of the true classes of some training rows, as plausible other rows have it."""
-    assert model._jury is not None
-    ask = model._jury.left_out(model.plausibility_)
-    return lambda rows: model._flips.settled(ask(rows))
-
-
-def truths(flips: Flips, shares: Array, codes: Codes) -> Array:
-    """Shares of the true classes times the probability that a row of each is labelled as the row is."""
-    return shares if flips.matrix is None else shares * flips.matrix[:, codes].T
-
-
-def _checked_ids(ids: Columns | None, n: int, taken: Sequence[str] = ()) -> dict[str, Any]:
-    """Columns of the user, one value a row, under names that are free."""
-    for name, values in (ids or {}).items():
-        if name in taken:
-            raise ValueError(f"LabelAudit: a column {name!r} is there already; rename yours.")
-        if len(values) != n:
-            raise ValueError(f"LabelAudit: {name!r} has {len(values)} values for {n} rows.")
-    return dict(ids or {})
-
-
-def _take(values: Sequence[Any] | NDArray[Any], order: NDArray[np.int64]) -> Sequence[Any] | NDArray[Any]:
-    return values[order] if isinstance(values, np.ndarray) else [values[i] for i in order]
-
-
-def _short(label: Any, most: int = 30) -> str:
-    """A label on one line of a terminal, whatever it holds."""
-    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(label))
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _jsonable(value: Any) -> Any:
-    """Numbers, text and truth values as they are, a number that is none as null, anything else as text."""
-    value = _plain(value)
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearkin.audit._audit import LabelAudit, audit_labels
+from nearkin.audit._audit import LabelAudit
+from nearkin.audit._audit_labels import audit_labels
+from nearkin.audit._names import speaking_as
 from nearkin.learners import OnlineLearner
 from nearkin.learners._state import all_or_nothing
 
@@ -75,7 +77,8 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
         self
             With `audit_`.
         """
-        self.audit_: LabelAudit = audit_labels(X, y, self.learner, self.random_state, noise_rate=self.noise_rate)
+        with speaking_as(type(self).__name__, audit_labels.__name__):
+            self.audit_: LabelAudit = audit_labels(X, y, self.learner, self.random_state, noise_rate=self.noise_rate)
         model = self.audit_.classifier
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
         if hasattr(model, "feature_names_in_"):

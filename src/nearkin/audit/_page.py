@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin._version import __version__
+from nearkin.audit._cleaning import MIN_CONFIDENCE
 from nearkin.audit._interval import LEVEL
 from nearkin.audit._layout import neighbour_layout
 from nearkin.audit._map import flat_map, framed, shown_rows
@@ -34,7 +35,11 @@ _PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 950_000, 300_000, 200_000, 100_000, 25
 _TEXT = 280
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
+#: Classes that are listed with their suspects.
+_CLASSES = 10
 _BINS = 20
+#: Confidence from which suggested labels are taken, to choose from.
+_BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 #: Steps into which a share is cut.
 _STEPS = 1000
 
@@ -98,11 +103,13 @@ def page(
         bars=_histogram(audit),
         matrix=_matrix(audit),
         pairs=None if len(audit.classes) <= _MATRIX else audit.noise_pairs()[:_PAIRS],
-        by_class=_by_class(audit),
+        by_class=audit.doubt_by_class()[:_CLASSES],
         notes=_notes(audit, first_row) | dict(notes),
         left_out=left_out,
         id_name=next(iter(ids), None),
         has_texts=texts is not None,
+        bounds=_BOUNDS,
+        bound=MIN_CONFIDENCE,
         has_pictures=images is not None,
         style=held["page.css"],
         script=held["page.js"],
@@ -143,6 +150,13 @@ def _arrays(
     if len(pack(labels)["data"]) > _LABELS:
         left_out.append("The labels of rows that are no suspects; cleaned labels are those of the suspects only.")
         labels = {"given": codes[order]}
+    else:
+        # In hundredths, which is what compresses.
+        sure = {"sure": np.round(100 * audit.plausibility).astype(np.uint8)}
+        if len(pack(labels | sure)["data"]) <= _LABELS:
+            labels |= sure
+        else:
+            left_out.append("The confidence of cleaned labels of rows that are no suspects.")
     return {
         **labels,
         "row": order.astype(np.uint32),
@@ -228,7 +242,6 @@ def _figures(audit: LabelAudit) -> dict[str, Any]:
         # The scale of the little bar ends at a round number beyond the interval.
         "end": 10 * int(np.ceil(max(high, 10.0) / 10 + 1e-9)),
         "bar": (rate, low, high),
-        "sure": int((audit.is_suspect & (audit.confidence > 0.5)).sum()),
     }
 
 
@@ -260,19 +273,6 @@ def _matrix(audit: LabelAudit) -> list[dict[str, Any]] | None:
     return [
         {"name": name, "cells": [(int(n), int(s), i == j) for j, (n, s) in enumerate(zip(*row, strict=True))]}
         for i, (name, row) in enumerate(zip(audit.classes.tolist(), zip(counts, shade, strict=True), strict=True))
-    ]
-
-
-def _by_class(audit: LabelAudit, most: int = 10) -> list[dict[str, Any]]:
-    """Classes with the largest share of suspects."""
-    n_classes = len(audit.classes)
-    size = np.bincount(audit._codes, minlength=n_classes)
-    bad = np.bincount(audit._codes[audit.is_suspect], minlength=n_classes)
-    names = audit.classes.tolist()
-    worst = np.lexsort((-bad, -bad / np.maximum(size, 1)))[:most]
-    return [
-        {"name": names[c], "rows": int(size[c]), "suspects": int(bad[c]), "share": 100.0 * bad[c] / max(1, size[c])}
-        for c in worst
     ]
 
 

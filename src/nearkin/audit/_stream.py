@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from nearkin.audit._audit import ASKED, LabelAudit, truths, votes_on
+from nearkin.audit._audit import ASKED, LabelAudit
 from nearkin.audit._interval import rate_interval
+from nearkin.audit._names import speaking_as
 from nearkin.audit._reservoir import Reservoir
 from nearkin.audit._suggest import suggest
-from nearkin.checks import Integer, Rule, check_parameters, generator, named_errors
+from nearkin.audit._votes import truths, votes_on
+from nearkin.checks import Integer, Rule, check_parameters, generator
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.learners._state import all_or_nothing
@@ -146,11 +148,13 @@ class StreamAudit(BaseEstimator):
         """
         check_parameters(self, self._rules)
         owner = type(self).__name__
-        labels = as_labels(y, owner)
+        with speaking_as(owner):
+            labels = as_labels(y, owner)
         first = not self.__sklearn_is_fitted__()
         # What is judged is judged by what was there before, so all that learns is a copy.
         learner = self._begin() if first else copy.deepcopy(self.learner_)
-        with named_errors(self):
+        inner = [type(learner).__name__] if self.learner is None else []
+        with speaking_as(owner, *inner):
             learner.partial_fit(X, labels, classes=classes)
         rows = np.asarray(learner._check_rows(X, reset=False))
         if first:

@@ -14,7 +14,6 @@ from nearkin.cli._program import examples, with_debug
 from nearkin.cli.fit import NoiseRate
 
 if TYPE_CHECKING:
-    from nearkin.audit import LabelAudit
     from nearkin.cli._data import Data
 
 __all__ = ["audit"]
@@ -33,7 +32,7 @@ _TRIED = 20
         "nearkin audit wine.csv --label cultivar --drop bottle -o wine.html",
         "nearkin audit photos.parquet --label animal --image file -o photos.html",
         "nearkin audit embeddings.npy --labels labels.txt -o report.html",
-        "nearkin audit data.npz --label y --cleaned labels.csv",
+        "nearkin audit data.npz --label y --cleaned labels.csv --how relabel",
     ),
 )
 @DATA
@@ -47,6 +46,15 @@ _TRIED = 20
 )
 @click.option("--all", "every", type=PATH, metavar="FILE", help="Also a table of all rows: .csv, .tsv or .parquet.")
 @click.option("--cleaned", type=PATH, metavar="FILE", help="Also a table of cleaned labels: .csv, .tsv or .parquet.")
+@click.option(
+    "--how", type=click.Choice(["drop", "relabel"]),
+    help="What --cleaned does with suspects: drop all, or relabel those with a confident suggestion and drop the "
+    "others.  [default: drop]",
+)  # fmt: skip
+@click.option(
+    "--min-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
+    help="Least confidence of a suggestion that --how relabel takes.  [default: 0.8]",
+)  # fmt: skip
 @click.option(
     "--id", "ids", multiple=True, metavar="COL", help="Column that names rows, in page and tables. Repeatable."
 )
@@ -72,6 +80,8 @@ def audit(
     suspects: Path | None,
     every: Path | None,
     cleaned: Path | None,
+    how: str | None,
+    min_confidence: float | None,
     ids: tuple[str, ...],
     text: str | None,
     image: str | None,
@@ -89,14 +99,16 @@ def audit(
     No model is needed and nothing is cross-validated.
     """
     from nearkin.audit import audit_labels
-    from nearkin.audit._audit import COLUMNS
+    from nearkin.audit._exports import CLEANED, COLUMNS
+    from nearkin.audit._names import speaking_as
     from nearkin.cli import _text
     from nearkin.cli._data import check_passed_on, read_training
     from nearkin.cli._output import write_columns
     from nearkin.cli._progress import progress_bar
 
     listing = suspects or output.parent / "suspects.csv"
-    check_passed_on(ids, COLUMNS)
+    cleaning = _cleaning(how, min_confidence, cleaned)
+    check_passed_on(ids, COLUMNS if cleaned is None else (*COLUMNS, *CLEANED))
     _check_files(data, labels, output, listing, every, cleaned)
     named = [*ids, *([text] if text else []), *([image] if image else [])]
     begun = time.perf_counter()
@@ -105,7 +117,8 @@ def audit(
     pictures = None if image is None else _pictures(rows, image, data)
     passed_on = {name: rows.ids[name] for name in ids}
     with progress_bar(quiet=quiet):
-        found = audit_labels(rows.X, rows.y, random_state=seed, noise_rate=noise_rate)
+        with speaking_as("audit", audit_labels.__name__):
+            found = audit_labels(rows.X, rows.y, random_state=seed, noise_rate=noise_rate)
         found.to_html(
             output,
             title=title or data.name,
@@ -119,16 +132,20 @@ def audit(
         if every is not None:
             write_columns(every, found.columns(passed_on, first_row=1))
         if cleaned is not None:
-            write_columns(cleaned, _cleaned(found, passed_on))
+            left = found.cleaned_columns(passed_on, first_row=1, **cleaning)
+            write_columns(cleaned, left)
     if quiet:
         return
     lines = found.summary()
-    written = [output, *(one for one in (every, cleaned) if one is not None)]
     lines += [
         ("time", f"{time.perf_counter() - begun:.1f} s"),
-        ("page", ", ".join(f"{one} ({_text.size(one.stat().st_size)})" for one in written)),
+        ("page", f"{output} ({_text.size(output.stat().st_size)})"),
         ("suspects in", f"{listing}"),
     ]
+    if every is not None:
+        lines.append(("all rows in", f"{every}"))
+    if cleaned is not None:
+        lines.append(("cleaned in", f"{cleaned}: {_outcome(left, found.n_rows)}"))
     click.echo(_text.pairs(lines))
     if rows.n_unnamed:
         click.echo("nearkin: note: a column without a name was taken for a row index and left out.", err=True)
@@ -175,7 +192,19 @@ def _pictures(rows: Data, image: str, data: Path) -> list[Path]:
     return paths
 
 
-def _cleaned(found: LabelAudit, ids: dict[str, Any]) -> dict[str, Any]:
-    columns = found.columns(ids, first_row=1)
-    names = [*ids, "row", "suggested_label", "given_label"]
-    return {"label" if name == "suggested_label" else name: columns[name] for name in names}
+def _cleaning(how: str | None, min_confidence: float | None, cleaned: Path | None) -> dict[str, Any]:
+    """Options of `LabelAudit.cleaned_columns`; those that would do nothing are refused."""
+    if cleaned is None and (how, min_confidence) != (None, None):
+        option = "--how" if how is not None else "--min-confidence"
+        raise UserError(f"{option} says how labels are cleaned; name a file for them with --cleaned.")
+    if min_confidence is not None and how != "relabel":
+        raise UserError("--min-confidence is for suggestions that are taken; add --how relabel.")
+    return {name: value for name, value in (("how", how), ("min_confidence", min_confidence)) if value is not None}
+
+
+def _outcome(left: dict[str, Any], n_rows: int) -> str:
+    from nearkin.cli._text import count
+
+    n_left = len(left["row"])
+    n_changed = sum(new != old for new, old in zip(left["label"].tolist(), left["given_label"].tolist(), strict=True))
+    return f"{count(n_left, 'row')} left, {count(n_changed)} relabelled, {count(n_rows - n_left)} dropped"

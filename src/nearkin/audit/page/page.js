@@ -287,6 +287,7 @@
       decisions[i] = Number(choice.value);
       line.classList.toggle("decided", decisions[i] > 0);
       tell();
+      foretell();
     });
     return make("td", { className: "decide wide", "data-title": "Decision" }, choice);
   }
@@ -351,35 +352,58 @@
   /* ---------------------------------------------------------------- cleaned labels */
 
   const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  function cleaned() {
+  /* 1 suggested, 2 given, 3 drop; what nobody decided follows the rule below the table. */
+  function fate(i) {
+    if (decisions[i]) return decisions[i];
     const rest = Number(at("rest").value);
+    return rest === 1 && held.confidence[i] < Number(at("least").value) * data.steps ? 3 : rest;
+  }
+  function outcome() {
+    let changed = 0, dropped = 0;
+    for (let i = 0; i < n; i++) {
+      const how = fate(i);
+      changed += how === 1;
+      dropped += how === 3;
+    }
+    const all = held.codes ? data.n : n;
+    return `${thousands(all - dropped)} rows, ${thousands(changed)} labels changed, ${thousands(dropped)} rows dropped`;
+  }
+  const certain = (row, i, how) => {
+    if (i !== undefined) return String(share(how === 1 ? held.confidence[i] : held.plausibility[i]));
+    return held.sure ? String(held.sure[row] / 100) : "";
+  };
+  function cleaned() {
     const whole = held.codes || null;
     const first = ids ? data.idName : "row";
-    const lines = [[first, "label", "given_label"].map(quoted).join(",")];
+    const lines = [[first, "label", "given_label", "confidence"].map(quoted).join(",")];
     const rows = whole ? [...Array(data.n).keys()] : [...held.row].sort((a, b) => a - b);
-    let changed = 0, dropped = 0;
     for (const row of rows) {
       const i = placeInTable.get(row);
       const given = whole ? whole[row] : held.given[i];
-      const how = i === undefined ? 2 : decisions[i] || rest;
-      if (how === 3) { dropped++; continue; }
+      const how = i === undefined ? 2 : fate(i);
+      if (how === 3) continue;
       const code = how === 1 ? held.best[i] : given;
-      if (code !== given) changed++;
-      lines.push([ids ? ids[row] : String(number(row)), classes[code], classes[given]].map(quoted).join(","));
+      const name = ids ? ids[row] : String(number(row));
+      lines.push([name, classes[code], classes[given], certain(row, i, how)].map(quoted).join(","));
     }
-    return { text: lines.join("\n") + "\n", changed, dropped, n: lines.length - 1 };
+    return lines.join("\n") + "\n";
   }
+  function foretell() {
+    at("least-label").hidden = at("rest").value !== "1";
+    at("done").textContent = `${outcome()}.`;
+  }
+  at("rest").addEventListener("change", foretell);
+  at("least").addEventListener("change", foretell);
   at("download").addEventListener("click", () => {
-    const made = cleaned();
-    const link = make("a", { href: URL.createObjectURL(new Blob([made.text], { type: "text/csv" })), download: "cleaned-labels.csv" });
+    const link = make("a", { href: URL.createObjectURL(new Blob([cleaned()], { type: "text/csv" })), download: "cleaned-labels.csv" });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    at("done").textContent = `${thousands(made.n)} rows, ${thousands(made.changed)} labels changed, ${thousands(made.dropped)} rows dropped.`;
+    at("done").textContent = `Downloaded: ${outcome()}.`;
   });
 
-  for (const id of ["filters", "table", "actions"]) at(id).hidden = n === 0;
+  for (const id of ["filters", "table", "actions", "rule"]) at(id).hidden = n === 0;
   if (n === 0) at("count").textContent = "There are none.";
-  else refresh();
+  else { refresh(); foretell(); }
   drawLegend();
   new ResizeObserver(drawMap).observe(box);
   root.dataset.ready = "yes";

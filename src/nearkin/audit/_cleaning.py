@@ -1,0 +1,92 @@
+"""What becomes of the suspects when labels are cleaned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.checks import OneOf, Real
+
+__all__ = ["DEFAULT_HOW", "MIN_CONFIDENCE", "WAYS", "Cleaning", "taken"]
+
+#: What may be done. Dropping never adds a wrong label, which relabelling does where classes overlap.
+WAYS = ("drop", "relabel")
+DEFAULT_HOW = "drop"
+
+#: Confidence from which suggested labels are as clean as the labels that are no suspects; docs/audit.md has figures.
+MIN_CONFIDENCE = 0.8
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What is done with suspects: all are dropped, or those with a confident suggestion take it and the others go.
+
+    A suggestion below the bound is dropped, not kept: its row is a suspect, so its label is probably wrong too.
+
+    Parameters
+    ----------
+    how : {"drop", "relabel"}
+        Leave suspects out, or give them the suggested label.
+    min_confidence : float in [0, 1] or None
+        Least confidence of a suggestion that is taken; None is 0.8. Only for "relabel".
+
+    Examples
+    --------
+    >>> rule = Cleaning("relabel", 0.8)
+    >>> kept, relabelled = rule.of(np.array([False, True, True]), np.array([0.9, 0.9, 0.3]))
+    >>> kept.tolist(), relabelled.tolist()
+    ([True, True, False], [False, True, False])
+    """
+
+    how: str = DEFAULT_HOW
+    min_confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        if not OneOf(WAYS).allows(self.how):
+            raise ValueError(f"LabelAudit: `how` must be 'drop' or 'relabel'; got {self.how!r}.")
+        if self.min_confidence is None:
+            return
+        if not Real(0.0, 1.0).allows(self.min_confidence):
+            raise ValueError(
+                f"LabelAudit: `min_confidence` must be {Real(0.0, 1.0)} or None; got {self.min_confidence!r}."
+            )
+        if self.how != "relabel":
+            raise ValueError("LabelAudit: `min_confidence` is for how='relabel'; 'drop' leaves out every suspect.")
+
+    def of(
+        self, is_suspect: NDArray[np.bool_], confidence: NDArray[np.floating]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which rows stay, and which of them take the suggested label."""
+        least = MIN_CONFIDENCE if self.min_confidence is None else self.min_confidence
+        relabelled = is_suspect & (confidence >= least) & (self.how == "relabel")
+        return ~is_suspect | relabelled, relabelled
+
+
+def taken(values: Any, rows: NDArray[np.int64], index: NDArray[np.int64] | None = None) -> Any:
+    """Entries of an array, frame, series, list or tuple, as the same kind of thing.
+
+    Parameters
+    ----------
+    values : array-like
+        One entry a row.
+    rows : ndarray of int64
+        Rows to take, also repeatedly.
+    index : ndarray of int64 or None
+        Rows whose names the entries get where these have names (pandas); None for their own.
+
+    Examples
+    --------
+    >>> taken(("a", "b", "c"), np.array([2, 0, 2]))
+    ('c', 'a', 'c')
+    """
+    if isinstance(values, (list, tuple)):
+        return type(values)([values[i] for i in rows.tolist()])
+    from sklearn.utils import _safe_indexing
+
+    found = _safe_indexing(values, rows)
+    if index is not None and hasattr(values, "iloc"):
+        found.index = values.index[index]
+    return found
