@@ -2,6 +2,7 @@
 
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from threadpoolctl import threadpool_info
 import nearkin
 from compiled import Compiled
 from nearkin.kernels import blas, blocks, panels
-from nearkin.kernels.announce import announcing_compilation
+from nearkin.kernels.announce import COMPILES, announcing_compilation
 from nearkin.kernels.threads import one_blas_thread
 from reference import full
 
@@ -135,10 +136,15 @@ def test_a_first_call_that_compiles_long_says_so_once(caplog, monkeypatch):
         with announcing_compilation(_Slow()):
             time.sleep(0.3)
         assert [one.message for one in caplog.records] == [caplog.records[0].message]
-        assert "compiles" in caplog.records[0].message
+        assert caplog.records[0].message == f"nearkin {COMPILES}."
         with announcing_compilation(_Slow()):
             pass
     assert len(caplog.records) == 1
+
+
+def test_the_readme_says_the_same_about_compiling():
+    readme = Path(__file__).resolve().parents[1] / "README.md"
+    assert COMPILES in " ".join(readme.read_text(encoding="utf-8").split())
 
 
 def _blas_threads():

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["announcing_compilation"]
+__all__ = ["COMPILES", "announcing_compilation"]
+
+#: What is said; the README says the same.
+COMPILES = "compiles its loops for this machine, up to 20 seconds, once per kind of data"
 
 #: Seconds of silence.
 _PATIENCE = 2.0
@@ -40,4 +43,4 @@ def announcing_compilation(kernel: Any) -> Iterator[None]:
 
 
 def _say() -> None:
-    _logger.warning("nearkin compiles its loops for this machine: up to 20 seconds, once per kind of data.")
+    _logger.warning("nearkin %s.", COMPILES)
