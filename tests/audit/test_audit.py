@@ -280,8 +280,8 @@ def test_a_rare_class_is_not_flagged_away(distance):
         wrongly.append(found.is_suspect[(y == 1) & (given == 1)].mean())
         assert found.is_suspect[(y == 0) & (given == 1)].mean() >= 0.9
     assert np.mean(flagged) <= 0.2
-    # Of the rows that are labelled as rare, eleven in twelve are wrong now, so a right one needs much in its favour: who
-    # knew both densities would doubt 39 % of them at a distance of 2.5, and 8 % at 4.
+    # Of the rows that are labelled as rare, eleven in twelve are wrong now, so a right one needs much in its favour:
+    # who knew both densities would doubt 39 % of them at a distance of 2.5, and 8 % at 4.
     assert np.mean(wrongly) <= (0.5 if distance == 2.5 else 0.2)
 
 

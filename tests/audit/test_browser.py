@@ -242,7 +242,7 @@ def test_decisions_decide_what_is_downloaded(page, made, tmp_path):
     for line, choice in enumerate(("given", "drop", "suggested")):
         page.locator("#body tr").nth(line).locator("select").select_option(label=choice)
     assert "3 decided" in page.locator("#count").inner_text()
-    assert f"1 labels changed, {audit.n_suspects - 2} rows dropped" in page.locator("#done").inner_text()
+    assert f"1 label changed, {audit.n_suspects - 2} rows dropped" in page.locator("#done").inner_text()
     rows = by_row(downloaded(page, tmp_path), ids)
     assert rows[first]["label"] == audit.given_label[first]
     assert float(rows[first]["confidence"]) == pytest.approx(audit.plausibility[first], abs=0.0006)
@@ -291,6 +291,22 @@ def test_nothing_hangs_over_the_edge(browser, made, width):
     page.goto(made[0].as_uri())
     page.wait_for_selector("html[data-ready=yes]")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if width != 768:  # a tablet scrolls the table sideways
+        hidden = "one => one.scrollWidth - one.clientWidth"
+        assert page.locator("#suspects .scroll").evaluate(hidden) <= 0
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_page_without_suspects_offers_nothing_to_decide(browser, tmp_path, blobs, width):
+    X, y = blobs(n=60, distance=20.0)
+    nearkin.audit_labels(X, y, random_state=0).to_html(tmp_path / "page.html")
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector("html[data-ready=yes]")
+    assert page.locator("#count").inner_text() == "There are none."
+    for part in ("#table", "#filters", "#actions", "#pager", "#rule"):
+        assert not page.locator(part).is_visible()
     page.close()
 
 

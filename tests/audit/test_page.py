@@ -80,6 +80,7 @@ def test_the_numbers_in_the_page_are_those_of_the_audit(page, audit):
     assert np.abs(held["plausibility"] / data["steps"] - audit.plausibility[order]).max() <= 0.5 / data["steps"] + 1e-9
     assert np.array_equal(audit.classes[held["best"]], audit.suggested_label[order])
     assert np.array_equal(audit.classes[held["codes"]], audit.given_label)
+    assert np.abs(held["sure"] / 100 - audit.plausibility).max() <= 0.005 + 1e-9
     first = audit.evidence(int(order[0]))
     assert (held["near"][:5] - 1).tolist() == [one.row for one in first.neighbours]
     assert held["toGiven"][0] == pytest.approx(first.given.distance, rel=1e-6)

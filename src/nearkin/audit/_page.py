@@ -35,6 +35,8 @@ _PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 950_000, 300_000, 200_000, 100_000, 25
 _TEXT = 280
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
+#: Characters of a class that head a column of the matrix; a number takes the place of longer ones.
+_HEAD = 8
 #: Classes that are listed with their suspects.
 _CLASSES = 10
 _BINS = 20
@@ -102,6 +104,7 @@ def page(
         figures=_figures(audit),
         bars=_histogram(audit),
         matrix=_matrix(audit),
+        numbered=max(len(str(one)) for one in audit.classes.tolist()) > _HEAD,
         pairs=None if len(audit.classes) <= _MATRIX else audit.noise_pairs()[:_PAIRS],
         by_class=audit.doubt_by_class()[:_CLASSES],
         notes=_notes(audit, first_row) | dict(notes),

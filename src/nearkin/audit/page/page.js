@@ -255,10 +255,11 @@
     more.addEventListener("click", () => {
       if (opened.has(i)) opened.delete(i); else opened.add(i);
       const fresh = evidence(i);
+      cell.parentElement.classList.toggle("open", opened.has(i));
       cell.replaceWith(fresh);
       fresh.querySelector("button").focus();
     });
-    cell.append(`${agree} of ${all} near rows are `, make("bdi", { textContent: classes[held.best[i]] }), " ", more);
+    cell.append(`${agree} of ${all} near rows are `, make("bdi", { className: "cut", textContent: classes[held.best[i]], title: classes[held.best[i]] }), " ", more);
     if (!opened.has(i)) return cell;
     const list = make("ul", { className: "near" });
     for (let j = from; j < from + data.near; j++) {
@@ -292,7 +293,7 @@
     return make("td", { className: "decide wide", "data-title": "Decision" }, choice);
   }
   function oneRow(i) {
-    const row = held.row[i], line = make("tr");
+    const row = held.row[i], line = make("tr", { className: opened.has(i) ? "open" : "" });
     const name = make("div", { className: "name" });
     if (pictures[row]) name.append(picture(row));
     const words = make("div", {}, make("bdi", { textContent: nameOf(row) }));
@@ -366,7 +367,8 @@
       dropped += how === 3;
     }
     const all = held.codes ? data.n : n;
-    return `${thousands(all - dropped)} rows, ${thousands(changed)} labels changed, ${thousands(dropped)} rows dropped`;
+    const count = (number, noun) => `${thousands(number)} ${noun}${number === 1 ? "" : "s"}`;
+    return `${count(all - dropped, "row")}, ${count(changed, "label")} changed, ${count(dropped, "row")} dropped`;
   }
   const certain = (row, i, how) => {
     if (i !== undefined) return String(share(how === 1 ? held.confidence[i] : held.plausibility[i]));
