@@ -125,6 +125,31 @@ def test_octg_with_several_centres_runs_k_means_within_each_class(rng):
         np.testing.assert_allclose(found[found[:, 1].argsort()], means, atol=1e-10)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_auto_takes_more_centres_only_where_classes_fall_into_parts(rng, noise):
+    corners = np.array([[0.0, 0.0], [4.0, 4.0], [0.0, 4.0], [4.0, 0.0]])
+    parts = rng.integers(0, 4, 800)
+    rows = corners[parts] + 0.3 * rng.normal(size=(800, 2))
+    for y, expected in ((parts // 2, 2), ((parts > 0) * 1, None), (parts, 1)):  # XOR; three corners; one corner each
+        given = nearkin.flip_labels(y, noise, random_state=0)[0]
+        source = OCTG("auto")
+        source.build(rows, given, random_state=0)
+        found = np.bincount(source.center_codes_)
+        assert len(set(found.tolist())) == 1
+        if expected is not None:
+            assert found.tolist() == [expected] * len(found)
+
+
+def test_auto_takes_one_centre_where_rows_are_few(rng):
+    rows, y = rng.normal(size=(40, 3)), rng.integers(0, 2, 40)
+    source = OCTG("auto")
+    source.build(rows, y, random_state=0)
+    assert len(source.centers_) == 2
+    source.build(rows[:2], [0, 1], random_state=0)
+    assert len(source.centers_) == 2
+
+
+
 def test_octg_with_more_centres_than_rows_takes_the_distinct_rows(rng):
     X = rng.normal(size=(9, 2))
     X[2] = X[1]

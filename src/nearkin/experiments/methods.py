@@ -110,7 +110,7 @@ _STEPS: dict[str, Draw] = {"C": _Log(1e-6, 30.0), **_OPEN}
 _ROBUST: dict[str, Draw] = {
     **_STEPS,
     "eta": _Log(0.01, 5.0),
-    "n_centers": _OneOf((1, 1, 2, 3, 5, 10)),
+    "n_centers": _OneOf((1, 1, 2, 3, 5, 10, "auto")),
     "max_impostors": _OneOf((None, None, 1, 3, 10)),
 }
 _LOW_RANK: dict[str, Draw] = {"n_components": _Rank((1.0, 0.75, 0.5, 0.25, 0.125)), "init": _OneOf(("pca", "identity"))}
@@ -136,7 +136,7 @@ def _robust(learner: str, **usual: Any) -> Build:
 
         given = usual | params
         unit_rows = given.pop("unit_rows", False)
-        triplets = OCTG(given.pop("n_centers", 1), max_impostors=given.pop("max_impostors", None))
+        triplets = OCTG(given.pop("n_centers", "auto"), max_impostors=given.pop("max_impostors", None))
         fresh = getattr(learners, learner)(**given, triplets=triplets, scale=None, random_state=seed)
         return _on_rows(RobustKNeighborsClassifier.algorithm5(fresh, noise_rate=rate), unit_rows)
 

@@ -24,6 +24,11 @@ Codes = NDArray[np.int64]
 #: Largest table of scores (rows x centres) held at once, in numbers.
 _TABLE = 1 << 20
 
+#: Numbers of centres that "auto" tries, rows of a class for each of them, and rows by which it chooses.
+_TRIED = (1, 2, 5, 10, 20, 40)
+_ROWS_EACH = 15
+_JUDGES = 6000
+
 
 class OCTG(TripletSource):
     """Online cluster-based triplet generator: anchors are rows, positives and negatives are class centres.
@@ -35,9 +40,10 @@ class OCTG(TripletSource):
 
     Parameters
     ----------
-    n_centers : int, default=1
+    n_centers : int or "auto", default=1
         Centres per class, by k-means on the first batch. Under label noise one is the safe choice: with several, a
-        centre may settle on wrongly labelled rows.
+        centre may settle on wrongly labelled rows. "auto" takes more (2, 5, 10, 20 or 40) where they clearly tell the
+        labels of other rows better: classes that fall into parts, with rows enough.
     margin : float, default=1.0
         Required gap between squared distances (or between similarities), on the learner's scale.
     metric : {"auto", "euclidean", "dot", "learned"}, default="auto"
@@ -88,7 +94,7 @@ class OCTG(TripletSource):
     """
 
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        "n_centers": (Integer(1),),
+        "n_centers": (Integer(1), OneOf(("auto",))),
         "margin": (Real(0.0, np.inf, open_high=True),),
         "metric": (OneOf(("auto", "euclidean", "dot", "learned")),),
         "max_impostors": (Integer(1), OneOf((None,))),
@@ -106,7 +112,7 @@ class OCTG(TripletSource):
 
     def __init__(
         self,
-        n_centers: int = 1,
+        n_centers: int | str = 1,
         *,
         margin: float = 1.0,
         metric: str = "auto",
@@ -149,16 +155,8 @@ class OCTG(TripletSource):
     def _find(self, rows: Rows, codes: Codes, rng: np.random.Generator) -> None:
         if self.n_init is not None:
             codes = codes[: self.n_init]
-        means, counts, owners = [], [], []
-        for code in np.unique(codes):
-            members = np.flatnonzero(codes == code)
-            centers, sizes = _centers_of(rows, members, self.n_centers, rng)
-            means.append(centers)
-            counts.append(sizes)
-            owners.append(np.full(len(centers), code))
-        self.centers_ = np.concatenate(means).astype(rows.dtype)
-        self.center_counts_ = np.concatenate(counts).astype(np.float64)
-        self.center_codes_ = np.concatenate(owners).astype(np.int64)
+        n = _best_number(rows, codes, rng) if isinstance(self.n_centers, str) else self.n_centers
+        self.centers_, self.center_counts_, self.center_codes_ = _centers(rows, codes, n, rng)
 
     def _take_given(self, view: View, rows: Rows) -> None:
         try:
@@ -362,6 +360,41 @@ class OCTG(TripletSource):
 def _is_same(one: OCTG, other: OCTG, j: int) -> bool:
     """Whether centre j stands where it stood, with the weight it had."""
     return bool(one.center_counts_[j] == other.center_counts_[j] and np.array_equal(one.centers_[j], other.centers_[j]))
+
+
+def _centers(rows: Rows, codes: Codes, n_centers: int, rng: np.random.Generator) -> tuple[Array, Array, Codes]:
+    """Centres of all classes, how many rows stand behind each, and their classes."""
+    found = [_centers_of(rows, np.flatnonzero(codes == code), n_centers, rng) for code in np.unique(codes)]
+    owners = np.repeat(np.unique(codes), [len(centers) for centers, _ in found])
+    means, counts = (np.concatenate(part) for part in zip(*found, strict=True))
+    return means.astype(rows.dtype), counts.astype(np.float64), owners.astype(np.int64)
+
+
+def _best_number(rows: Rows, codes: Codes, rng: np.random.Generator) -> int:
+    """Centres per class with which the nearest centre tells most labels of rows that had no part in the centres.
+
+    Uniform noise lowers all numbers alike. A larger one must be better by a standard error.
+    """
+    most = _JUDGES if rows.is_dense else min(_JUDGES, rows.block_size)
+    order = rng.permutation(len(codes))[:most]
+    halves = [np.sort(order[::2]), np.sort(order[1::2])]
+    blocks = [rows.take(half) for half in halves]
+    size = np.median(np.bincount(codes[halves[0]])[np.unique(codes[halves[0]])]) if len(order) > 1 else 0
+    best, right = 1, -1.0
+    for n in _TRIED:
+        if n > 1 and n * _ROWS_EACH > size:
+            break
+        told = 0
+        for own, other in ((0, 1), (1, 0)):
+            if not len(halves[own]) or not len(halves[other]):
+                return 1
+            centers, _, owners = _centers(Rows(blocks[own]), codes[halves[own]], n, rng)
+            scores = DISTANCE.scores(blocks[other], centers)
+            told += int(np.count_nonzero(owners[scores.argmax(axis=1)] == codes[halves[other]]))
+        share = told / len(order)
+        if share > right + np.sqrt(share * (1.0 - share) / len(order)):
+            best, right = n, share
+    return best
 
 
 def _centers_of(
