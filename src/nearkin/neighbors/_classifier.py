@@ -415,7 +415,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             space = again.fit(few @ white.T, codes).components_ @ white
             space = space @ leading.axes if is_wide else space
         else:
-            space = self.learner_._fitted.parameter.copy() if is_wide else self.learner_.components_
+            # A network has no matrix.
+            has_matrix = self.learner_._is_linear and not is_wide
+            space = self.learner_.components_ if has_matrix else self.learner_._fitted.parameter.copy()
         learned = LocalNeighbours(into(space, scaled).astype(np.float32))
         spaces = [near, NeighbourVotes(learned, codes, k, near.bandwidth, space)]
         self._jury = Jury([*spaces, *smooth], [shares[0] / 2.0, shares[0] / 2.0, *shares[1:]], codes, k)
