@@ -377,6 +377,8 @@ def test_cleaning_other_data_is_refused(audit, noisy):
     X, given, _, _ = noisy
     with pytest.raises(ValueError, match="300 rows were audited"):
         audit.clean(X[:10], given[:10])
+    with pytest.raises(ValueError, match="one entry a row"):
+        audit.clean(None, given)
     with pytest.raises(ValueError, match="differs"):
         audit.clean(X, given[::-1])
     with pytest.raises(ValueError, match="'drop' or 'relabel'"):
@@ -482,6 +484,14 @@ def test_few_rows_and_tiny_classes_are_noted_everywhere(rng, tmp_path):
     found.to_html(tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text()
     assert few in page and "<b>one" not in page and "&lt;b&gt;one" in page
+
+
+def test_labels_that_have_nothing_to_do_with_the_features_are_noted(rng):
+    found = nearkin.audit_labels(rng.normal(size=(300, 3)), rng.integers(0, 4, 300), random_state=0)
+    (note,) = found.notes
+    assert note.startswith("These features hardly tell the classes apart")
+    given = nearkin.audit_labels(rng.normal(size=(300, 3)), rng.integers(0, 4, 300), random_state=0, noise_rate=0.5)
+    assert given.notes == ()
 
 
 def test_one_tiny_class_among_many_rows_is_the_only_note(rng):

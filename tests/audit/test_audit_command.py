@@ -174,7 +174,7 @@ def test_what_is_not_ours_is_not_replaced(folder, name):
         (
             lambda one: one,
             ["--label", "cultivar", "--cleaned", "c.csv", "--how", "relabel", "--min-confidence", "80"],
-            "80.0 is not in the range",
+            "80 percent is 0.8",
         ),
     ],
 )

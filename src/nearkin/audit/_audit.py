@@ -147,7 +147,7 @@ class LabelAudit:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to beware of: sentences about data that is too small for its figures; empty where it is not."""
+        """What to beware of: sentences about data that is too small, or tells too little, for its figures."""
         return notes_on(self)
 
     @property
@@ -253,6 +253,8 @@ class LabelAudit:
         """
         cleaning = Cleaning(how, min_confidence)
         labels = as_labels(y, type(self).__name__)
+        if not hasattr(X, "__len__") and not hasattr(X, "shape"):
+            raise ValueError(f"LabelAudit: X must have one entry a row, like the rows that were audited; got {X!r}.")
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         if n != self.n_rows or len(labels) != self.n_rows:
             raise ValueError(

@@ -14,6 +14,9 @@ __all__ = ["notes_on", "summary_of"]
 #: Rows below which figures are said to be uncertain, and up to which those of one class can hardly be judged.
 _FEW, _FEW_OF_CLASS = 50, 2
 
+#: Estimated rate from which features are said to tell too little about the classes.
+_HOPELESS = 0.4
+
 
 def summary_of(audit: LabelAudit) -> list[tuple[str, str]]:
     """Names and values."""
@@ -35,8 +38,13 @@ def summary_of(audit: LabelAudit) -> list[tuple[str, str]]:
 
 
 def notes_on(audit: LabelAudit) -> tuple[str, ...]:
-    """Sentences about data that is too small for its figures."""
+    """Sentences about data that is too small, or tells too little, for its figures."""
     found = []
+    if audit.rate_is_estimated and audit.noise_rate > _HOPELESS:
+        found.append(
+            "these features hardly tell the classes apart, so the share of wrong labels says more about the features "
+            "than about the labels."
+        )
     if audit.n_rows < _FEW:
         found.append(f"{audit.n_rows} rows are few: every figure here is uncertain, so look at each suspect yourself.")
     size = np.bincount(audit._codes, minlength=len(audit.classes))

@@ -52,7 +52,7 @@ _TRIED = 20
     "others.  [default: drop]",
 )  # fmt: skip
 @click.option(
-    "--min-confidence", type=click.FloatRange(0, 1), metavar="SHARE",
+    "--min-confidence", type=float, metavar="SHARE",
     help="Least confidence of a suggestion that --how relabel takes.  [default: 0.8]",
 )  # fmt: skip
 @click.option(
@@ -199,6 +199,9 @@ def _cleaning(how: str | None, min_confidence: float | None, cleaned: Path | Non
         raise UserError(f"{option} says how labels are cleaned; name a file for them with --cleaned.")
     if min_confidence is not None and how != "relabel":
         raise UserError("--min-confidence is for suggestions that are taken; add --how relabel.")
+    if min_confidence is not None and not 0 <= min_confidence <= 1:
+        hint = f" ({min_confidence:g} percent is {min_confidence / 100:g})" if 1 < min_confidence <= 100 else ""
+        raise UserError(f"--min-confidence must be a number in [0, 1]; got {min_confidence:g}{hint}.")
     return {name: value for name, value in (("how", how), ("min_confidence", min_confidence)) if value is not None}
 
 
