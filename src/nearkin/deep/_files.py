@@ -134,10 +134,9 @@ def _without_module(model: DeepLearner) -> tuple[DeepLearner, str | None]:
 
 def _names(model: DeepLearner, arrays: list[np.ndarray]) -> list[str]:
     """One name for every array: its own for a weight of the network, else a number."""
-    of_network = {}
-    if model._is_begun:
-        of_network = {id(one): f"network.{name}" for name, one in model._state.parameter.weights.items()}
-    return [of_network.get(id(one), str(number)) for number, one in enumerate(arrays)]
+    weights = model._state.parameter.weights if model._is_begun else {}
+    names = {one.ctypes.data: f"network.{name}" for name, one in weights.items() if one.size}
+    return [names.get(one.ctypes.data, str(number)) for number, one in enumerate(arrays)]
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

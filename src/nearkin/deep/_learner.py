@@ -48,7 +48,7 @@ class DeepLearner(OnlineLearner):
         "C": (Real(0.0, np.inf, open_high=True),),
         "loss": (OneOf(("hinge", "rescaled_hinge")), Instance(RescaledHinge, "a RescaledHinge")),
         "eta": (Real(0.0, np.inf, open_high=True),),
-        "warm_up": (Real(0.0, 1.0),),
+        "warm_up": (Integer(0),),
         "memory": (Real(0.0, 1.0, open_high=True),),
         "n_epochs": (Integer(1),),
         "batch_size": (Integer(2),),
@@ -72,7 +72,7 @@ class DeepLearner(OnlineLearner):
 
     _state: DeepState
     n_components: int
-    warm_up: float
+    warm_up: int
     memory: float
     batch_size: int
     optimizer: str
@@ -143,12 +143,11 @@ class DeepLearner(OnlineLearner):
             state.parameter.device = self.device
             rows = self._scaled(X, state.scaling)
             codes = state.labels.encode(y, self._name)
-        n_plain = int(self.warm_up * self.n_epochs)
         engine = self._engine(state)
         for epoch in range(done, self.n_epochs):
             order = state.rng.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
             prior = running if epoch else None
-            weight = self._pass(state, engine, rows, codes, order, prior, epoch >= n_plain, epoch * len(rows))
+            weight = self._pass(state, engine, rows, codes, order, prior, epoch * len(rows))
             # A wrong label is learned late, if at all: what was thought of it early is worth keeping.
             running[order] = weight if prior is None else self.memory * running[order] + (1.0 - self.memory) * weight
             if saved is not None:
@@ -165,7 +164,7 @@ class DeepLearner(OnlineLearner):
         state.parameter.device = self.device
         with deterministic(self.deterministic):
             engine = self._engine(state)
-            weight = self._pass(state, engine, rows, codes, np.arange(len(rows)), None, True, done)
+            weight = self._pass(state, engine, rows, codes, np.arange(len(rows)), None, done)
             state.parameter, state.moments = engine.finish()
         return weight
 
@@ -177,7 +176,6 @@ class DeepLearner(OnlineLearner):
         codes: Codes,
         order: Codes,
         prior: Array | None,
-        is_robust: bool,
         done: int,
     ) -> Array:
         """Learn from all rows in this order; returns the smallest plausibility of each one's triplets, as ordered."""
@@ -187,17 +185,16 @@ class DeepLearner(OnlineLearner):
             for part in _batches(len(order), self.batch_size):
                 at = order[part]
                 gate = None if prior is None else prior[at]
-                weight[part] = self._learn_batch(state, engine, rows.take(at), codes[at], gate, is_robust)
+                weight[part] = self._learn_batch(state, engine, rows.take(at), codes[at], gate)
                 progress.advance("learning", done + part.stop, total)
         state.n_rows += len(rows)
         state.forget()
         return weight
 
-    def _learn_batch(
-        self, state: DeepState, engine: Engine, X: Array, codes: Codes, prior: Array | None, is_robust: bool
-    ) -> Array:
+    def _learn_batch(self, state: DeepState, engine: Engine, X: Array, codes: Codes, prior: Array | None) -> Array:
         """Steps on the triplets of one batch; what is thought of its rows so far weighs their triplets."""
         assert state.source is not None
+        is_robust = state.n_batches >= self.warm_up  # losses mean something by then
         gate = None
         if is_robust and prior is not None:
             gate = torch.from_numpy(prior.astype(np.float32)).to(engine.settings.device)
@@ -218,6 +215,7 @@ class DeepLearner(OnlineLearner):
             members = triplets.members(embedding)
             losses, plausibility = self._losses(state, members, is_robust)
             self._step(engine, losses if gate is None else losses * gate[triplets.anchor], len(X))
+        state.n_batches += 1
         self._count(state, losses)
         self._after_batch(state, members)
         return smallest(plausibility, triplets.anchor, len(X)).cpu().numpy().astype(np.float64)

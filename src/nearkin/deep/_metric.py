@@ -77,8 +77,8 @@ class DeepMetric(DeepLearner):
         "hinge" trusts every label alike.
     eta : float, default=2.0
         How fast a triplet's weight falls with its hinge, for "rescaled_hinge".
-    warm_up : float in [0, 1], default=0.125
-        Share of the passes of `fit` that begin with the plain hinge, until losses mean something.
+    warm_up : int, default=64
+        Batches at the beginning that are learned with the plain hinge, until losses mean something.
     memory : float in [0, 1), default=0.8
         What a row's plausibility keeps of the passes before, in `fit`; it weighs all triplets of the row.
     triplets : "octg", "one_pass", "batch", "random" or TripletSource, default="octg"
@@ -165,7 +165,7 @@ class DeepMetric(DeepLearner):
         C: float = 1.0,
         loss: str | RescaledHinge = "rescaled_hinge",
         eta: float = 2.0,
-        warm_up: float = 0.125,
+        warm_up: int = 64,
         memory: float = 0.8,
         triplets: str | TripletSource = "octg",
         n_epochs: int = 40,

@@ -122,7 +122,7 @@ class OAHU(DeepLearner):
         C: float = 1.0,
         loss: str | RescaledHinge = "hinge",
         eta: float = 6.0,
-        warm_up: float = 0.125,
+        warm_up: int = 64,
         memory: float = 0.8,
         triplets: str | TripletSource = "octg",
         n_epochs: int = 40,

@@ -20,6 +20,7 @@ class DeepState(State):
     parameter: Network
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     moments: Weights = field(default_factory=dict)
+    n_batches: int = 0
 
     def copy(self) -> DeepState:
         """A state that can learn while this one stays."""

@@ -1,0 +1,202 @@
+"""Files of deep learners, and going on after a break to the same bits."""
+
+import json
+import struct
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="pip install 'nearkin[deep]'")
+pytest.importorskip("safetensors", reason="pip install 'nearkin[deep]'")
+
+from safetensors.numpy import load_file, save_file  # noqa: E402
+from torch import nn  # noqa: E402
+
+import nearkin  # noqa: E402
+from nearkin import progress  # noqa: E402
+from nearkin.deep import OAHU, AdaptiveBounds, DeepMetric, RobustOAHU, load, save  # noqa: E402
+
+
+def own(n_features):
+    return nn.Sequential(nn.Linear(n_features, 6), nn.Dropout(0.2), nn.ReLU(), nn.Linear(6, 3))
+
+
+def make(**parameters):
+    return DeepMetric(**{"n_components": 4, "n_epochs": 3, "batch_size": 32, "random_state": 0, **parameters})
+
+
+MODELS = {
+    "mlp": lambda: make(),
+    "conv": lambda: make(image_shape=(2, 2)),
+    "sgd": lambda: make(optimizer="sgd", triplets=nearkin.OCTG(2)),
+    "oahu": lambda: OAHU(hidden=(8,), n_components=3, n_epochs=2, random_state=0),
+    "robust oahu": lambda: RobustOAHU(hidden=(8,), n_components=3, n_epochs=2, random_state=np.random.default_rng(0)),
+}
+
+
+def goes_on(one, other, X, y):
+    """Both map rows alike, and after learning on too."""
+    assert np.array_equal(one.transform(X), other.transform(X))
+    assert np.array_equal(one.plausibility_, other.plausibility_)
+    one.partial_fit(X[:40], y[:40])
+    other.partial_fit(X[:40], y[:40])
+    assert np.array_equal(one.transform(X), other.transform(X))
+    assert np.array_equal(one.plausibility(X, y), other.plausibility(X, y))
+
+
+@pytest.mark.parametrize("kind", list(MODELS))
+@pytest.mark.parametrize("write", [save, nearkin.save], ids=["safetensors", "nearkin"])
+def test_a_file_holds_all_that_learning_needs(rings, tmp_path, kind, write):
+    X, y = rings()
+    model = MODELS[kind]().fit(X, np.where(y == 0, "in", "out"))
+    write(model, tmp_path / "model")
+    found = (load if write is save else nearkin.load)(tmp_path / "model")
+    assert type(found) is type(model)
+    assert found.classes_.tolist() == ["in", "out"]
+    goes_on(model, found, X, np.where(y == 0, "in", "out"))
+
+
+def test_an_unfitted_learner_is_saved(tmp_path):
+    save(make(eta=0.7), tmp_path / "model")
+    assert load(tmp_path / "model").get_params() == make(eta=0.7).get_params()
+
+
+def test_weights_of_the_network_have_their_names(rings, tmp_path):
+    X, y = rings()
+    model = make(module=own).fit(X, y)
+    save(model, tmp_path / "model.safetensors")
+    names = {name for name in load_file(tmp_path / "model.safetensors") if name.startswith("network.")}
+    assert names == {"network.0.weight", "network.0.bias", "network.3.weight", "network.3.bias"}
+
+
+def test_a_module_of_one_s_own_is_given_again(rings, tmp_path):
+    X, y = rings()
+    path = tmp_path / "model.safetensors"
+    for module in (own, own(4)):
+        model = make(module=module).fit(X, y)
+        save(model, path)
+        assert model.module is module
+        goes_on(model, load(path, module=own), X, y)
+        with pytest.raises(ValueError, match=r"a module of your own; give it: load\(path, module=...\)"):
+            load(path)
+        with pytest.raises(ValueError, match="not the one whose weights"):
+            load(path, module=lambda n: nn.Linear(n, 3))
+        with pytest.raises(TypeError, match=r"cannot save model\.module"):
+            nearkin.save(model, path)
+    save(make(), path)
+    with pytest.raises(ValueError, match="built its network itself; leave out `module`"):
+        load(path, module=own)
+
+
+def _changed_header(path, **changes):
+    """Write a safetensors file again with another header of ours."""
+    raw = path.read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    ours = json.loads(json.loads(raw[8 : 8 + size])["__metadata__"]["nearkin"])
+    save_file(load_file(path), path, {"nearkin": json.dumps({**ours, **changes})})
+
+
+def test_what_is_no_model_is_refused(rings, tmp_path):
+    X, y = rings()
+    path = tmp_path / "model"
+    with pytest.raises(FileNotFoundError):
+        load(path)
+    for content in (b"", b"nonsense" * 40, np.arange(5).tobytes()):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="is not a deep model of nearkin, or it is damaged"):
+            load(path)
+    save_file({"a": np.zeros(3)}, path)
+    with pytest.raises(ValueError, match="is not a deep model of nearkin"):
+        load(path)
+    model = make().fit(X, y)
+    save(model, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    with pytest.raises(ValueError, match="is damaged"):
+        load(path)
+    path.write_bytes(whole)
+    _changed_header(path, format=99, nearkin="9.9")
+    with pytest.raises(ValueError, match=r"newer nearkin \(9\.9\)"):
+        load(path)
+    for tree in ({"$class": "Popen", "state": {}}, {"$class": "RobustODML", "state": {}}, 3):
+        path.write_bytes(whole)
+        _changed_header(path, model=tree)
+        with pytest.raises(ValueError, match="is not a deep model of nearkin"):
+            load(path)
+
+
+def test_other_objects_and_parts_are_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"takes a deep learner; got RobustODML. Use nearkin\.save"):
+        save(nearkin.RobustODML(), tmp_path / "model")
+    with pytest.raises(TypeError, match=r"cannot save model\.bounds"):
+        save(OAHU(bounds=AdaptiveBounds(curve=torch.sin)), tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("missing", ["safetensors", "torch"])
+def test_a_missing_package_is_named_with_what_to_install(tmp_path, monkeypatch, missing):
+    save(make(), tmp_path / "model")
+    nearkin.save(make(), tmp_path / "zip")
+    monkeypatch.setitem(sys.modules, missing, None)
+    if missing == "safetensors":
+        with pytest.raises(ImportError, match=r"pip install 'nearkin\[deep\]'"):
+            load(tmp_path / "model")
+        with pytest.raises(ImportError, match=r"pip install 'nearkin\[deep\]'"):
+            save(make(), tmp_path / "model")
+    else:
+        for name in [name for name in sys.modules if name.startswith("nearkin.deep")]:
+            monkeypatch.delitem(sys.modules, name)
+        with pytest.raises(ImportError, match=r"nearkin.deep needs torch.*pip install 'nearkin\[deep\]'"):
+            nearkin.load(tmp_path / "zip")
+
+
+# ---------------------------------------------------------------------------------- checkpoints
+
+
+class Killed(Exception):
+    pass
+
+
+def killed_after(n_rows):
+    def listen(task, done, total):
+        if done >= n_rows:
+            raise Killed
+
+    return progress.listening(listen)
+
+
+@pytest.mark.parametrize("module", [None, own], ids=["built", "own"])
+@pytest.mark.parametrize("stops", [(50,), (130, 250, 400)], ids=["early", "often"])
+def test_a_fit_that_was_killed_ends_with_the_same_bits(rings, tmp_path, module, stops):
+    X, y = rings()
+    whole = make(module=module, n_epochs=5).fit(X, y)
+    model = make(module=module, n_epochs=5, checkpoint=tmp_path / "ck")
+    for stop in stops:
+        with killed_after(stop), pytest.raises(Killed):
+            model.fit(X, y)
+        assert not hasattr(model, "plausibility_")
+    seen = []
+    with progress.listening(lambda task, done, total: seen.append(done)):
+        model.fit(X, y)
+    assert min(seen) > stops[-1] // 120 * 120  # what was done is not done again
+    goes_on(whole, model, X, y)
+    again = make(module=module, n_epochs=5, checkpoint=tmp_path / "ck").fit(X, y)
+    assert np.array_equal(again.transform(X), make(module=module, n_epochs=5).fit(X, y).transform(X))
+
+
+def test_a_checkpoint_of_something_else_is_refused(rings, tmp_path):
+    X, y = rings()
+    path = tmp_path / "ck"
+    make(checkpoint=path).fit(X, y)
+    for model, rows, labels in (
+        (make(checkpoint=path, eta=0.1), X, y),
+        (make(checkpoint=path), X + 1, y),
+        (make(checkpoint=path), X, 1 - y),
+    ):
+        with pytest.raises(ValueError, match="belongs to other rows, labels or parameters"):
+            model.fit(rows, labels)
+    path.write_bytes(b"torn")
+    with pytest.warns(UserWarning, match="going on from the one before it"):
+        found = make(checkpoint=path).fit(X, y)
+    assert np.array_equal(found.transform(X), make().fit(X, y).transform(X))
