@@ -1,17 +1,25 @@
-"""Triton's kernels run in its interpreter here, on the processor; `benchmarks/gpu.py` checks them on a real GPU."""
+"""Kernels run on the processor here, Triton's in its interpreter and those in CUDA C in an emulator.
+
+`benchmarks/gpu.py` checks them on a real GPU.
+"""
 
 import os
 import warnings
 
 import pytest
 
+from accelerator import emulator
+
 os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined, so before any is imported
 
 
 @pytest.fixture
-def device():
+def device(monkeypatch):
     torch = pytest.importorskip("torch", reason="pip install 'nearkin[gpu]'")
     pytest.importorskip("triton", reason="pip install 'nearkin[gpu]'")
+    if emulator.compiler() is None:
+        pytest.skip("no C++ compiler: pip install ziglang")
+    monkeypatch.setattr("nearkin.accelerator.cuda.kernel", emulator.kernel)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the interpreter, about NumPy
         yield torch.device("cpu")

@@ -51,7 +51,6 @@ def test_full_matrix(device, triplets, measure, C, loss):
 def test_full_matrix_in_several_stages_of_several_blocks(device, triplets, measure, monkeypatch):
     monkeypatch.setattr("nearkin.accelerator.full.BLOCK", 64)
     monkeypatch.setattr("nearkin.accelerator.full.STAGE", 1)
-    monkeypatch.setattr("nearkin.accelerator.full.ROWS", 16)
     agree("M", FullMatrix(7, np.float64, measure), device, triplets(150, 7), 0.05, RescaledHinge(1.0))
 
 
@@ -82,10 +81,11 @@ def test_low_rank_in_single_precision(device, rng, triplets, how):
     )
 
 
-def test_low_rank_in_several_stages(device, rng, triplets, monkeypatch):
-    monkeypatch.setattr("nearkin.accelerator.lowrank.STAGE", 1)
+def test_low_rank_in_several_stages_of_several_blocks(device, rng, triplets, monkeypatch):
+    monkeypatch.setattr("nearkin.accelerator.lowrank.STAGE", 3)
+    monkeypatch.setattr("nearkin.accelerator.lowrank.BLOCK", 16)
     start = LowRank(rng.normal(size=(3, 7)), DISTANCE)
-    agree("L", start, device, triplets(70, 7), 0.05, RescaledHinge(1.0), sweep=sweeps()["blocks"])
+    agree("L", start, device, triplets(100, 7), 0.05, RescaledHinge(1.0), sweep=sweeps()["blocks"])
 
 
 def test_rows_of_large_arrays_are_sent_as_they_are_needed(device, rng, triplets, monkeypatch):

@@ -15,6 +15,7 @@ __all__ = [
     "full_precision",
     "is_accelerator",
     "name_of_type",
+    "shared_memory",
     "step_settings",
     "to_device",
     "to_host",
@@ -149,6 +150,13 @@ def to_host(tensor: Any) -> np.ndarray:
 def name_of_type(tensor: Any) -> str:
     """Name of the type of a tensor's numbers, as NumPy has it."""
     return str(tensor.dtype).rpartition(".")[2]
+
+
+def shared_memory(device: Any) -> int:
+    """Most bytes of shared memory that a thread block can have."""
+    import torch
+
+    return 1 << 18 if device.type == "cpu" else torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def step_settings(C: float, params: tuple[float, float]) -> np.ndarray:

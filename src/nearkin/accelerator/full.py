@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.accelerator import cuda
 from nearkin.accelerator.device import full_precision, name_of_type, step_settings, to_device, to_host
 from nearkin.accelerator.pipeline import Feed, Pipeline, Stage
 
@@ -19,8 +20,8 @@ Array = NDArray[np.floating]
 BLOCK = 512
 STAGE = 8
 
-#: How the chain walks a block: triplets side by side in a warp, rows of the table at a time, warps.
-WIDTH, ROWS, WARPS = 32, 128, 2
+#: Triplets side by side in a warp, and warps that walk a block in turn.
+_LANES, _WARPS = 32, 16
 
 
 class FullSweep:
@@ -47,7 +48,7 @@ class FullSweep:
         import torch
 
         n, d = len(vectors.anchor), self.M.shape[0]
-        block = min(BLOCK, max(WIDTH, 1 << (n - 1).bit_length()))
+        block = min(BLOCK, max(_LANES, 1 << (n - 1).bit_length()))
         step = block * min(STAGE, -(-n // block))
         key = step, block, C, params, n_hq
         if key not in self._pipelines:
@@ -76,10 +77,12 @@ class FullSweep:
     def _pipeline(self, step: int, block: int, C: float, params: tuple[float, float], n_hq: int) -> Pipeline:
         import torch
 
-        from nearkin.accelerator.kernels.chain import chain
-
         d = self.M.shape[0]
         settings = to_device(step_settings(C, params).astype(name_of_type(self.M)), self.device)
+        chain = cuda.kernel(
+            "full_block", self.device, block * self.M.element_size(), WARPS=_WARPS, N_HQ=n_hq,
+            UNBOUNDED=int(np.inf == C), **cuda.real(self.M),
+        )  # fmt: skip
 
         def make(*shape: int) -> Any:
             return torch.empty(*shape, dtype=self.M.dtype, device=self.device)
@@ -99,10 +102,7 @@ class FullSweep:
                 torch.mm(g, self.M, out=rows)
                 rows.mul_(h)
                 torch.sum(rows, 1, out=z)
-                chain[(1,)](
-                    z, table, settings, tau, share, SIZE=block, WIDTH=WIDTH, ROWS=ROWS, N_HQ=n_hq,
-                    UNBOUNDED=np.inf == C, num_warps=WARPS, enable_fp_fusion=True,
-                )  # fmt: skip
+                chain(1, _LANES * _WARPS, z, table, settings, tau, share, block)
                 torch.mul(h, tau[:, None], out=rows)
                 if moved is None:
                     self.M.addmm_(g.mT, rows)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.accelerator.device import full_precision, name_of_type, step_settings, to_device, to_host
-from nearkin.accelerator.pipeline import Feed, Pipeline, Stage
+from nearkin.accelerator import cuda
+from nearkin.accelerator.device import (
+    full_precision,
+    name_of_type,
+    shared_memory,
+    step_settings,
+    to_device,
+    to_host,
+)
+from nearkin.accelerator.pipeline import Aside, Feed, Pipeline, Stage
 
 __all__ = ["FactorSweep", "ManyFactors", "SmallFactor", "factor_sweep_of", "fits_registers"]
 
@@ -17,9 +26,8 @@ Array = NDArray[np.floating]
 #: Bytes of L that the registers of one multiprocessor hold beside everything else.
 _REGISTERS = 1 << 17
 
-#: Blocks of a stage, and most numbers of what a block remembers of its steps.
-STAGE = 64
-_PAST = 1 << 11
+#: Blocks of a stage.
+STAGE = 32
 
 #: Largest rank.
 MOST_COMPONENTS = 1024
@@ -149,8 +157,51 @@ class SmallFactor:
         return self._one.result[0]
 
 
+@dataclass(frozen=True)
+class Walk:
+    """How the kernel ``factor_block.cu`` walks a block: its constants, its size, and the memory that it takes."""
+
+    rank: int
+    together: int
+    size: int
+    itemsize: int
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """For the compiler."""
+        return {"RANK": self.rank, "TOGETHER": self.together, "WARPS": _WARPS}
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory: what is told, products, and what is known of every triplet."""
+        products = self.size + 1 + _WARPS * (self.together + 10) * (self.together + 1)
+        told, known = (64 * self.rank + 12) * self.size, 12 * (self.size + 1)
+        return (told + 4 * products + known) * self.itemsize
+
+
+def walk_of(r: int, itemsize: int, memory: int, most: int) -> Walk:
+    """The longest walk up to ``most`` triplets that fits into some bytes of shared memory.
+
+    Examples
+    --------
+    >>> walk_of(64, 4, 232448, 128)
+    Walk(rank=2, together=16, size=128, itemsize=4)
+    """
+    rank = -(-r // 32)
+    together = 1 << (max(1, min(16, 128 // itemsize // rank)).bit_length() - 1)
+    walk = Walk(rank, together, max(16, together), itemsize)
+    while 2 * walk.size <= most and replace(walk, size=2 * walk.size).shared <= memory:
+        walk = replace(walk, size=2 * walk.size)
+    return walk
+
+
 class FactorSweep:
-    """One factor of any size in blocks; see `ManyFactors` for the parameters."""
+    """One factor of any size in blocks; see `ManyFactors` for the parameters.
+
+    While one block is walked, L takes the steps of the block before and meets the vectors of the block after. What that
+    meeting misses are the steps of the block walked meanwhile, which the products of both blocks' vectors make good:
+    ``L1'x = L0'x + sum_s u_s (g_s.x) + v_s (h_s.x)``.
+    """
 
     def __init__(self, components: Array, is_distance: bool, device: Any):
         if len(components) > MOST_COMPONENTS:
@@ -161,15 +212,15 @@ class FactorSweep:
         self.device = device
         self.L = to_device(components.T, device)
         self._pipelines: dict[Any, Pipeline] = {}
+        self._walk = walk_of(len(components), self.L.element_size(), shared_memory(device), BLOCK)
 
     def learn(self, vectors: Any, C: float, params: tuple[float, float], n_hq: int) -> tuple[Array, int]:
         """Learn the triplets of `nearkin.triplets.Vectors` in order; their plausibilities and the number of updates."""
         import torch
 
-        n, (d, r) = len(vectors.anchor), self.L.shape
-        block = max(16, min(32, _PAST // _power(r)))
-        step = block * min(STAGE, -(-n // block))
-        key = step, block, C, params, n_hq
+        n, d = len(vectors.anchor), self.L.shape[0]
+        step = self._walk.size * min(STAGE, -(-n // self._walk.size))
+        key = step, C, params, n_hq
         if key not in self._pipelines:
             self._pipelines = {key: self._pipeline(*key)}
         feed = Feed(vectors, self.device, self.is_distance)
@@ -177,11 +228,10 @@ class FactorSweep:
         moved = torch.empty_like(share, dtype=torch.int8)
 
         def prepare(stage: Stage, start: int) -> None:
-            g, h = (torch.empty(step, d, dtype=self.L.dtype, device=self.device) for _ in range(2))
-            feed.directions(start, g, h)
-            stage.vectors[:, :block] = g.view(-1, block, d)
-            stage.vectors[:, block:] = h.view(-1, block, d)
+            both = stage.vectors.view(step, 2, d)
+            feed.directions(start, both[:, 0], both[:, 1])
             torch.bmm(stage.vectors, stage.vectors.mT, out=stage.gram)
+            torch.bmm(stage.vectors[1:], stage.vectors[:-1].mT, out=stage.cross[1:])
 
         with full_precision():
             for start, stage in self._pipelines[key].run(range(0, n, step), prepare):
@@ -189,36 +239,54 @@ class FactorSweep:
                 moved[start : start + step] = stage.moved.view(-1)
         return to_host(share[:n].double()), int(moved[:n].sum())
 
-    def _pipeline(self, step: int, block: int, C: float, params: tuple[float, float], n_hq: int) -> Pipeline:
+    def _pipeline(self, step: int, C: float, params: tuple[float, float], n_hq: int) -> Pipeline:
         import torch
 
-        from nearkin.accelerator.kernels.factor import factor_block
-
-        d, r = self.L.shape
+        (d, r), walk = self.L.shape, self._walk
+        blocks, wide = step // walk.size, 2 * walk.size
         settings = to_device(step_settings(C, params).astype(name_of_type(self.L)), self.device)
+        chain = cuda.kernel("factor_block", self.device, walk.shared, N_HQ=n_hq, **walk.constants, **cuda.real(self.L))
+        correction = cuda.kernel(
+            "correction", self.device, 32 * 4 * 4 * self.L.element_size(), ROWS=4, WARPS=4, **cuda.real(self.L)
+        )
 
         def make(*shape: int) -> Any:
             return torch.empty(*shape, dtype=self.L.dtype, device=self.device)
 
         def stage() -> Stage:
-            blocks = step // block
             return Stage(
-                vectors=make(blocks, 2 * block, d), gram=make(blocks, 2 * block, 2 * block),
-                share=make(blocks, block), moved=make(blocks, block).to(torch.int8),
+                vectors=make(blocks, wide, d), gram=make(blocks, wide, wide), cross=make(blocks, wide, wide),
+                share=make(blocks, walk.size), moved=make(blocks, walk.size).to(torch.int8),
             )  # fmt: skip
 
-        before, steps = make(2 * block, r), make(2 * block, r)
+        past, steps, aside = make(blocks, wide, r), make(blocks, wide, r), Aside(self.device)
 
-        def walk(stage: Stage) -> None:
-            for vectors, gram, share, moved in zip(stage.vectors, stage.gram, stage.share, stage.moved, strict=True):
-                torch.mm(vectors, self.L, out=before)
-                factor_block[(1,)](
-                    before, gram, settings, steps, share, moved, r,
-                    SIZE=block, WIDE=_power(r), N_HQ=n_hq, num_warps=WARPS, enable_fp_fusion=True,
+        def work(stage: Stage) -> None:
+            met: dict[int, Any] = {}
+
+            def meet(block: int) -> None:
+                if block < blocks:
+                    torch.mm(stage.vectors[block], self.L, out=past[block])
+                met[block] = aside.mark()
+
+            with aside.work():
+                meet(0)
+                meet(1)
+            for block in range(blocks):
+                aside.wait(met[block])
+                if block:
+                    places = wide // 4 * -(-r // 32)
+                    correction(places, 128, past[block], stage.cross[block], steps[block - 1], wide, r)
+                chain(
+                    1, 32 * (_WARPS + 1), past[block], stage.gram[block], settings, steps[block], stage.share[block],
+                    stage.moved[block], walk.size, r,
                 )  # fmt: skip
-                self.L.addmm_(vectors.mT, steps)
+                with aside.work():
+                    self.L.addmm_(stage.vectors[block].mT, steps[block])
+                    meet(block + 2)
+            aside.wait(met[blocks + 1])
 
-        return Pipeline(self.device, stage, walk)
+        return Pipeline(self.device, stage, work)
 
     @property
     def result(self) -> Array:
@@ -226,5 +294,6 @@ class FactorSweep:
         return np.ascontiguousarray(to_host(self.L).T)
 
 
-#: Warps that walk a block of low-rank steps.
-WARPS = 4
+#: Warps that walk a block of low-rank steps in turn, and the longest block.
+_WARPS = 7
+BLOCK = 128

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from nearkin.accelerator.device import to_device
 
-__all__ = ["Feed", "Pipeline", "Stage"]
+__all__ = ["Aside", "Feed", "Pipeline", "Stage"]
 
 #: Bytes of an array up to which it is sent as a whole.
 _WHOLE = 1 << 25
@@ -95,9 +97,53 @@ class Pipeline:
         if stage.graph is None:
             torch.cuda.synchronize(self.device)
             stage.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(stage.graph):
-                self.walk(stage)
+            # A recording that nobody needs any more must not be thrown away while another is made.
+            gc.collect()
+            gc.disable()
+            try:
+                with torch.cuda.graph(stage.graph):
+                    self.walk(stage)
+            finally:
+                gc.enable()
         stage.graph.replay()
+
+
+class Aside:
+    """A second stream, for work of a walk that need not be waited for at once; on "cpu" everything happens in order.
+
+    Parameters
+    ----------
+    device : torch.device
+        Where.
+    """
+
+    def __init__(self, device: Any):
+        self.device = device
+        self._stream: Any = None
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """What is queued inside begins after all that was queued outside so far."""
+        if self.device.type == "cpu":
+            yield
+            return
+        import torch
+
+        self._stream = self._stream or torch.cuda.Stream(self.device)
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._stream):
+            yield
+
+    def mark(self) -> Any:
+        """What `wait` takes for the work aside so far."""
+        return None if self.device.type == "cpu" else self._stream.record_event()
+
+    def wait(self, mark: Any) -> None:
+        """Let what is queued from now on begin after that work."""
+        if mark is not None:
+            import torch
+
+            torch.cuda.current_stream(self.device).wait_event(mark)
 
 
 class Feed:

@@ -1,16 +1,11 @@
-"""Low-rank sweeps: a whole stream with L in the registers of one multiprocessor, or one block of a stream.
-
-In the first way many small learners run side by side, one program each. In the second L stays in memory: within a block
-``p_t = L0'g_t + sum_s (g_s.g_t) u_s + (h_s.g_t) v_s`` and likewise ``q_t``, so that one program walks the block with
-vectors of length r only, and matrix products do the rest.
-"""
+"""Low-rank sweeps of many small learners side by side: one program each, L in registers from first to last."""
 
 import triton
 import triton.language as tl
 
 from nearkin.accelerator.kernels.formulas import factored_step
 
-__all__ = ["factor_block", "factor_sweep", "grams"]
+__all__ = ["factor_sweep", "grams"]
 
 
 @triton.jit
@@ -115,68 +110,3 @@ def factor_sweep(
             L = _plus_outer(L, g, along_g)
             L = _plus_outer(L, h, along_h)
         tl.store(L_ptr + deep[:, None] * r + wide[None, :], L, mask=inside)
-
-
-@triton.jit
-def _start(p_ptr, gram_ptr, t, r, wide, SIZE: tl.constexpr):
-    """L0'g, L0'h and the inner products of triplet t."""
-    p = tl.load(p_ptr + t * r + wide, mask=wide < r, other=0.0)
-    q = tl.load(p_ptr + (SIZE + t) * r + wide, mask=wide < r, other=0.0)
-    of_g = gram_ptr + t * 2 * SIZE + t
-    of_h = of_g + SIZE * 2 * SIZE
-    return p, q, tl.load(of_g), tl.load(of_h + SIZE), tl.load(of_h)
-
-
-@triton.jit
-def _products(gram_ptr, t, past, SIZE: tl.constexpr):
-    """Inner products of g and h of triplet t with those of all triplets of the block."""
-    of_g = gram_ptr + t * 2 * SIZE + past
-    of_h = of_g + SIZE * 2 * SIZE
-    return tl.load(of_g), tl.load(of_g + SIZE), tl.load(of_h), tl.load(of_h + SIZE)
-
-
-@triton.jit
-def factor_block(
-    p_ptr,
-    gram_ptr,
-    settings_ptr,
-    u_ptr,
-    share_ptr,
-    moved_ptr,
-    r,
-    SIZE: tl.constexpr,
-    WIDE: tl.constexpr,
-    N_HQ: tl.constexpr,
-):
-    """Walk the triplets of one block: ``p`` holds L0'g of all, then L0'h; ``u`` gets what L moves by along g, then h.
-
-    ``gram`` is the table of all inner products of the block's g, then h. What earlier steps of the block added stays in
-    registers.
-    """
-    cap = tl.load(settings_ptr)
-    rate = tl.load(settings_ptr + 1)
-    past = tl.arange(0, SIZE)
-    wide = tl.arange(0, WIDE)
-    inside = wide < r
-    U = tl.zeros((SIZE, WIDE), dtype=p_ptr.dtype.element_ty)
-    V = U
-    next_p, next_q, next_gg, next_hh, next_gh = _start(p_ptr, gram_ptr, 0, r, wide, SIZE)
-    next_g_g, next_g_h, next_h_g, next_h_h = _products(gram_ptr, 0, past, SIZE)
-    for t in range(SIZE):
-        p, q, gg, hh, gh = next_p, next_q, next_gg, next_hh, next_gh
-        g_g, g_h, h_g, h_h = next_g_g, next_g_h, next_h_g, next_h_h
-        after = tl.minimum(t + 1, SIZE - 1)
-        next_p, next_q, next_gg, next_hh, next_gh = _start(p_ptr, gram_ptr, after, r, wide, SIZE)
-        next_g_g, next_g_h, next_h_g, next_h_h = _products(gram_ptr, after, past, SIZE)
-        p += tl.sum(g_g[:, None] * U + g_h[:, None] * V, axis=0)
-        q += tl.sum(h_g[:, None] * U + h_h[:, None] * V, axis=0)
-        pp, qq, pq = tl.sum(p * p, axis=0), tl.sum(q * q, axis=0), tl.sum(p * q, axis=0)
-        a1, a2, b2, share = factored_step(gg, hh, gh, pp, qq, pq, cap, rate, N_HQ)
-        tl.store(share_ptr + t, share)
-        tl.store(moved_ptr + t, (tl.abs(a1) + tl.abs(a2) + tl.abs(b2) > 0.0).to(tl.int8))
-        now = (past == t)[:, None]
-        U = tl.where(now, (a1 * p + a2 * q)[None, :], U)
-        V = tl.where(now, (a2 * p + b2 * q)[None, :], V)
-    at = past[:, None] * r + wide[None, :]
-    tl.store(u_ptr + at, U, mask=inside[None, :])
-    tl.store(u_ptr + SIZE * r + at, V, mask=inside[None, :])

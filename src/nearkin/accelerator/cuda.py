@@ -1,0 +1,161 @@
+"""Kernels in CUDA C: compiled for the card at hand when first asked for, started on the stream in use.
+
+For what Triton cannot say: which thread holds what, and what a warp does while it waits. The compiler is NVRTC, which
+torch brings along.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Kernel", "definitions", "kernel", "real", "source"]
+
+#: Attribute of a function: most shared memory that a start may ask for.
+_SHARED = 8
+
+
+class Kernel:
+    """A compiled kernel.
+
+    Parameters
+    ----------
+    function : ctypes.c_void_p
+        The driver's handle.
+    shared : int
+        Bytes of shared memory that a thread block takes.
+    """
+
+    def __init__(self, function: ctypes.c_void_p, shared: int):
+        self.function = function
+        self.shared = shared
+        _check(_driver().cuFuncSetAttribute(function, _SHARED, shared), "cuFuncSetAttribute")
+
+    def __call__(self, blocks: int, threads: int, *arguments: Any) -> None:
+        """Start on torch's stream: tensors go as addresses, whole numbers as 32 bits."""
+        import torch
+
+        held = [
+            ctypes.c_void_p(one.data_ptr()) if isinstance(one, torch.Tensor) else ctypes.c_int(one) for one in arguments
+        ]
+        places = (ctypes.c_void_p * len(held))(*(ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in held))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        code = _driver().cuLaunchKernel(
+            self.function, blocks, 1, 1, threads, 1, 1, self.shared, stream, places, None
+        )  # fmt: skip
+        _check(code, "cuLaunchKernel")
+
+
+@lru_cache(maxsize=64)
+def kernel(name: str, device: Any, shared: int, **constants: Any) -> Kernel:
+    """The kernel of that name in the file of that name, compiled with constants for a device.
+
+    Parameters
+    ----------
+    name : str
+        Of the file beside the Triton kernels, without its ending, and of the function in it.
+    device : torch.device
+        Where it will run.
+    shared : int
+        Bytes of shared memory that a thread block takes.
+    **constants : int or None
+        What is defined before the source; None for no value.
+    """
+    import torch
+
+    with torch.cuda.device(device):
+        major, minor = torch.cuda.get_device_capability(device)
+        torch.cuda.current_stream().synchronize()  # the driver is started
+        image = _compiled(source("device.cuh") + source(f"{name}.cu"), f"sm_{major}{minor}", constants)
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        _check(_driver().cuModuleLoadData(ctypes.byref(module), image), "cuModuleLoadData")
+        _check(_driver().cuModuleGetFunction(ctypes.byref(function), module, name.encode()), "cuModuleGetFunction")
+        return Kernel(function, shared)
+
+
+def source(name: str) -> str:
+    """Text of a kernel, without what it asks of the device (``device.cuh``)."""
+    return (resources.files("nearkin.accelerator.kernels") / name).read_text()
+
+
+def definitions(constants: dict[str, Any]) -> list[str]:
+    """Constants as a compiler takes them.
+
+    Examples
+    --------
+    >>> definitions({"RANK": 2, "REAL_IS_DOUBLE": None})
+    ['-DRANK=2', '-DREAL_IS_DOUBLE']
+    """
+    return [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in constants.items()]
+
+
+def real(tensor: Any) -> dict[str, Any]:
+    """Constants that make a kernel's numbers those of a tensor."""
+    return {"REAL_IS_DOUBLE": None} if tensor.element_size() == 8 else {}
+
+
+def _compiled(text: str, card: str, constants: dict[str, Any]) -> bytes:
+    compiler = _compiler()
+    options = [f"--gpu-architecture={card}", "--std=c++17", *definitions(constants)]
+    given = (ctypes.c_char_p * len(options))(*(one.encode() for one in options))
+    program = ctypes.c_void_p()
+    code = compiler.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"nearkin.cu", 0, None, None)
+    if code:
+        raise RuntimeError(f"NVRTC could not be started (code {code}).")
+    try:
+        if compiler.nvrtcCompileProgram(program, len(options), given):
+            raise RuntimeError(
+                f"a kernel could not be compiled for {card}; use device='cpu' and report this:\n"
+                + _text(compiler.nvrtcGetProgramLogSize, compiler.nvrtcGetProgramLog, program)
+                .rstrip(b"\0")
+                .decode(errors="replace")
+            )
+        return _text(compiler.nvrtcGetCUBINSize, compiler.nvrtcGetCUBIN, program)
+    finally:
+        compiler.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _text(size_of: Any, write: Any, program: ctypes.c_void_p) -> bytes:
+    size = ctypes.c_size_t()
+    size_of(program, ctypes.byref(size))
+    held = ctypes.create_string_buffer(size.value)
+    write(program, held)
+    return held.raw
+
+
+@lru_cache(maxsize=1)
+def _compiler() -> Any:
+    """NVRTC: what torch was installed with, beside torch or in a package of its own, before what the system has."""
+    import torch
+
+    found = [Path(torch.__file__).parent / "lib"]
+    nvidia = importlib.util.find_spec("nvidia")
+    if nvidia is not None:
+        found += [Path(one) for one in nvidia.submodule_search_locations or ()]
+    version = (torch.version.cuda or "12").partition(".")[0]
+    names = [str(one) for folder in found for one in sorted(folder.glob("**/libnvrtc.so*"))]
+    for name in (*names, f"libnvrtc.so.{version}", "libnvrtc.so"):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise RuntimeError(
+        f"NVRTC, the compiler of CUDA {version}, is not installed: pip install nvidia-cuda-nvrtc-cu{version}. "
+        "Or use device='cpu'."
+    )
+
+
+@lru_cache(maxsize=1)
+def _driver() -> Any:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        word = ctypes.c_char_p()
+        _driver().cuGetErrorString(code, ctypes.byref(word))
+        raise RuntimeError(f"{what}: {(word.value or b'unknown error').decode()} (code {code}).")

@@ -1,0 +1,344 @@
+// Low-rank steps of one block of triplets, one after the other; one thread block per learner.
+//
+// Rows 2t and 2t + 1 of `past` are p = L0'g and q = L0'h of triplet t, with L0 the factor before the block, and `gram`
+// holds the inner products of all g and h in the same order. A step L + g u' + h v' adds u (g.x) + v (h.x) to the row of
+// every later vector x, so that the block is walked with vectors of length r alone.
+//
+// Two kinds of warps. The first warp solves for the steps, with scalars only. The others hold the rows of TOGETHER triplets
+// each in their registers, RANK numbers a lane, and make from a solved step its u and v, the rows after it, and sums. What
+// the next triplet needs of its row is summed while the present step is still sought, and corrected by that step with a few
+// scalars afterwards: neither kind waits for long for the other.
+//
+// Everything told is told through shared memory, and a number there says by itself that it was told: before, its place
+// holds a pattern that no arithmetic makes.
+//
+// Real, RANK, TOGETHER, WARPS (with vectors), N_HQ are defined by who compiles this.
+
+constexpr int LANES = 32;
+constexpr unsigned EVERY = 0xffffffffu;
+constexpr int AHEAD = 8;  // rows of products on their way
+#ifndef SEGMENTS
+#define SEGMENTS (TOGETHER >= 2 ? 2 : 1)
+#endif
+
+struct alignas(2 * sizeof(Real)) Pair { Real x, y; };
+struct alignas(16) Products { Real gg, gh, hg, hh; };  // (g, h) of one triplet with (g, h) of another
+struct alignas(16) Triplet {
+    Real ratio, inverse, m_plus, m_minus;  // see nearkin.steps
+    Real gg, hh, gh, reach;                // at the longest step: (shrink grow)^2, shrink^2 and grow^2
+    Real shrink, grow;
+    int can_move, can_stay_near;
+};
+struct Square { Real pp, qq, pq; };
+struct Cross { Real pp, qp, pq, qq; };
+struct Step { Real a1, a2, b2, share; };
+
+__device__ __forceinline__ Real most(Real a, Real b) { return a > b ? a : b; }
+__device__ __forceinline__ Real least(Real a, Real b) { return a < b ? a : b; }
+
+__device__ __forceinline__ Triplet described(Products own, Real cap) {
+    Triplet t;
+    Real root_g = sqrt(own.gg), root_h = sqrt(own.hh);
+    t.ratio = (Real)0.25 * root_h / root_g;
+    t.inverse = (Real)0.25 * root_g / root_h;
+    t.m_plus = most(root_g * root_h + own.gh, 0);
+    t.m_minus = most(root_g * root_h - own.gh, 0);
+    t.gg = own.gg, t.hh = own.hh, t.gh = own.gh;
+    Real shrink = 1 - cap * t.m_plus, grow = 1 + cap * t.m_minus;
+    t.shrink = shrink * shrink, t.grow = grow * grow, t.reach = t.shrink * t.grow;
+    t.can_move = own.gg > 0 && own.hh > 0 && cap > 0;
+    t.can_stay_near = shrink > (Real)0.5;
+    return t;
+}
+
+// Where the margin reaches 1, as v = tau / (1 - tau m_plus): `factored_kink` of nearkin.accelerator.kernels.formulas.
+__device__ Real kink_of(const Triplet& t, Real a_plus, Real a_minus) {
+    const Real close = sizeof(Real) == 8 ? (Real)4e-16 : (Real)2e-7;
+    Real span = t.m_plus + t.m_minus, end = infinite(), low, high;
+    if (a_plus > 1 && t.m_minus > 0) {
+        Real tau = (sqrt(a_minus / (a_plus - 1)) - 1) / t.m_minus;
+        if (tau * t.m_plus < 1) end = tau / (1 - tau * t.m_plus);
+    }
+    if (!(t.m_plus > 0)) return end;
+    low = most((1 / sqrt(a_plus) - 1) / t.m_plus, 0);
+    high = least((sqrt((1 + a_minus) / a_plus) - 1) / t.m_plus, (Real)(1e6 - 1.0) / t.m_plus);
+    high = least(high, end);
+    Real v = least(low, high);
+    for (int i = 0; low < high && i < 200; i++) {
+        Real wide = 1 + v * t.m_plus, other = 1 / (1 + v * span);
+        Real rest = a_plus - a_minus * (other * other), gap = wide * wide * rest - 1;
+        if (gap < 0) low = v; else high = v;
+        Real next = v - (Real)0.5 * gap / (wide * (t.m_plus * rest + wide * (a_minus * span * (other * other * other))));
+        bool there = fabs(next - v) <= close * v || fabs(gap) <= close * (1 + wide * wide * a_plus);
+        v = there || (next > low && next < high && i < 60) ? next : (Real)0.5 * (low + high);
+        if (there) break;
+    }
+    return v;
+}
+
+// The half-quadratic loop for any step: `_far` of the same formulas.
+__device__ __noinline__ Step far_step(Triplet t, Real pq, Real a_plus, Real a_minus, Real cap, Real rate) {
+    Real span = t.m_plus + t.m_minus, kink = kink_of(t, a_plus, a_minus), v = kink, other;
+    Step s;
+    s.share = fast_exp2(least((pq - 1) * rate, 0));
+#pragma unroll
+    for (int i = 0; i < N_HQ; i++) {
+        if (i > 0) {
+            Real wide = 1 + v * t.m_plus;
+            other = 1 / (1 + v * span);
+            s.share = fast_exp2(least((wide * wide * (a_plus - a_minus * (other * other)) - 1) * rate, 0));
+        }
+        Real tau = cap * s.share, left = 1 - tau * t.m_plus;
+        v = cap < infinite() && left > 0 ? least(tau / left, kink) : kink;
+    }
+    other = v / (1 + v * span);
+    Real square = v * other;
+    s.a1 = t.hh * square, s.a2 = (1 + v * t.m_plus) * other - t.gh * square, s.b2 = t.gg * square;
+    Real total = s.a1 + s.a2 + s.b2;
+    if (total - total != 0) s.a1 = s.a2 = s.b2 = 0;
+    return s;
+}
+
+// `factored_step` of the same formulas. The short way is always gone, whether it will do or not.
+__device__ __forceinline__ Step step_of(const Triplet& t, Square own, Real cap, Real rate) {
+    Real a_plus = most(t.ratio * own.pp + (t.inverse * own.qq + (Real)0.5 * own.pq), 0);
+    Real a_minus = most(a_plus - own.pq, 0);
+    Real plus = rate * a_plus, minus = rate * a_minus;
+    Real first = fast_exp2(least(own.pq * rate - rate, 0)), share = first, tau = cap * first, scale;
+#pragma unroll
+    for (int i = 0; i < N_HQ; i++) {
+        Real shrink = 1 - tau * t.m_plus, grow = 1 + tau * t.m_minus;
+        scale = fast_inverse(shrink * grow);
+        if (i == N_HQ - 1) break;
+        Real z = plus * (grow * grow) - minus * (shrink * shrink);
+        share = fast_exp2(least(z * (scale * scale) - rate, 0));
+        tau = cap * share;
+    }
+    scale *= tau;
+    Step s = {(tau * t.hh) * scale, (1 - tau * t.gh) * scale, (tau * t.gg) * scale, share};
+    bool moves = t.can_move && own.pq < 1;
+    bool is_near = t.can_stay_near && a_plus * t.grow - a_minus * t.shrink < t.reach;
+    // Alike in all lanes; asked so that the compiler knows.
+    if (__any_sync(EVERY, moves && !is_near)) return far_step(t, own.pq, a_plus, a_minus, cap, rate);
+    if (!moves) s = {0, 0, 0, first};
+    return s;
+}
+
+// (p, q) of the next triplet after a step, from what both were before it.
+__device__ __forceinline__ Square after(Step s, const Products& x, Square own, Square next, Cross c) {
+    Real al = s.a1 * x.gg + s.a2 * x.hg, be = s.a2 * x.gg + s.b2 * x.hg;
+    Real ga = s.a1 * x.gh + s.a2 * x.hh, de = s.a2 * x.gh + s.b2 * x.hh;
+    Real e1 = al * own.pp + be * own.pq, e2 = al * own.pq + be * own.qq;
+    Real f1 = ga * own.pp + de * own.pq, f2 = ga * own.pq + de * own.qq;
+    next.pp += al * (2 * c.pp + e1) + be * (2 * c.qp + e2);
+    next.qq += ga * (2 * c.pq + f1) + de * (2 * c.qq + f2);
+    next.pq += (ga * c.pp + de * c.qp) + (al * (c.pq + f1) + be * (c.qq + f2));
+    return next;
+}
+
+// Sums over the lanes of the products that the next triplet needs; in each of the first rounds every lane passes half of its
+// numbers on, and in the end tells one sum.
+__device__ __forceinline__ void tell_sums(volatile Real* to, const Real (&x)[2 * TOGETHER + 2][RANK], int lane) {
+    Real sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < RANK; i++) {
+        Real p = x[0][i], q = x[1][i], next_p = x[2][i], next_q = x[3][i];
+        sum[0] += next_p * next_p, sum[1] += next_q * next_q, sum[2] += next_p * next_q;
+        sum[3] += p * next_p, sum[4] += q * next_p, sum[5] += p * next_q, sum[6] += q * next_q;
+    }
+#pragma unroll
+    for (int some = 4, far = 16; some > 0; some >>= 1, far >>= 1) {
+        bool upper = lane & far;
+#pragma unroll
+        for (int i = 0; i < some; i++) {
+            Real keep = upper ? sum[some + i] : sum[i], give = upper ? sum[i] : sum[some + i];
+            sum[i] = keep + __shfl_xor_sync(EVERY, give, far);
+        }
+    }
+    sum[0] += __shfl_xor_sync(EVERY, sum[0], 2);
+    sum[0] += __shfl_xor_sync(EVERY, sum[0], 1);
+    if (lane % 4 == 0) to[lane / 4] = sum[0];
+}
+
+// Ask for the products of the triplet at `row` with N triplets from `first` on.
+template <int N> __device__ __forceinline__ void ask(Products* to, const Real* gram, int row, int first, int size, int lane) {
+#pragma unroll
+    for (int one = lane; one < 2 * N; one += LANES) {
+        int of_h = one / N, j = one % N;
+        copy_aside((Pair*)(to + j) + of_h, (const Pair*)(gram + (long long)(2 * row + of_h) * 2 * size + 2 * (first + j)));
+    }
+}
+
+// What all warps see.
+struct Board {
+    volatile Real* moves;    // u and v of every triplet, (2 size, WIDE)
+    volatile Real* found;    // Step of every triplet, (size, 4)
+    volatile Real* sums;     // Square of every triplet and Cross with the one before, (size, 8)
+    Triplet* triplets;       // (size + 1)
+    Products* next;          // products of every triplet with the one before, (size + 1)
+};
+
+// The first warp: from step to step.
+__device__ __forceinline__ void solve(const Board& board, Real cap, Real rate, int size, int lane) {
+    Real x[8];
+    Square now = {0, 0, 0};
+    Step s = {0, 0, 0, 0};
+    Triplet here = board.triplets[0];
+    Products with = {0, 0, 0, 0};
+#pragma unroll 1
+    for (int t = 0; t < size; t++) {
+        do read_again(board.sums + 8 * t, x);
+        while (__any_sync(EVERY, lacks_one(x)));
+        now = after(s, with, now, {x[0], x[1], x[2]}, {x[3], x[4], x[5], x[6]});
+        Triplet coming = board.triplets[t + 1];
+        with = board.next[t + 1];
+        s = step_of(here, now, cap, rate);
+        if (lane == 0) tell(board.found + 4 * t, s.a1, s.a2, s.b2, s.share);
+        here = coming;
+    }
+}
+
+// Wait for u and v of a triplet; who is far from it may rest.
+__device__ __forceinline__ void hear(const volatile Real* from, Real (&u)[RANK], Real (&v)[RANK], bool is_far) {
+    while (true) {
+#pragma unroll
+        for (int i = 0; i < RANK; i++) u[i] = from[LANES * i], v[i] = from[LANES * (RANK + i)];
+        if (!__any_sync(EVERY, lacks_one(u) | lacks_one(v))) return;
+        rest_a_while(is_far ? 500 : 0);
+    }
+}
+
+// The own steps of a warp, whose LEFT last triplets are still to come: as many as a segment has, then the others.
+template <int LEFT>
+__device__ __forceinline__ void take(
+    const Board& board, const Products* row, Real* steps, Real (&x)[2 * TOGETHER + 2][RANK], Real (&u)[RANK], Real (&v)[RANK],
+    int first, int end, int r, int lane
+) {
+    constexpr int LENGTH = TOGETHER / SEGMENTS;
+    Products g[LEFT];
+#pragma unroll
+    for (int j = 0; j < LEFT; j++) g[j] = row[j];
+#pragma unroll 1
+    for (int t = first; t < first + LENGTH; t++) {
+        // The step before is taken by the rows that are left, which move up by one triplet: the first is that of t now.
+#pragma unroll
+        for (int j = 0; j < LEFT; j++) {
+#pragma unroll
+            for (int i = 0; i < RANK; i++) {
+                x[2 * j][i] = x[2 * j + 2][i] + u[i] * g[j].gg + v[i] * g[j].hg;
+                x[2 * j + 1][i] = x[2 * j + 3][i] + u[i] * g[j].gh + v[i] * g[j].hh;
+            }
+            if (j == 1 && t + 1 < end) tell_sums(board.sums + 8 * (t + 1), x, lane);
+        }
+        row += TOGETHER + 1;
+#pragma unroll
+        for (int j = 0; j < LEFT; j++) g[j] = row[j];
+        Real s[4];
+        do read_again(board.found + 4 * t, s);
+        while (__any_sync(EVERY, lacks_one(s)));
+        volatile Real* moves = board.moves + 2 * t * LANES * RANK + lane;
+#pragma unroll
+        for (int i = 0; i < RANK; i++) {
+            u[i] = s[0] * x[0][i] + s[1] * x[1][i], v[i] = s[1] * x[0][i] + s[2] * x[1][i];
+            moves[LANES * i] = u[i];
+            moves[LANES * (RANK + i)] = v[i];
+            if (lane + LANES * i < r) {
+                steps[LANES * i] = u[i];
+                steps[r + LANES * i] = v[i];
+            }
+        }
+        steps += 2 * r;
+    }
+    if constexpr (LEFT > LENGTH) take<LEFT - LENGTH>(board, row, steps, x, u, v, first + LENGTH, end, r, lane);
+}
+
+// Any other warp: the triplets from `first` on, and that before, which moves them first of all.
+__device__ __forceinline__ void move(
+    const Board& board, Products* own, const Real* past, const Real* gram, Real* steps, int first, int size, int r, int lane
+) {
+    constexpr int WIDE = LANES * RANK, ROW = TOGETHER + 1;
+    Products* ring = own + ROW * TOGETHER + TOGETHER;
+    Real x[2 * ROW][RANK], u[RANK], v[RANK];
+#pragma unroll
+    for (int c = 0; c < 2 * ROW; c++)
+#pragma unroll
+        for (int i = 0; i < RANK; i++) {
+            int at = lane + LANES * i;
+            x[c][i] = at < r && (c >= 2 || first > 0) ? past[(long long)(2 * first - 2 + c) * r + at] : 0;
+        }
+    for (int t = first > 0 ? 0 : 1; t < ROW; t++) ask<TOGETHER>(own + t * TOGETHER, gram, first - 1 + t, first, size, lane);
+    sent();
+    for (int s = 0; s < AHEAD - 1; s++) {
+        if (s < first - 1) ask<ROW>(ring + s * ROW, gram, s, first - 1, size, lane);
+        sent();
+    }
+#pragma unroll 1
+    for (int s = 0; s < first - 1; s++) {
+        wait_for_all_but<AHEAD - 2>();
+        __syncwarp();
+        Products g[ROW];
+#pragma unroll
+        for (int j = 0; j < ROW; j++) g[j] = ring[s % AHEAD * ROW + j];
+        int asked = s + AHEAD - 1;
+        if (asked < first - 1) ask<ROW>(ring + asked % AHEAD * ROW, gram, asked, first - 1, size, lane);
+        sent();
+        hear(board.moves + 2 * s * WIDE + lane, u, v, first - s > 2 * TOGETHER);
+#pragma unroll
+        for (int j = 0; j < ROW; j++)
+#pragma unroll
+            for (int i = 0; i < RANK; i++) {
+                x[2 * j][i] += u[i] * g[j].gg + v[i] * g[j].hg;
+                x[2 * j + 1][i] += u[i] * g[j].gh + v[i] * g[j].hh;
+            }
+    }
+    wait_for_all_but<0>();
+    __syncwarp();
+    tell_sums(board.sums + 8 * first, x, lane);
+    if (first == 0) {
+#pragma unroll
+        for (int i = 0; i < RANK; i++) u[i] = v[i] = 0;
+        for (int j = lane; j < TOGETHER; j += LANES) own[j] = {0, 0, 0, 0};
+        __syncwarp();
+    } else {
+        hear(board.moves + 2 * (first - 1) * WIDE + lane, u, v, false);
+    }
+    take<TOGETHER>(board, own, steps + (long long)(2 * first) * r + lane, x, u, v, first, first + TOGETHER, r, lane);
+}
+
+extern "C" __global__ void __launch_bounds__(LANES * (WARPS + 1), 1) factor_block(
+    const Real* past, const Real* gram, const Real* settings, Real* steps, Real* share, signed char* moved, int size, int r
+) {
+    constexpr int WIDE = LANES * RANK, OWN = (TOGETHER + 2 + AHEAD) * (TOGETHER + 1);
+    extern __shared__ __align__(16) unsigned char memory[];
+    const int lane = threadIdx.x % LANES, warp = __shfl_sync(EVERY, (int)(threadIdx.x / LANES), 0);
+    Board board;
+    board.moves = (volatile Real*)memory;
+    board.found = board.moves + 2 * size * WIDE;
+    board.sums = board.found + 4 * size;
+    board.next = (Products*)((Real*)memory + (2 * WIDE + 12) * size);
+    Products* products = board.next + size + 1;
+    board.triplets = (Triplet*)(products + WARPS * OWN);
+
+    past += (long long)blockIdx.x * 2 * size * r, steps += (long long)blockIdx.x * 2 * size * r;
+    gram += (long long)blockIdx.x * 4 * size * size;
+    share += (long long)blockIdx.x * size, moved += (long long)blockIdx.x * size;
+    const Real cap = settings[2 * blockIdx.x], rate = settings[2 * blockIdx.x + 1];
+
+    for (int i = threadIdx.x; i < (2 * WIDE + 12) * size; i += LANES * (WARPS + 1)) board.moves[i] = missing();
+    for (int t = threadIdx.x; t < size; t += LANES * (WARPS + 1)) {
+        const Real *g = gram + (long long)(2 * t) * (2 * size + 1), *h = g + 2 * size;
+        Products self = {g[0], g[1], h[0], h[1]};
+        board.triplets[t] = described(self, cap);
+        if (t + 1 < size) board.next[t + 1] = {g[2], g[3], h[2], h[3]};
+    }
+    __syncthreads();
+    if (warp == 0) solve(board, cap, rate, size, lane);
+    else
+        for (int first = (warp - 1) * TOGETHER; first < size; first += WARPS * TOGETHER)
+            move(board, products + (warp - 1) * OWN, past, gram, steps, first, size, r, lane);
+    __syncthreads();
+    for (int t = threadIdx.x; t < size; t += LANES * (WARPS + 1)) {
+        const volatile Real* s = board.found + 4 * t;
+        share[t] = s[3], moved[t] = fabs(s[0]) + fabs(s[1]) + fabs(s[2]) > 0;
+    }
+}

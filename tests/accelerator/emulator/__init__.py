@@ -1,0 +1,52 @@
+"""Kernels in CUDA C on the processor: the very source, compiled against `device.cuh` of this folder."""
+
+import ctypes
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from nearkin.accelerator import cuda
+
+HERE = Path(__file__).parent
+
+
+def compiler():
+    """A C++ compiler, of the system or of the package ziglang; None if there is neither."""
+    for name in ("c++", "g++", "clang++"):
+        if shutil.which(name):
+            return [name]
+    return [sys.executable, "-m", "ziglang", "c++"] if importlib.util.find_spec("ziglang") else None
+
+
+class EmulatedKernel:
+    """Like `nearkin.accelerator.cuda.Kernel`."""
+
+    def __init__(self, start):
+        self.start = start
+
+    def __call__(self, blocks, threads, *arguments):
+        held = [ctypes.c_void_p(one.data_ptr()) if hasattr(one, "data_ptr") else ctypes.c_int(one) for one in arguments]
+        places = (ctypes.c_void_p * len(held))(*(ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in held))
+        self.start(blocks, threads, places)
+
+
+@lru_cache(maxsize=None)
+def kernel(name, device, shared, **constants):
+    """Like `nearkin.accelerator.cuda.kernel`."""
+    assert shared <= 1 << 18
+    text = (HERE / "device.cuh").read_text() + cuda.source(f"{name}.cu") + f"STARTED({name})\n"
+    folder = Path(tempfile.mkdtemp())
+    (folder / "kernel.cpp").write_text(text)
+    done = subprocess.run(
+        [*compiler(), "-std=c++17", "-O1", "-w", "-fPIC", "-shared", *cuda.definitions(constants),
+         "-o", folder / "kernel.so", folder / "kernel.cpp"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    library = ctypes.CDLL(folder / "kernel.so")
+    shutil.rmtree(folder)
+    return EmulatedKernel(library.start)
