@@ -219,8 +219,8 @@ class LabelAudit:
     def clean(self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None) -> tuple[Any, Any]:
         """Rows and labels without the suspects, or with the suggested labels that are likely right.
 
-        Dropping all suspects leaves the fewest wrong labels. A suggested label is taken only where its confidence is
-        high; other suspects are dropped in either case, since their labels are probably wrong as given, too.
+        Dropping makes no right label wrong. A suggested label is taken only where its confidence is high; other
+        suspects are dropped in either case, since their labels are probably wrong as given, too.
 
         Parameters
         ----------

@@ -12,11 +12,11 @@ from nearkin.checks import OneOf, Real
 
 __all__ = ["DEFAULT_HOW", "MIN_CONFIDENCE", "WAYS", "Cleaning", "taken"]
 
-#: What may be done. Dropping never adds a wrong label, which relabelling does where classes overlap.
+#: What may be done. Dropping never makes a right label wrong, which relabelling does where classes overlap.
 WAYS = ("drop", "relabel")
 DEFAULT_HOW = "drop"
 
-#: Confidence from which suggested labels are as clean as the labels that are no suspects; docs/audit.md has figures.
+#: Confidence from which suggestions leave about as few wrong labels as dropping does; docs/audit.md has figures.
 MIN_CONFIDENCE = 0.8
 
 
