@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ from torch import Tensor, distributed, nn
 
 from nearkin.deep._network import Network, Weights, arrays_of
 
-__all__ = ["Engine", "Settings", "deterministic", "find_device"]
+__all__ = ["Engine", "Settings", "deterministic", "find_device", "threads"]
 
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adamw": torch.optim.AdamW,
-    "adam": torch.optim.Adam,
+    "adamw": partial(torch.optim.AdamW, fused=True),
+    "adam": partial(torch.optim.Adam, fused=True),
     "sgd": torch.optim.SGD,
 }
 
@@ -68,6 +69,17 @@ def deterministic(wanted: bool) -> Iterator[None]:
     finally:
         torch.use_deterministic_algorithms(before[0])
         torch.backends.cudnn.benchmark = before[1]
+
+
+@contextmanager
+def threads(wanted: int | None) -> Iterator[None]:
+    """So many threads of torch, or as many as the program has; its own number comes back."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)

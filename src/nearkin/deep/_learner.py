@@ -6,6 +6,7 @@ import copy
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from nearkin import progress
 from nearkin.accelerator.device import DeviceRule
 from nearkin.checks import Instance, Integer, OneOf, Real, Rule, generator, named_errors
 from nearkin.deep._batch import SPACE, find_triplets, smallest
-from nearkin.deep._engine import Engine, Settings, deterministic, find_device, processes, too_large
+from nearkin.deep._engine import Engine, Settings, deterministic, find_device, processes, threads, too_large
 from nearkin.deep._network import Network, Plan, arrays_of, reproducible
 from nearkin.deep._state import DeepState
 from nearkin.labels import Labels
@@ -125,7 +126,7 @@ class DeepLearner(OnlineLearner):
         rows = self._check_rows(X, reset=True)
         labels = self._check_labels(rows, y)
         self._check_alike(rows, labels)
-        with deterministic(self.deterministic):
+        with self._computing():
             return self._fit(rows, labels)
 
     def _fit(self, X: Any, y: NDArray[Any]) -> Self:
@@ -162,7 +163,7 @@ class DeepLearner(OnlineLearner):
         """One pass over the rows of a stream, in batches as they come."""
         assert isinstance(state, DeepState)
         state.parameter.device = self.device
-        with deterministic(self.deterministic):
+        with self._computing():
             engine = self._engine(state)
             weight = self._pass(state, engine, rows, codes, np.arange(len(rows)), None, done)
             state.parameter, state.moments = engine.finish()
@@ -235,7 +236,7 @@ class DeepLearner(OnlineLearner):
         assert isinstance(state, DeepState)
         state.parameter.device = self.device
         weight = np.ones(len(triplets))
-        with deterministic(self.deterministic):
+        with self._computing():
             engine = self._engine(state)
             with reproducible(int(state.rng.integers(2**63)), engine.settings.device):
                 for part in _batches(len(triplets), self.batch_size):
@@ -275,10 +276,18 @@ class DeepLearner(OnlineLearner):
         return state
 
     def _settings(self) -> Settings:
+        # At the first step of a batch the proximity term has no slope.
+        proximity = 0.0 if self.n_steps == 1 else float(self.proximity)
         return Settings(
             self._name, find_device(self.device, self._name), self.optimizer, float(self.learning_rate),
-            float(self.weight_decay), self.precision, float(self.proximity), bool(self.distributed),
+            float(self.weight_decay), self.precision, proximity, bool(self.distributed),
         )  # fmt: skip
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        # The networks that are built here are small: threads would wait for each other.
+        with deterministic(self.deterministic), threads(1 if getattr(self, "module", None) is None else None):
+            yield
 
     def _engine(self, state: DeepState) -> Engine:
         return Engine(state.parameter, state.moments, self._settings())

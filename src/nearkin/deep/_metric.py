@@ -133,7 +133,8 @@ class DeepMetric(DeepLearner):
     Notes
     -----
     The loss of a batch is the sum over its triplets divided by its rows. In `partial_fit` nothing is known of a row
-    before, so that each triplet has only its own weight. Networks compute in float32; embeddings have the rows' type.
+    before, so that each triplet has only its own weight. Networks compute in float32; embeddings have the rows' type. A
+    network that is built here is small and learns in one thread; a module of yours in as many as torch has.
 
     Examples
     --------

@@ -121,7 +121,7 @@ class OAHU(DeepLearner):
         floor: float = 0.1,
         C: float = 1.0,
         loss: str | RescaledHinge = "hinge",
-        eta: float = 6.0,
+        eta: float = 4.0,
         warm_up: int = 64,
         memory: float = 0.8,
         triplets: str | TripletSource = "octg",
