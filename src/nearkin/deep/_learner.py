@@ -35,6 +35,9 @@ __all__ = ["DeepLearner"]
 Array = NDArray[np.floating]
 Codes = NDArray[np.int64]
 
+#: A warm-up takes at most one in so many batches of `fit`.
+_WARM = 4
+
 #: Rows behind a prototype, at most: old embeddings are out of date as the network moves.
 _REMEMBERED = 30.0
 
@@ -144,11 +147,13 @@ class DeepLearner(OnlineLearner):
             state.parameter.device = self.device
             rows = self._scaled(X, state.scaling)
             codes = state.labels.encode(y, self._name)
+        n_batches = self.n_epochs * sum(1 for _ in _batches(len(rows), self.batch_size))
+        n_plain = min(self.warm_up, n_batches // _WARM)
         engine = self._engine(state)
         for epoch in range(done, self.n_epochs):
             order = state.rng.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
             prior = running if epoch else None
-            weight = self._pass(state, engine, rows, codes, order, prior, epoch * len(rows))
+            weight = self._pass(state, engine, rows, codes, order, prior, n_plain, epoch * len(rows))
             # A wrong label is learned late, if at all: what was thought of it early is worth keeping.
             running[order] = weight if prior is None else self.memory * running[order] + (1.0 - self.memory) * weight
             if saved is not None:
@@ -165,7 +170,7 @@ class DeepLearner(OnlineLearner):
         state.parameter.device = self.device
         with self._computing():
             engine = self._engine(state)
-            weight = self._pass(state, engine, rows, codes, np.arange(len(rows)), None, done)
+            weight = self._pass(state, engine, rows, codes, np.arange(len(rows)), None, self.warm_up, done)
             state.parameter, state.moments = engine.finish()
         return weight
 
@@ -177,25 +182,31 @@ class DeepLearner(OnlineLearner):
         codes: Codes,
         order: Codes,
         prior: Array | None,
+        n_plain: int,
         done: int,
     ) -> Array:
-        """Learn from all rows in this order; returns the smallest plausibility of each one's triplets, as ordered."""
+        """Learn from all rows in this order; returns the smallest plausibility of each one's triplets, as ordered.
+
+        The first ``n_plain`` batches of a learner are learned with the plain loss, until losses mean something.
+        """
         weight = np.ones(len(order))
         total = max(len(rows) * self.n_epochs, done + len(rows))
         with reproducible(int(state.rng.integers(2**63)), engine.settings.device):
             for part in _batches(len(order), self.batch_size):
                 at = order[part]
                 gate = None if prior is None else prior[at]
-                weight[part] = self._learn_batch(state, engine, rows.take(at), codes[at], gate)
+                is_robust = state.n_batches >= n_plain
+                weight[part] = self._learn_batch(state, engine, rows.take(at), codes[at], gate, is_robust)
                 progress.advance("learning", done + part.stop, total)
         state.n_rows += len(rows)
         state.forget()
         return weight
 
-    def _learn_batch(self, state: DeepState, engine: Engine, X: Array, codes: Codes, prior: Array | None) -> Array:
+    def _learn_batch(
+        self, state: DeepState, engine: Engine, X: Array, codes: Codes, prior: Array | None, is_robust: bool
+    ) -> Array:
         """Steps on the triplets of one batch; what is thought of its rows so far weighs their triplets."""
         assert state.source is not None
-        is_robust = state.n_batches >= self.warm_up  # losses mean something by then
         gate = None
         if is_robust and prior is not None:
             gate = torch.from_numpy(prior.astype(np.float32)).to(engine.settings.device)

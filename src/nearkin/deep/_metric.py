@@ -78,7 +78,8 @@ class DeepMetric(DeepLearner):
     eta : float, default=2.0
         How fast a triplet's weight falls with its hinge, for "rescaled_hinge".
     warm_up : int, default=64
-        Batches at the beginning that are learned with the plain hinge, until losses mean something.
+        Batches at the beginning that are learned with the plain hinge, until losses mean something; in `fit` at most a
+        quarter of all.
     memory : float in [0, 1), default=0.8
         What a row's plausibility keeps of the passes before, in `fit`; it weighs all triplets of the row.
     triplets : "octg", "one_pass", "batch", "random" or TripletSource, default="octg"
