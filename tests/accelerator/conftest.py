@@ -20,6 +20,7 @@ def device(monkeypatch):
     if emulator.compiler() is None:
         pytest.skip("no C++ compiler: pip install ziglang")
     monkeypatch.setattr("nearkin.accelerator.cuda.kernel", emulator.kernel)
+    monkeypatch.setattr("nearkin.accelerator.lowrank.BLOCK", 16)  # threads of a long block would be too many here
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the interpreter, about NumPy
         yield torch.device("cpu")

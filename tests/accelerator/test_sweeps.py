@@ -83,9 +83,21 @@ def test_low_rank_in_single_precision(device, rng, triplets, how):
 
 def test_low_rank_in_several_stages_of_several_blocks(device, rng, triplets, monkeypatch):
     monkeypatch.setattr("nearkin.accelerator.lowrank.STAGE", 3)
-    monkeypatch.setattr("nearkin.accelerator.lowrank.BLOCK", 16)
     start = LowRank(rng.normal(size=(3, 7)), DISTANCE)
     agree("L", start, device, triplets(100, 7), 0.05, RescaledHinge(1.0), sweep=sweeps()["blocks"])
+
+
+@pytest.mark.parametrize(("r", "together"), [(7, 8), (40, 8), (70, 4)])
+def test_low_rank_in_a_block_of_which_far_rows_are_kept_by_others(device, rng, triplets, monkeypatch, r, together):
+    from nearkin.accelerator import lowrank
+
+    monkeypatch.setattr("nearkin.accelerator.lowrank.BLOCK", 64)
+    walk = lowrank.walk_of(r, 4, 1 << 18, 64)
+    assert (walk.size, walk.together) == (64, together)
+    assert walk.keepers > 0
+    start = LowRank((rng.normal(size=(r, 75)) / 8).astype("float32"), DISTANCE)
+    given = triplets(130, 75, "float32")
+    agree("L", start, device, given, 0.05, RescaledHinge(1.0), sweep=sweeps()["blocks"], dtype="float32")
 
 
 def test_rows_of_large_arrays_are_sent_as_they_are_needed(device, rng, triplets, monkeypatch):

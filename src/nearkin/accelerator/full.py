@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nearkin.accelerator import cuda
 from nearkin.accelerator.device import full_precision, name_of_type, step_settings, to_device, to_host
-from nearkin.accelerator.pipeline import Feed, Pipeline, Stage
+from nearkin.accelerator.pipeline import Aside, Feed, Pipeline, Stage
 
 __all__ = ["FullSweep"]
 
@@ -21,11 +21,14 @@ BLOCK = 512
 STAGE = 8
 
 #: Triplets side by side in a warp, and warps that walk a block in turn.
-_LANES, _WARPS = 32, 16
+_LANES, _WARPS = 32, 8
 
 
 class FullSweep:
     """M on a device, and what it learns there.
+
+    While the chain of one block is walked, M takes the steps of the block before and gives the margins of the block
+    after. What these miss are the steps of the block walked meanwhile, which a table of products of both makes good.
 
     Parameters
     ----------
@@ -58,21 +61,26 @@ class FullSweep:
         tau = torch.empty_like(share)
 
         def prepare(stage: Stage, start: int) -> None:
-            g, h, table = stage.g, stage.h, stage.table
+            g, h = stage.g, stage.h
             feed.directions(start, g.view(-1, d), h.view(-1, d))
-            # The tables <A_s, A_t> are the same whatever M is.
-            torch.bmm(h, h.mT, out=table)
-            table *= torch.bmm(g, g.mT)
-            if self.is_distance:
-                cross = torch.bmm(g, h.mT)
-                table += cross * cross.mT
-                table *= 0.5
+            self._products(g, h, g, h, stage.table)
+            self._products(g[1:], h[1:], g[:-1], h[:-1], stage.cross[1:])
 
         with full_precision():
             for start, stage in self._pipelines[key].run(range(0, n, step), prepare):
                 share[start : start + step] = stage.share.view(-1)
                 tau[start : start + step] = stage.tau.view(-1)
         return to_host(share[:n].double()), int((tau[:n] > 0).sum())
+
+    def _products(self, g: Any, h: Any, other_g: Any, other_h: Any, out: Any) -> None:
+        """Tables ``<A_t, A_s>`` of the triplets of blocks with those of other blocks; the same whatever M is."""
+        import torch
+
+        torch.bmm(h, other_h.mT, out=out)
+        out *= torch.bmm(g, other_g.mT)
+        if self.is_distance:
+            out += torch.bmm(g, other_h.mT) * torch.bmm(h, other_g.mT)
+            out *= 0.5
 
     def _pipeline(self, step: int, block: int, C: float, params: tuple[float, float], n_hq: int) -> Pipeline:
         import torch
@@ -87,28 +95,46 @@ class FullSweep:
         def make(*shape: int) -> Any:
             return torch.empty(*shape, dtype=self.M.dtype, device=self.device)
 
+        blocks = step // block
+
         def stage() -> Stage:
-            blocks = step // block
             return Stage(
                 g=make(blocks, block, d), h=make(blocks, block, d), table=make(blocks, block, block),
-                tau=make(blocks, block), share=make(blocks, block),
+                cross=make(blocks, block, block), tau=make(blocks, block), share=make(blocks, block),
             )  # fmt: skip
 
-        rows, z = make(block, d), make(block)
+        rows, z, aside = make(block, d), make(blocks, block), Aside(self.device)
         moved = make(d, d) if self.is_distance else None
 
         def walk(stage: Stage) -> None:
-            for g, h, table, tau, share in zip(stage.g, stage.h, stage.table, stage.tau, stage.share, strict=True):
-                torch.mm(g, self.M, out=rows)
-                rows.mul_(h)
-                torch.sum(rows, 1, out=z)
-                chain(1, _LANES * _WARPS, z, table, settings, tau, share, block)
-                torch.mul(h, tau[:, None], out=rows)
-                if moved is None:
-                    self.M.addmm_(g.mT, rows)
-                else:
-                    torch.mm(g.mT, rows, out=moved)
-                    self.M.add_(moved + moved.mT, alpha=0.5)
+            met: dict[int, Any] = {}
+
+            def meet(number: int) -> None:
+                if number < blocks:
+                    torch.mm(stage.g[number], self.M, out=rows)
+                    rows.mul_(stage.h[number])
+                    torch.sum(rows, 1, out=z[number])
+                met[number] = aside.mark()
+
+            with aside.work():
+                meet(0)
+                meet(1)
+            for number in range(blocks):
+                g, h, tau = stage.g[number], stage.h[number], stage.tau[number]
+                aside.wait(met[number])
+                if number:
+                    z[number].addmv_(stage.cross[number], stage.tau[number - 1])
+                chain(1, _LANES * _WARPS, z[number], stage.table[number], settings, tau, stage.share[number], block)
+                with aside.work():
+                    torch.mul(h, tau[:, None], out=rows)
+                    if moved is None:
+                        self.M.addmm_(g.mT, rows)
+                    else:
+                        torch.mm(g.mT, rows, out=moved)
+                        self.M.add_(moved, alpha=0.5)
+                        self.M.add_(moved.mT, alpha=0.5)
+                    meet(number + 2)
+            aside.wait(met[blocks + 1])
 
         return Pipeline(self.device, stage, walk)
 

@@ -174,9 +174,16 @@ class Walk:
     @property
     def shared(self) -> int:
         """Bytes of shared memory: what is told, products, and what is known of every triplet."""
-        products = self.size + 1 + _WARPS * (self.together + 10) * (self.together + 1)
-        told, known = (64 * self.rank + 12) * self.size, 12 * (self.size + 1)
+        row = self.together + 1
+        products = self.size + 1 + _WARPS * ((row + 1) * self.together + 8 * row)
+        told, known = (64 * self.rank + 12) * self.size + 8 * 8 * 32, 12 * (self.size + 1)
         return (told + 4 * products + known) * self.itemsize
+
+    @property
+    def keepers(self) -> int:
+        """Thread blocks that keep rows up to date which are far from their turn."""
+        lag = max(2, 32 // self.together)
+        return max(0, self.size // self.together - 1 - lag)
 
 
 def walk_of(r: int, itemsize: int, memory: int, most: int) -> Walk:
@@ -185,10 +192,10 @@ def walk_of(r: int, itemsize: int, memory: int, most: int) -> Walk:
     Examples
     --------
     >>> walk_of(64, 4, 232448, 128)
-    Walk(rank=2, together=16, size=128, itemsize=4)
+    Walk(rank=2, together=8, size=128, itemsize=4)
     """
     rank = -(-r // 32)
-    together = 1 << (max(1, min(16, 128 // itemsize // rank)).bit_length() - 1)
+    together = 1 << (max(1, min(8, 64 // itemsize // rank)).bit_length() - 1)
     walk = Walk(rank, together, max(16, together), itemsize)
     while 2 * walk.size <= most and replace(walk, size=2 * walk.size).shared <= memory:
         walk = replace(walk, size=2 * walk.size)
@@ -246,9 +253,11 @@ class FactorSweep:
         blocks, wide = step // walk.size, 2 * walk.size
         settings = to_device(step_settings(C, params).astype(name_of_type(self.L)), self.device)
         chain = cuda.kernel("factor_block", self.device, walk.shared, N_HQ=n_hq, **walk.constants, **cuda.real(self.L))
+        rows, warps = 4, min(16, wide // 4)
         correction = cuda.kernel(
-            "correction", self.device, 32 * 4 * 4 * self.L.element_size(), ROWS=4, WARPS=4, **cuda.real(self.L)
-        )
+            "correction", self.device, 32 * rows * warps * self.L.element_size(), ROWS=rows, WARPS=warps,
+            **cuda.real(self.L),
+        )  # fmt: skip
 
         def make(*shape: int) -> Any:
             return torch.empty(*shape, dtype=self.L.dtype, device=self.device)
@@ -260,6 +269,8 @@ class FactorSweep:
             )  # fmt: skip
 
         past, steps, aside = make(blocks, wide, r), make(blocks, wide, r), Aside(self.device)
+        ready = make(blocks, walk.size // walk.together, 2 * (walk.together + 1), 32 * walk.rank)
+        missing = torch.int64 if self.L.element_size() == 8 else torch.int32
 
         def work(stage: Stage) -> None:
             met: dict[int, Any] = {}
@@ -269,17 +280,19 @@ class FactorSweep:
                     torch.mm(stage.vectors[block], self.L, out=past[block])
                 met[block] = aside.mark()
 
+            for told in (steps, ready):
+                told.view(missing).fill_(-1)
             with aside.work():
                 meet(0)
                 meet(1)
             for block in range(blocks):
                 aside.wait(met[block])
                 if block:
-                    places = wide // 4 * -(-r // 32)
-                    correction(places, 128, past[block], stage.cross[block], steps[block - 1], wide, r)
+                    places = wide // rows * -(-r // 32)
+                    correction(places, 32 * warps, past[block], stage.cross[block], steps[block - 1], wide, r)
                 chain(
-                    1, 32 * (_WARPS + 1), past[block], stage.gram[block], settings, steps[block], stage.share[block],
-                    stage.moved[block], walk.size, r,
+                    1 + walk.keepers, 32 * (_WARPS + 2), past[block], stage.gram[block], settings, steps[block],
+                    ready[block], stage.share[block], stage.moved[block], walk.size, r, 1,
                 )  # fmt: skip
                 with aside.work():
                     self.L.addmm_(stage.vectors[block].mT, steps[block])
@@ -295,5 +308,5 @@ class FactorSweep:
 
 
 #: Warps that walk a block of low-rank steps in turn, and the longest block.
-_WARPS = 7
-BLOCK = 128
+_WARPS = 6
+BLOCK = 256

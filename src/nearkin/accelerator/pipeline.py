@@ -13,6 +13,9 @@ from nearkin.accelerator.device import to_device
 
 __all__ = ["Aside", "Feed", "Pipeline", "Stage"]
 
+#: Priority of a stream whose kernels go first.
+_FIRST = -1
+
 #: Bytes of an array up to which it is sent as a whole.
 _WHOLE = 1 << 25
 
@@ -53,6 +56,7 @@ class Pipeline:
         self.walk = walk
         self._stages = [make_stage(), make_stage()]
         self._aside: Any = None
+        self._first: Any = None
 
     def run(self, pieces: range, prepare: Callable[[Stage, int], None]) -> Iterator[tuple[int, Stage]]:
         """Yield every piece with its stage, walked; reads of it must be queued before the next is asked for."""
@@ -66,12 +70,17 @@ class Pipeline:
 
         now = torch.cuda.current_stream(self.device)
         self._aside = self._aside or torch.cuda.Stream(self.device)
+        # A chain must not wait until the large products of the next stage are done.
+        self._first = self._first or torch.cuda.Stream(self.device, priority=_FIRST)
         self._aside.wait_stream(now)
+        self._first.wait_stream(now)
         ready = [self._prepared(0, pieces[0], prepare)] if len(pieces) else []
         for number, piece in enumerate(pieces):
-            now.wait_event(ready.pop())
             stage = self._stages[number % 2]
-            self._walk(stage)
+            with torch.cuda.stream(self._first):
+                self._first.wait_event(ready.pop())
+                self._walk(stage)
+            now.wait_stream(self._first)
             yield piece, stage
             stage.free = now.record_event()
             if number + 1 < len(pieces):  # with the device busy
@@ -101,7 +110,7 @@ class Pipeline:
             gc.collect()
             gc.disable()
             try:
-                with torch.cuda.graph(stage.graph):
+                with torch.cuda.graph(stage.graph, stream=self._first):
                     self.walk(stage)
             finally:
                 gc.enable()
@@ -129,7 +138,7 @@ class Aside:
             return
         import torch
 
-        self._stream = self._stream or torch.cuda.Stream(self.device)
+        self._stream = self._stream or torch.cuda.Stream(self.device, priority=_FIRST)
         self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             yield

@@ -25,25 +25,32 @@ typedef uint32_t Word;
 
 struct Place { int x; };
 static Place threadIdx, blockIdx;
-static int n_threads, now, n_inside[2], turn_of_all;
-static ucontext_t home, *contexts;
-static bool *is_done;
-static struct { Real told[2][32]; bool said[2][32]; int n_here, turn; } *warps;
-alignas(64) unsigned char memory[1 << 18];
 
+// All thread blocks run side by side.
+struct Warp { Real told[2][32]; bool said[2][32]; int n_here, turn; };
+struct Block { int n_here, turn; alignas(64) unsigned char memory[1 << 18]; };
+static int n_threads, n_blocks, now;
+static ucontext_t home, *contexts;
+static bool* is_done;
+static Warp* warps;
+static Block* blocks;
+#define SHARED_MEMORY(name) unsigned char* name = blocks[blockIdx.x].memory
+
+static void go_to(int thread) { now = thread, blockIdx.x = thread / n_threads, threadIdx.x = thread % n_threads; }
 static void others() {
-    int me = now;
-    do now = (now + 1) % n_threads; while (is_done[now]);
-    if (now != me) {
-        threadIdx.x = now;
-        swapcontext(&contexts[me], &contexts[now]);
+    int me = now, next = now;
+    do next = (next + 1) % (n_threads * n_blocks); while (is_done[next]);
+    if (next != me) {
+        go_to(next);
+        swapcontext(&contexts[me], &contexts[next]);
     }
-    threadIdx.x = now = me;
+    go_to(me);
 }
 
 // Wait until all threads of the warp are here; what they tell is kept for two turns.
+static Warp& own_warp() { return warps[now / 32]; }
 static int met(Real told, bool said) {
-    auto& warp = warps[threadIdx.x / 32];
+    Warp& warp = own_warp();
     int turn = warp.turn;
     warp.told[turn % 2][threadIdx.x % 32] = told, warp.said[turn % 2][threadIdx.x % 32] = said;
     if (++warp.n_here == 32) warp.n_here = 0, warp.turn++;
@@ -53,26 +60,28 @@ static int met(Real told, bool said) {
 static void __syncwarp() { met(0, false); }
 static Real __shfl_xor_sync(unsigned, Real x, int far) {
     int turn = met(x, false);
-    return warps[threadIdx.x / 32].told[turn][threadIdx.x % 32 ^ far];
+    return own_warp().told[turn][threadIdx.x % 32 ^ far];
 }
 static Real __shfl_sync(unsigned, Real x, int lane) {
     int turn = met(x, false);
-    return warps[threadIdx.x / 32].told[turn][lane];
+    return own_warp().told[turn][lane];
 }
 static int __shfl_sync(unsigned, int x, int) { return x; }  // asked for what is alike only
 static bool __any_sync(unsigned, bool said) {
-    auto& warp = warps[threadIdx.x / 32];
     int turn = met(0, said);
     for (int i = 0; i < 32; i++)
-        if (warp.said[turn][i]) return true;
+        if (own_warp().said[turn][i]) return true;
     return false;
 }
 static void __syncthreads() {
-    int turn = turn_of_all;
-    if (++n_inside[turn % 2] == n_threads) n_inside[turn % 2] = 0, turn_of_all++;
-    else while (turn_of_all == turn) others();
+    Block& block = blocks[blockIdx.x];
+    int turn = block.turn;
+    if (++block.n_here == n_threads) block.n_here = 0, block.turn++;
+    else while (block.turn == turn) others();
 }
 
+static Real most(Real a, Real b) { return a > b ? a : b; }
+static Real least(Real a, Real b) { return a < b ? a : b; }
 static Real fast_exp2(Real x) { return exp2(x); }
 static Real fast_inverse(Real x) { return 1 / x; }
 static Real infinite() { return INFINITY; }
@@ -93,36 +102,38 @@ static void sent() {}
 template <int> static void wait_for_all_but() {}
 static void rest_a_while(unsigned) { others(); }
 
-template <typename Body> static void run_block(int number, int threads, Body body) {
-    constexpr size_t SIZE = 1 << 16;
+template <typename Body> static void run(int n, int threads, Body body) {
+    constexpr size_t SIZE = 1 << 15;
     static Body* work;
     work = &body;
-    n_threads = threads, blockIdx.x = number, turn_of_all = 0, n_inside[0] = n_inside[1] = 0;
-    contexts = (ucontext_t*)calloc(threads, sizeof(ucontext_t));
-    is_done = (bool*)calloc(threads, sizeof(bool));
-    *(void**)&warps = calloc(threads / 32, sizeof *warps);
-    char* stacks = (char*)malloc(threads * SIZE);
-    memset(memory, 0xab, sizeof memory);
+    n_threads = threads, n_blocks = n;
+    contexts = (ucontext_t*)calloc(n * threads, sizeof(ucontext_t));
+    is_done = (bool*)calloc(n * threads, sizeof(bool));
+    warps = (Warp*)calloc(n * threads / 32, sizeof(Warp));
+    blocks = (Block*)aligned_alloc(64, n * sizeof(Block));
+    char* stacks = (char*)malloc(n * threads * SIZE);
     struct Start {
         static void thread() {
             (*work)();
             is_done[now] = true;
-            for (int i = 0; i < n_threads; i++)
-                if (!is_done[(now + i) % n_threads]) {
-                    threadIdx.x = now = (now + i) % n_threads;
-                    setcontext(&contexts[now]);
-                }
+            for (int i = 1; i < n_threads * n_blocks; i++) {
+                int next = (now + i) % (n_threads * n_blocks);
+                if (is_done[next]) continue;
+                go_to(next);
+                setcontext(&contexts[next]);
+            }
             setcontext(&home);
         }
     };
-    for (int i = 0; i < threads; i++) {
+    for (int i = 0; i < n; i++) blocks[i].n_here = blocks[i].turn = 0, memset(blocks[i].memory, 0xab, 1 << 18);
+    for (int i = 0; i < n * threads; i++) {
         getcontext(&contexts[i]);
         contexts[i].uc_stack.ss_sp = stacks + i * SIZE, contexts[i].uc_stack.ss_size = SIZE;
         makecontext(&contexts[i], Start::thread, 0);
     }
-    threadIdx.x = now = 0;
+    go_to(0);
     swapcontext(&home, &contexts[0]);
-    free(contexts), free(is_done), free(*(void**)&warps), free(stacks);
+    free(contexts), free(is_done), free(warps), free(blocks), free(stacks);
 }
 
 template <int N, typename First, typename... Rest> struct Nth { typedef typename Nth<N - 1, Rest...>::Type Type; };
@@ -135,5 +146,5 @@ template <typename... All, typename... Got> static void called(void (*kernel)(Al
 }
 #define STARTED(kernel) \
     extern "C" void start(int blocks, int threads, void** at) { \
-        for (int i = 0; i < blocks; i++) run_block(i, threads, [&] { called(kernel, at); }); \
+        run(blocks, threads, [&] { called(kernel, at); }); \
     }

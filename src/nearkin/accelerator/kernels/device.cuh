@@ -37,6 +37,11 @@ template <int N> __device__ __forceinline__ void read_again(const volatile float
 }
 #endif
 
+#define SHARED_MEMORY(name) extern __shared__ __align__(16) unsigned char name[]
+
+__device__ __forceinline__ Real most(Real a, Real b) { return a > b ? a : b; }
+__device__ __forceinline__ Real least(Real a, Real b) { return a < b ? a : b; }
+
 // Whether a number is not there yet: the pattern of `missing` is the largest.
 template <int N> __device__ __forceinline__ bool lacks_one(const Real (&x)[N]) {
     auto worst = bits_of(x[0]);

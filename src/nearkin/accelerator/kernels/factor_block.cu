@@ -1,22 +1,28 @@
-// Low-rank steps of one block of triplets, one after the other; one thread block per learner.
+// Low-rank steps of one block of triplets, one after the other.
 //
 // Rows 2t and 2t + 1 of `past` are p = L0'g and q = L0'h of triplet t, with L0 the factor before the block, and `gram`
 // holds the inner products of all g and h in the same order. A step L + g u' + h v' adds u (g.x) + v (h.x) to the row of
 // every later vector x, so that the block is walked with vectors of length r alone.
 //
-// Two kinds of warps. The first warp solves for the steps, with scalars only. The others hold the rows of TOGETHER triplets
-// each in their registers, RANK numbers a lane, and make from a solved step its u and v, the rows after it, and sums. What
-// the next triplet needs of its row is summed while the present step is still sought, and corrected by that step with a few
-// scalars afterwards: neither kind waits for long for the other.
+// One thread block per learner walks. Its first warp solves for the steps, with scalars only. Its second adds up what others
+// found. Every other warp holds the rows of TOGETHER triplets in its registers, RANK numbers a lane, and makes from a solved
+// step its u and v, the rows after it, and what sums are made of. The sums for the next triplet are made while the present
+// step is still sought, and corrected by that step with a few scalars afterwards: nobody waits for long.
 //
-// Everything told is told through shared memory, and a number there says by itself that it was told: before, its place
-// holds a pattern that no arithmetic makes.
+// Rows that are far from their turn are kept up to date by other thread blocks, one for TOGETHER triplets, in memory.
 //
-// Real, RANK, TOGETHER, WARPS (with vectors), N_HQ are defined by who compiles this.
+// Everything told is told through memory, and a number there says by itself that it was told: before, its place holds a
+// pattern that no arithmetic makes. Thread blocks are started in order and each needs only earlier ones to go on.
+//
+// Real, RANK, TOGETHER, WARPS (that hold rows) and N_HQ are defined by who compiles this.
 
 constexpr int LANES = 32;
 constexpr unsigned EVERY = 0xffffffffu;
-constexpr int AHEAD = 8;  // rows of products on their way
+constexpr int AHEAD = 8;                              // rows of products on their way
+constexpr int LAG = TOGETHER < 16 ? 32 / TOGETHER : 2;  // groups of triplets whose steps others need not know of
+constexpr int THREADS = LANES * (WARPS + 2);
+constexpr int WIDE = LANES * RANK, ROW = TOGETHER + 1;
+constexpr int SLOTS = 8;                              // triplets whose sums may be under way
 #ifndef SEGMENTS
 #define SEGMENTS (TOGETHER >= 2 ? 2 : 1)
 #endif
@@ -33,8 +39,6 @@ struct Square { Real pp, qq, pq; };
 struct Cross { Real pp, qp, pq, qq; };
 struct Step { Real a1, a2, b2, share; };
 
-__device__ __forceinline__ Real most(Real a, Real b) { return a > b ? a : b; }
-__device__ __forceinline__ Real least(Real a, Real b) { return a < b ? a : b; }
 
 __device__ __forceinline__ Triplet described(Products own, Real cap) {
     Triplet t;
@@ -136,10 +140,9 @@ __device__ __forceinline__ Square after(Step s, const Products& x, Square own, S
     return next;
 }
 
-// Sums over the lanes of the products that the next triplet needs; in each of the first rounds every lane passes half of its
-// numbers on, and in the end tells one sum.
-__device__ __forceinline__ void tell_sums(volatile Real* to, const Real (&x)[2 * TOGETHER + 2][RANK], int lane) {
-    Real sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+// What the sums of the next triplet are made of.
+__device__ __forceinline__ void tell_parts(volatile Real* to, const Real (&x)[2 * ROW][RANK], int lane) {
+    Real sum[7] = {0, 0, 0, 0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < RANK; i++) {
         Real p = x[0][i], q = x[1][i], next_p = x[2][i], next_q = x[3][i];
@@ -147,17 +150,7 @@ __device__ __forceinline__ void tell_sums(volatile Real* to, const Real (&x)[2 *
         sum[3] += p * next_p, sum[4] += q * next_p, sum[5] += p * next_q, sum[6] += q * next_q;
     }
 #pragma unroll
-    for (int some = 4, far = 16; some > 0; some >>= 1, far >>= 1) {
-        bool upper = lane & far;
-#pragma unroll
-        for (int i = 0; i < some; i++) {
-            Real keep = upper ? sum[some + i] : sum[i], give = upper ? sum[i] : sum[some + i];
-            sum[i] = keep + __shfl_xor_sync(EVERY, give, far);
-        }
-    }
-    sum[0] += __shfl_xor_sync(EVERY, sum[0], 2);
-    sum[0] += __shfl_xor_sync(EVERY, sum[0], 1);
-    if (lane % 4 == 0) to[lane / 4] = sum[0];
+    for (int i = 0; i < 7; i++) to[LANES * i + lane] = sum[i];
 }
 
 // Ask for the products of the triplet at `row` with N triplets from `first` on.
@@ -174,6 +167,7 @@ struct Board {
     volatile Real* moves;    // u and v of every triplet, (2 size, WIDE)
     volatile Real* found;    // Step of every triplet, (size, 4)
     volatile Real* sums;     // Square of every triplet and Cross with the one before, (size, 8)
+    volatile Real* parts;    // parts of the same, one of every lane, for some triplets, (SLOTS, 8, LANES)
     Triplet* triplets;       // (size + 1)
     Products* next;          // products of every triplet with the one before, (size + 1)
 };
@@ -193,8 +187,25 @@ __device__ __forceinline__ void solve(const Board& board, Real cap, Real rate, i
         Triplet coming = board.triplets[t + 1];
         with = board.next[t + 1];
         s = step_of(here, now, cap, rate);
-        if (lane == 0) tell(board.found + 4 * t, s.a1, s.a2, s.b2, s.share);
+        tell(board.found + 4 * t, s.a1, s.a2, s.b2, s.share);
         here = coming;
+    }
+}
+
+// The second warp: four lanes for each of eight sums, of which seven are needed.
+__device__ __forceinline__ void add(const Board& board, int size, int lane) {
+#pragma unroll 1
+    for (int t = 0; t < size; t++) {
+        volatile Real* from = board.parts + (t % SLOTS * 8 * LANES + lane * 8);
+        Real x[8];
+        do read_again(from, x);
+        while (__any_sync(EVERY, lane < 28 && lacks_one(x)));
+        Real sum = lane < 28 ? ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7])) : 0;
+        sum += __shfl_xor_sync(EVERY, sum, 2);
+        sum += __shfl_xor_sync(EVERY, sum, 1);
+        if (lane % 4 == 0) board.sums[8 * t + lane / 4] = sum;
+        tell(from, missing(), missing(), missing(), missing());
+        tell(from + 4, missing(), missing(), missing(), missing());
     }
 }
 
@@ -208,38 +219,41 @@ __device__ __forceinline__ void hear(const volatile Real* from, Real (&u)[RANK],
     }
 }
 
-// The own steps of a warp, whose LEFT last triplets are still to come: as many as a segment has, then the others.
-template <int LEFT>
-__device__ __forceinline__ void take(
-    const Board& board, const Products* row, Real* steps, Real (&x)[2 * TOGETHER + 2][RANK], Real (&u)[RANK], Real (&v)[RANK],
-    int first, int end, int r, int lane
-) {
-    constexpr int LENGTH = TOGETHER / SEGMENTS;
-    Products g[LEFT];
+// Rows FROM and on, of LEFT triplets, take a step; they move up by one triplet.
+template <int FROM, int LEFT>
+__device__ __forceinline__ void apply(Real (&x)[2 * ROW][RANK], const Real (&u)[RANK], const Real (&v)[RANK], const Products* g) {
 #pragma unroll
-    for (int j = 0; j < LEFT; j++) g[j] = row[j];
-#pragma unroll 1
-    for (int t = first; t < first + LENGTH; t++) {
-        // The step before is taken by the rows that are left, which move up by one triplet: the first is that of t now.
-#pragma unroll
-        for (int j = 0; j < LEFT; j++) {
-#pragma unroll
-            for (int i = 0; i < RANK; i++) {
-                x[2 * j][i] = x[2 * j + 2][i] + u[i] * g[j].gg + v[i] * g[j].hg;
-                x[2 * j + 1][i] = x[2 * j + 3][i] + u[i] * g[j].gh + v[i] * g[j].hh;
-            }
-            if (j == 1 && t + 1 < end) tell_sums(board.sums + 8 * (t + 1), x, lane);
-        }
-        row += TOGETHER + 1;
-#pragma unroll
-        for (int j = 0; j < LEFT; j++) g[j] = row[j];
-        Real s[4];
-        do read_again(board.found + 4 * t, s);
-        while (__any_sync(EVERY, lacks_one(s)));
-        volatile Real* moves = board.moves + 2 * t * LANES * RANK + lane;
+    for (int j = FROM; j < LEFT; j++)
 #pragma unroll
         for (int i = 0; i < RANK; i++) {
+            x[2 * j][i] = x[2 * j + 2][i] + u[i] * g[j].gg + v[i] * g[j].hg;
+            x[2 * j + 1][i] = x[2 * j + 3][i] + u[i] * g[j].gh + v[i] * g[j].hh;
+        }
+}
+
+// The own steps of a warp, of whose triplets LEFT are to come after the first: as many as a segment has, then the others.
+// What the first warp waits for is done first.
+template <int LEFT>
+__device__ __forceinline__ void take(
+    const Board& board, const Products* row, Real* steps, Real (&x)[2 * ROW][RANK], int first, int end, int r, int lane
+) {
+    constexpr int LENGTH = TOGETHER / SEGMENTS, SOON = LEFT < 2 ? LEFT : 2;
+#pragma unroll 1
+    for (int t = first; t < first + LENGTH; t++, row += ROW) {
+        Products g[LEFT];
+#pragma unroll
+        for (int j = 0; j < LEFT; j++) g[j] = row[j];
+        Real s[4], u[RANK], v[RANK];
+        do read_again(board.found + 4 * t, s);
+        while (__any_sync(EVERY, lacks_one(s)));
+#pragma unroll
+        for (int i = 0; i < RANK; i++)
             u[i] = s[0] * x[0][i] + s[1] * x[1][i], v[i] = s[1] * x[0][i] + s[2] * x[1][i];
+        apply<0, SOON>(x, u, v, g);
+        if (t + 2 < end) tell_parts(board.parts + (t + 2) % SLOTS * 8 * LANES, x, lane);
+        volatile Real* moves = board.moves + 2 * t * WIDE + lane;
+#pragma unroll
+        for (int i = 0; i < RANK; i++) {
             moves[LANES * i] = u[i];
             moves[LANES * (RANK + i)] = v[i];
             if (lane + LANES * i < r) {
@@ -248,32 +262,48 @@ __device__ __forceinline__ void take(
             }
         }
         steps += 2 * r;
+        apply<SOON, LEFT>(x, u, v, g);
     }
-    if constexpr (LEFT > LENGTH) take<LEFT - LENGTH>(board, row, steps, x, u, v, first + LENGTH, end, r, lane);
+    if constexpr (LEFT > LENGTH) take<LEFT - LENGTH>(board, row, steps, x, first + LENGTH, end, r, lane);
 }
 
 // Any other warp: the triplets from `first` on, and that before, which moves them first of all.
 __device__ __forceinline__ void move(
-    const Board& board, Products* own, const Real* past, const Real* gram, Real* steps, int first, int size, int r, int lane
+    const Board& board, Products* own, const Real* past, const Real* ready, const Real* gram, Real* steps, int first, int size,
+    int r, int lane
 ) {
-    constexpr int WIDE = LANES * RANK, ROW = TOGETHER + 1;
-    Products* ring = own + ROW * TOGETHER + TOGETHER;
+    const int known = first > LAG * TOGETHER ? first - LAG * TOGETHER : 0;  // steps that the rows know of when they come
+    Products* ring = own + (ROW + 1) * TOGETHER;
     Real x[2 * ROW][RANK], u[RANK], v[RANK];
-#pragma unroll
-    for (int c = 0; c < 2 * ROW; c++)
-#pragma unroll
-        for (int i = 0; i < RANK; i++) {
-            int at = lane + LANES * i;
-            x[c][i] = at < r && (c >= 2 || first > 0) ? past[(long long)(2 * first - 2 + c) * r + at] : 0;
-        }
     for (int t = first > 0 ? 0 : 1; t < ROW; t++) ask<TOGETHER>(own + t * TOGETHER, gram, first - 1 + t, first, size, lane);
     sent();
-    for (int s = 0; s < AHEAD - 1; s++) {
-        if (s < first - 1) ask<ROW>(ring + s * ROW, gram, s, first - 1, size, lane);
+    for (int s = known; s < known + AHEAD - 1; s++) {
+        if (s < first - 1) ask<ROW>(ring + s % AHEAD * ROW, gram, s, first - 1, size, lane);
         sent();
     }
+    if (known > 0) {
+        const volatile Real* from = ready + (long long)(first / TOGETHER) * 2 * ROW * WIDE + lane;
+        bool lacks;
+        do {
+            lacks = false;
+#pragma unroll
+            for (int c = 0; c < 2 * ROW; c++) {
+#pragma unroll
+                for (int i = 0; i < RANK; i++) x[c][i] = from[c * WIDE + LANES * i];
+                lacks |= lacks_one(x[c]);
+            }
+        } while (__any_sync(EVERY, lacks));
+    } else {
+#pragma unroll
+        for (int c = 0; c < 2 * ROW; c++)
+#pragma unroll
+            for (int i = 0; i < RANK; i++) {
+                int at = lane + LANES * i;
+                x[c][i] = at < r && (c >= 2 || first > 0) ? past[(long long)(2 * first - 2 + c) * r + at] : 0;
+            }
+    }
 #pragma unroll 1
-    for (int s = 0; s < first - 1; s++) {
+    for (int s = known; s < first - 1; s++) {
         wait_for_all_but<AHEAD - 2>();
         __syncwarp();
         Products g[ROW];
@@ -293,7 +323,7 @@ __device__ __forceinline__ void move(
     }
     wait_for_all_but<0>();
     __syncwarp();
-    tell_sums(board.sums + 8 * first, x, lane);
+    tell_parts(board.parts + first % SLOTS * 8 * LANES, x, lane);
     if (first == 0) {
 #pragma unroll
         for (int i = 0; i < RANK; i++) u[i] = v[i] = 0;
@@ -302,30 +332,90 @@ __device__ __forceinline__ void move(
     } else {
         hear(board.moves + 2 * (first - 1) * WIDE + lane, u, v, false);
     }
-    take<TOGETHER>(board, own, steps + (long long)(2 * first) * r + lane, x, u, v, first, first + TOGETHER, r, lane);
+    apply<0, TOGETHER>(x, u, v, own);
+    if (TOGETHER > 1) tell_parts(board.parts + (first + 1) % SLOTS * 8 * LANES, x, lane);
+    steps += (long long)(2 * first) * r + lane;
+    take<TOGETHER>(board, own + ROW, steps, x, first, first + TOGETHER, r, lane);
 }
 
-extern "C" __global__ void __launch_bounds__(LANES * (WARPS + 1), 1) factor_block(
-    const Real* past, const Real* gram, const Real* settings, Real* steps, Real* share, signed char* moved, int size, int r
+// Another thread block: the rows of a group and that of the triplet before, up to where a warp takes them over.
+__device__ __forceinline__ void keep(
+    Real* memory, const Real* past, Real* ready, const Real* gram, const Real* steps, int group, int size, int r, int lane, int warp
 ) {
-    constexpr int WIDE = LANES * RANK, OWN = (TOGETHER + 2 + AHEAD) * (TOGETHER + 1);
-    extern __shared__ __align__(16) unsigned char memory[];
+    constexpr int SHARE = (2 * ROW + WARPS + 1) / (WARPS + 2);  // rows of a warp
+    const int first = group * TOGETHER;
+    Real* moves = memory;                              // (2 TOGETHER, WIDE)
+    Real* products = memory + 2 * TOGETHER * WIDE;     // (2 TOGETHER, 2 ROW)
+    Real x[SHARE][RANK];
+#pragma unroll
+    for (int j = 0; j < SHARE; j++)
+#pragma unroll
+        for (int i = 0; i < RANK; i++) {
+            int row = warp + j * (WARPS + 2), at = lane + LANES * i;
+            x[j][i] = row < 2 * ROW && at < r ? past[(long long)(2 * first - 2 + row) * r + at] : 0;
+        }
+#pragma unroll 1
+    for (int start = 0; start < first - LAG * TOGETHER; start += TOGETHER) {
+        __syncthreads();
+        for (int at = threadIdx.x; at < 2 * TOGETHER * 2 * ROW; at += THREADS)
+            products[at] = gram[(long long)(2 * start + at / (2 * ROW)) * 2 * size + 2 * first - 2 + at % (2 * ROW)];
+        for (int at = threadIdx.x; at < 2 * TOGETHER * WIDE; at += THREADS) {
+            int column = at % WIDE;
+            Real one[1] = {0};
+            if (column < r) {
+                const volatile Real* from = steps + (long long)(2 * start + at / WIDE) * r + column;
+                for (one[0] = *from; lacks_one(one); one[0] = *from) rest_a_while(100);
+            }
+            moves[at] = one[0];
+        }
+        __syncthreads();
+#pragma unroll 4
+        for (int k = 0; k < 2 * TOGETHER; k++)
+#pragma unroll
+            for (int j = 0; j < SHARE; j++) {
+                int row = warp + j * (WARPS + 2);
+                Real g = products[k * 2 * ROW + (row < 2 * ROW ? row : 0)];
+#pragma unroll
+                for (int i = 0; i < RANK; i++) x[j][i] += g * moves[k * WIDE + LANES * i + lane];
+            }
+    }
+    ready += (long long)group * 2 * ROW * WIDE;
+#pragma unroll
+    for (int j = 0; j < SHARE; j++)
+#pragma unroll
+        for (int i = 0; i < RANK; i++) {
+            int row = warp + j * (WARPS + 2);
+            if (row < 2 * ROW) ready[row * WIDE + LANES * i + lane] = x[j][i];
+        }
+}
+
+// `steps` and `ready`, of shapes (learners, 2 size, r) and (learners, size / TOGETHER, 2 ROW, WIDE), must be missing.
+extern "C" __global__ void __launch_bounds__(THREADS, 1) factor_block(
+    const Real* past, const Real* gram, const Real* settings, Real* steps, Real* ready, Real* share, signed char* moved,
+    int size, int r, int learners
+) {
+    constexpr int OWN = (ROW + 1) * TOGETHER + AHEAD * ROW;
+    SHARED_MEMORY(memory);
     const int lane = threadIdx.x % LANES, warp = __shfl_sync(EVERY, (int)(threadIdx.x / LANES), 0);
+    const long long learner = blockIdx.x % learners;
+    past += learner * 2 * size * r, steps += learner * 2 * size * r, gram += learner * 4 * size * size;
+    share += learner * size, moved += learner * size, ready += learner * (size / TOGETHER) * 2 * ROW * WIDE;
+    if (blockIdx.x >= learners) {
+        keep((Real*)memory, past, ready, gram, steps, LAG + blockIdx.x / learners, size, r, lane, warp);
+        return;
+    }
     Board board;
     board.moves = (volatile Real*)memory;
     board.found = board.moves + 2 * size * WIDE;
     board.sums = board.found + 4 * size;
-    board.next = (Products*)((Real*)memory + (2 * WIDE + 12) * size);
+    board.parts = board.sums + 8 * size;
+    const int told = (2 * WIDE + 12) * size + SLOTS * 8 * LANES;
+    board.next = (Products*)((Real*)memory + told);
     Products* products = board.next + size + 1;
     board.triplets = (Triplet*)(products + WARPS * OWN);
-
-    past += (long long)blockIdx.x * 2 * size * r, steps += (long long)blockIdx.x * 2 * size * r;
-    gram += (long long)blockIdx.x * 4 * size * size;
-    share += (long long)blockIdx.x * size, moved += (long long)blockIdx.x * size;
-    const Real cap = settings[2 * blockIdx.x], rate = settings[2 * blockIdx.x + 1];
-
-    for (int i = threadIdx.x; i < (2 * WIDE + 12) * size; i += LANES * (WARPS + 1)) board.moves[i] = missing();
-    for (int t = threadIdx.x; t < size; t += LANES * (WARPS + 1)) {
+    const Real cap = settings[2 * learner], rate = settings[2 * learner + 1];
+    for (int i = threadIdx.x; i < told; i += THREADS) board.moves[i] = missing();
+    for (int t = threadIdx.x; t < size; t += THREADS) {
         const Real *g = gram + (long long)(2 * t) * (2 * size + 1), *h = g + 2 * size;
         Products self = {g[0], g[1], h[0], h[1]};
         board.triplets[t] = described(self, cap);
@@ -333,11 +423,12 @@ extern "C" __global__ void __launch_bounds__(LANES * (WARPS + 1), 1) factor_bloc
     }
     __syncthreads();
     if (warp == 0) solve(board, cap, rate, size, lane);
+    else if (warp == 1) add(board, size, lane);
     else
-        for (int first = (warp - 1) * TOGETHER; first < size; first += WARPS * TOGETHER)
-            move(board, products + (warp - 1) * OWN, past, gram, steps, first, size, r, lane);
+        for (int first = (warp - 2) * TOGETHER; first < size; first += WARPS * TOGETHER)
+            move(board, products + (warp - 2) * OWN, past, ready, gram, steps, first, size, r, lane);
     __syncthreads();
-    for (int t = threadIdx.x; t < size; t += LANES * (WARPS + 1)) {
+    for (int t = threadIdx.x; t < size; t += THREADS) {
         const volatile Real* s = board.found + 4 * t;
         share[t] = s[3], moved[t] = fabs(s[0]) + fabs(s[1]) + fabs(s[2]) > 0;
     }

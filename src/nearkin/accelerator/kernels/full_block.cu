@@ -9,9 +9,6 @@
 constexpr int LANES = 32;
 constexpr unsigned EVERY = 0xffffffffu;
 
-__device__ __forceinline__ Real most(Real a, Real b) { return a > b ? a : b; }
-__device__ __forceinline__ Real least(Real a, Real b) { return a < b ? a : b; }
-
 struct Step { Real tau, share; };
 
 // `half_quadratic` of nearkin.steps with `linear_z`; `inverse` is 1 / norm, and 0 where the norm is: then no step is taken.
@@ -29,7 +26,7 @@ __device__ __forceinline__ Step step_of(Real z, Real slope, Real inverse, Real c
 extern "C" __global__ void __launch_bounds__(LANES * WARPS, 1) full_block(
     const Real* margins, const Real* table, const Real* settings, Real* taus, Real* shares, int size
 ) {
-    extern __shared__ __align__(16) unsigned char memory[];
+    SHARED_MEMORY(memory);
     volatile Real* published = (volatile Real*)memory;
     const int lane = threadIdx.x % LANES, warp = __shfl_sync(EVERY, (int)(threadIdx.x / LANES), 0);
     const Real cap = settings[0], rate = settings[1];
