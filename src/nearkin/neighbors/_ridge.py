@@ -21,7 +21,7 @@ Codes = NDArray[np.int64]
 _PENALTIES = 10.0 ** np.arange(-5.0, 1.1, 0.5)
 
 #: Most rows by which the penalty and the features are chosen.
-_JUDGES = 2000
+_JUDGES = 4000
 
 #: Most classes, or groups of them, by which they are chosen.
 _GROUPS = 64

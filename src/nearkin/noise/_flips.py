@@ -26,6 +26,14 @@ _SIGNIFICANT = 1e-3
 _CLEAR = 0.2
 _ENOUGH = 10
 
+#: Least share of all contradicted labels that a matrix must explain, or else most that it may leave in classes that are
+#: hardly mistaken.
+_EXPLAINED = 0.5
+_UNEXPLAINED = 0.1
+
+#: Least part of the usual probability that a label is given to any class when labels are ranked: none is impossible.
+_POSSIBLE = 0.1
+
 #: Most classes for which a matrix is estimated: there are few rows per pair of more.
 _MOST_CLASSES = 200
 
@@ -101,7 +109,7 @@ class Flips:
             return shares
         is_other = ~np.eye(self.n_classes, dtype=bool)
         usual = np.where(is_other, self.matrix[is_other].mean(), np.diag(self.matrix).mean())
-        factors = (self.matrix / np.maximum(usual, 1e-12))[:, codes].T
+        factors = np.maximum(self.matrix / np.maximum(usual, 1e-12), _POSSIBLE)[:, codes].T
         found: Array = shares * factors
         return found
 
@@ -129,7 +137,9 @@ def estimate_flips(ask: Ask, codes: Codes, n_classes: int) -> Flips:
     them incompatible with uniform flips, and overlap of the classes does not explain it, they give the rows of the
     matrix, shrunk towards uniform flips by as much as the spread between classes allows (moments of a beta-binomial).
     Rows are then predicted anew with that matrix, and counted again. A rate of one class that is less than 0.2 above
-    that of another cannot be told from overlap, and is not taken up.
+    that of another cannot be told from overlap, and is not taken up. Nor is a matrix that leaves most contradicted
+    labels unexplained, and many in the classes that it takes to be right: wrong labels follow the features then, and
+    what certain rows say of the classes does not hold for the others.
 
     Examples
     --------
@@ -142,7 +152,7 @@ def estimate_flips(ask: Ask, codes: Codes, n_classes: int) -> Flips:
     """
     n = len(codes)
     predicted, certainty = survey(ask, n, n_classes)
-    flips = Flips(certain_rate(predicted != codes, certainty, n_classes), n_classes)
+    flips = alike = Flips(certain_rate(predicted != codes, certainty, n_classes), n_classes)
     uniform = flips.rate
     for is_first in (True, False):
         counts = _counts(predicted, certainty, codes, n_classes) if n_classes <= _MOST_CLASSES else None
@@ -151,9 +161,13 @@ def estimate_flips(ask: Ask, codes: Codes, n_classes: int) -> Flips:
         matrix = _shrunk(counts, uniform)
         flips = Flips(uniform, n_classes, matrix)
         predicted, certainty = survey(_corrected(ask, flips), n, n_classes)
-    present = np.bincount(predicted, minlength=n_classes) / n
-    flips.rate = float(present @ flips.rates)
-    return flips
+    present = np.bincount(predicted, minlength=n_classes)
+    contradicted = np.bincount(predicted[predicted != codes], minlength=n_classes)
+    flips.rate = float(present @ flips.rates / n)
+    hardly = flips.rates <= flips.rate
+    left = contradicted[hardly].sum() / max(1, present[hardly].sum())
+    follows_features = flips.rate * n < _EXPLAINED * contradicted.sum() and left > _UNEXPLAINED
+    return alike if follows_features else flips
 
 
 def _corrected(ask: Ask, flips: Flips) -> Ask:
