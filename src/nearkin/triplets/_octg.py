@@ -27,7 +27,7 @@ _TABLE = 1 << 20
 #: Numbers of centres that "auto" tries, rows of a class for each of them, and rows by which it chooses.
 _TRIED = (1, 2, 5, 10, 20, 40)
 _ROWS_EACH = 15
-_JUDGES = 6000
+_JUDGES = 20_000
 
 
 class OCTG(TripletSource):
@@ -373,7 +373,7 @@ def _centers(rows: Rows, codes: Codes, n_centers: int, rng: np.random.Generator)
 def _best_number(rows: Rows, codes: Codes, rng: np.random.Generator) -> int:
     """Centres per class with which the nearest centre tells most labels of rows that had no part in the centres.
 
-    Uniform noise lowers all numbers alike. A larger one must be better by a standard error.
+    Uniform noise lowers all shares alike. A larger number must be better by two standard errors.
     """
     most = _JUDGES if rows.is_dense else min(_JUDGES, rows.block_size)
     order = rng.permutation(len(codes))[:most]
@@ -392,7 +392,7 @@ def _best_number(rows: Rows, codes: Codes, rng: np.random.Generator) -> int:
             scores = DISTANCE.scores(blocks[other], centers)
             told += int(np.count_nonzero(owners[scores.argmax(axis=1)] == codes[halves[other]]))
         share = told / len(order)
-        if share > right + np.sqrt(share * (1.0 - share) / len(order)):
+        if share > right + 2.0 * np.sqrt(share * (1.0 - share) / len(order)):
             best, right = n, share
     return best
 
