@@ -200,3 +200,36 @@ def test_a_checkpoint_of_something_else_is_refused(rings, tmp_path):
     with pytest.warns(UserWarning, match="going on from the one before it"):
         found = make(checkpoint=path).fit(X, y)
     assert np.array_equal(found.transform(X), make().fit(X, y).transform(X))
+
+
+@pytest.mark.parametrize("kind", ["function", "module", "generator", "bounds"])
+def test_a_checkpoint_is_known_again_by_another_process(rings, tmp_path, kind):
+    X, y = rings()
+
+    def model():
+        common = {"n_epochs": 2, "batch_size": 32, "checkpoint": tmp_path / "ck", "random_state": 0}
+        if kind == "bounds":
+            return OAHU(hidden=(8,), bounds=AdaptiveBounds(0.2, curve=lambda t: t), **common)
+        if kind == "generator":
+            return DeepMetric(**{**common, "random_state": np.random.default_rng(3)})
+        torch.manual_seed(0)
+        return DeepMetric((lambda n: own(n)) if kind == "function" else own(4), **common)  # new objects, new addresses
+
+    first = model().fit(X, y)
+    passes = []
+    with progress.listening(lambda task, done, total: passes.append(done)):
+        assert np.array_equal(model().fit(X, y).transform(X), first.transform(X))
+    assert not passes
+    if kind == "module":
+        torch.manual_seed(1)
+        with pytest.raises(ValueError, match="belongs to other rows, labels or parameters"):
+            model().set_params(module=own(4)).fit(X, y)
+
+
+def test_a_model_of_a_gpu_says_so_where_there_is_none(rings, monkeypatch):
+    X, y = rings()
+    model = make().fit(X, y).set_params(device="cuda")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RuntimeError, match="sees no NVIDIA GPU"):
+        model.transform(X)
+    assert model.set_params(device="cpu").transform(X).shape == (120, 4)

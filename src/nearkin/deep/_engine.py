@@ -103,6 +103,11 @@ class Processes:
     rank: int = 0
     size: int = 1
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the one that writes files."""
+        return self.rank == 0
+
     def mine(self, n: int) -> NDArray[np.int64]:
         """Rows of a batch that are this process's."""
         return np.arange(self.rank, n, self.size)

@@ -14,11 +14,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from nearkin import progress
 from nearkin.accelerator.device import DeviceRule
 from nearkin.checks import Instance, Integer, OneOf, Real, Rule, generator, named_errors
 from nearkin.deep._batch import SPACE, find_triplets, smallest
+from nearkin.deep._bounds import AdaptiveBounds
 from nearkin.deep._engine import Engine, Settings, deterministic, find_device, processes, threads, too_large
 from nearkin.deep._network import Network, Plan, arrays_of, reproducible
 from nearkin.deep._state import DeepState
@@ -283,6 +285,7 @@ class DeepLearner(OnlineLearner):
     def _fitted(self) -> DeepState:
         state = super()._fitted
         assert isinstance(state, DeepState)
+        find_device(self.device, self._name)
         state.parameter.device = self.device
         return state
 
@@ -420,7 +423,7 @@ class DeepLearner(OnlineLearner):
     def _fingerprint(self, X: Array, y: NDArray[Any]) -> str:
         """Of everything that the result depends on."""
         own = {k: v for k, v in self.get_params(deep=False).items() if k not in ("checkpoint", "device", "distributed")}
-        digest = hashlib.sha256(repr(sorted(own.items())).encode())
+        digest = hashlib.sha256(repr(sorted((name, _described(one)) for name, one in own.items())).encode())
         digest.update(np.ascontiguousarray(X).data)
         digest.update(repr(y.tolist()).encode())
         return digest.hexdigest()
@@ -453,11 +456,29 @@ class _Saved:
 
     def write(self, state: DeepState, running: Array, done: int) -> None:
         """Put it on disk; a module of the user's own is not written, only its weights."""
+        if not processes(self.learner._settings()).is_first:
+            return
         kept = copy.copy(state)
         if isinstance(state.parameter.plan, nn.Module):
             kept.parameter = state.parameter.copy()
             kept.parameter.plan = None
         self.file.write({"fingerprint": self.fingerprint, "state": kept, "running": running, "done": done})
+
+
+def _described(value: Any) -> str:
+    """A parameter in words that are the same in every process."""
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return repr(value.get_state())
+    if isinstance(value, nn.Module):
+        digest = hashlib.sha256(repr(value).encode())
+        for name, one in value.state_dict().items():
+            digest.update(name.encode() + (b"" if is_lazy(one) else one.detach().cpu().numpy().tobytes()))
+        return digest.hexdigest()
+    if isinstance(value, AdaptiveBounds):
+        return f"{value.margin} {_described(value.curve)}"
+    return getattr(value, "__qualname__", None) or repr(value)  # what a function prints has its address in it
 
 
 def _batches(n: int, size: int) -> Iterator[slice]:
