@@ -143,7 +143,7 @@ def low_rank(device, ceiling: float) -> list[dict]:
             begun = time.perf_counter()
             cpu.learn(few, C, LOSS, N_HQ)
             cpu_rate = len(few) / (time.perf_counter() - begun)
-        given = triplets(d, 1 << 16, uses=4)
+        given = triplets(d, 1 << 17, uses=4)
         parameter = LowRank(start, DISTANCE)
         parameter.learn_on(device, given, C, LOSS, N_HQ)
         rate = len(given) / seconds(lambda p=parameter, g=given: p.learn_on(device, g, C, LOSS, N_HQ))

@@ -17,8 +17,11 @@ Array = NDArray[np.floating]
 
 #: Triplets in a block, and blocks of a stage. The table of a longer block costs more, the products of a shorter one are
 #: slow.
-BLOCK = 512
-STAGE = 8
+BLOCK = 256
+STAGE = 16
+
+#: Rows and columns of a tile of M.
+_TILE = 32
 
 #: Triplets side by side in a warp, and warps that walk a block in turn.
 _LANES, _WARPS = 32, 8
@@ -79,13 +82,17 @@ class FullSweep:
         torch.bmm(h, other_h.mT, out=out)
         out *= torch.bmm(g, other_g.mT)
         if self.is_distance:
-            out += torch.bmm(g, other_h.mT) * torch.bmm(h, other_g.mT)
+            mixed = torch.bmm(g, other_h.mT)
+            out += mixed * (mixed.mT if other_g is g else torch.bmm(h, other_g.mT))
             out *= 0.5
 
     def _pipeline(self, step: int, block: int, C: float, params: tuple[float, float], n_hq: int) -> Pipeline:
         import torch
 
+        from nearkin.accelerator.kernels.symmetric import add_symmetric
+
         d = self.M.shape[0]
+        tiles = -(-d // _TILE)
         settings = to_device(step_settings(C, params).astype(name_of_type(self.M)), self.device)
         chain = cuda.kernel(
             "full_block", self.device, block * self.M.element_size(), WARPS=_WARPS, N_HQ=n_hq,
@@ -131,8 +138,7 @@ class FullSweep:
                         self.M.addmm_(g.mT, rows)
                     else:
                         torch.mm(g.mT, rows, out=moved)
-                        self.M.add_(moved, alpha=0.5)
-                        self.M.add_(moved.mT, alpha=0.5)
+                        add_symmetric[(tiles, tiles)](self.M, moved, d, SIZE=_TILE, num_warps=4)
                     meet(number + 2)
             aside.wait(met[blocks + 1])
 

@@ -309,4 +309,4 @@ class FactorSweep:
 
 #: Warps that walk a block of low-rank steps in turn, and the longest block.
 _WARPS = 6
-BLOCK = 256
+BLOCK = 128
