@@ -72,7 +72,7 @@ def ceilings(device) -> dict:
 
 def checks(device) -> list[dict]:
     """Largest differences to the CPU core; every sweep, both measures, both precisions."""
-    from nearkin.accelerator.lowrank import FactorSweep, SmallFactor
+    from nearkin.accelerator.lowrank import FactorSweep
 
     found = []
     for measure in (SIMILARITY, DISTANCE):
@@ -85,13 +85,38 @@ def checks(device) -> list[dict]:
             given = triplets(100, 400, dtype)
             start = (np.random.default_rng(0).standard_normal((20, 100)) / 10).astype(dtype)
             for step in (C, 3.0):
-                for name, kind in (("low rank, registers", SmallFactor), ("low rank, blocks", FactorSweep)):
+                for name, kind in (("low rank, registers", InRegisters), ("low rank, blocks", FactorSweep)):
                     here, there = LowRank(start, measure), LowRank(start, measure)
                     p, n = here.learn(given, step, LOSS, N_HQ)
                     there._sweep = kind(start, measure.is_distance, device)
                     q, m = there.learn_on(device, given, step, LOSS, N_HQ)
                     found.append(difference(name, measure, dtype, step, here.L, there.L, p, q, n, m))
     return found
+
+
+class InRegisters:
+    """One learner as `fit_many` has many, in the place of a `FactorSweep`."""
+
+    def __init__(self, components, is_distance: bool, device):
+        from nearkin.accelerator.lowrank import ManyFactors
+
+        self.many = ManyFactors(components[None], is_distance, device)
+
+    def learn(self, vectors, C: float, params, n_hq: int):
+        from nearkin.accelerator.device import name_of_type, step_settings, to_device, to_host
+
+        device = self.many.device
+        settings = to_device(step_settings(C, params)[None].astype(name_of_type(self.many.L)), device)
+        index = to_device(np.stack(vectors[3:]).astype(np.int32), device)
+        rows, pool = to_device(vectors.anchors, device), to_device(vectors.positives, device)
+        share, moved = self.many.learn(
+            rows, pool, index, to_device(np.array([0, index.shape[1]]), device), settings, n_hq
+        )
+        return to_host(share.double()), int(moved.sum())
+
+    @property
+    def result(self):
+        return self.many.result[0]
 
 
 def difference(what, measure, dtype, step, here, there, p, q, n, m) -> dict:
@@ -147,7 +172,8 @@ def low_rank(device, ceiling: float) -> list[dict]:
         parameter = LowRank(start, DISTANCE)
         parameter.learn_on(device, given, C, LOSS, N_HQ)
         rate = len(given) / seconds(lambda p=parameter, g=given: p.learn_on(device, g, C, LOSS, N_HQ))
-        found.append({"d": d, "r": r, "cpu_core": cpu_rate, "rate": rate, "of_gemm": rate * 8 * d * r / 1e12 / ceiling})
+        found.append({"d": d, "r": r, "triplets": len(given), "cpu_core": cpu_rate, "rate": rate,
+                      "of_gemm": rate * 8 * d * r / 1e12 / ceiling})  # fmt: skip
     return found
 
 

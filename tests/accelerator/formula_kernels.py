@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from nearkin.accelerator.kernels.formulas import factored_step, linear_step
+from nearkin.accelerator.kernels.formulas import factored_step
 
 
 @triton.jit
@@ -18,13 +18,3 @@ def factored(x_ptr, out_ptr, N_HQ: tl.constexpr):
     tl.store(out + 1, a2)
     tl.store(out + 2, b2)
     tl.store(out + 3, share)
-
-
-@triton.jit
-def linear(x_ptr, out_ptr, N_HQ: tl.constexpr, UNBOUNDED: tl.constexpr):
-    x = x_ptr + 4 * tl.program_id(0)
-    norm = tl.load(x + 1)
-    inverse = tl.where(norm > 0.0, 1.0 / tl.where(norm > 0.0, norm, 1.0), 0.0)
-    tau, share = linear_step(tl.load(x), norm, inverse, tl.load(x + 2), tl.load(x + 3), N_HQ, UNBOUNDED)
-    tl.store(out_ptr + 4 * tl.program_id(0), tau)
-    tl.store(out_ptr + 4 * tl.program_id(0) + 1, share)

@@ -17,11 +17,11 @@ def stepped(device):
     """Calls a formula for many triplets, one program each."""
     import torch
 
-    from accelerator.formula_kernels import factored, linear
+    from accelerator.formula_kernels import factored
 
-    def call(kernel, numbers, *constants):
+    def call(numbers, *constants):
         out = torch.full((len(numbers), 4), math.nan, dtype=torch.float64)
-        {"factored": factored, "linear": linear}[kernel][(len(numbers),)](torch.tensor(numbers), out, *constants)
+        factored[(len(numbers),)](torch.tensor(numbers), out, *constants)
         return out.numpy()
 
     return call
@@ -52,28 +52,8 @@ def test_low_rank_steps_agree(stepped, rng, C, eta):
             expected[-1] = (
                 (a1, a2, b2, w / loss.slope) if math.isfinite(a1 + a2 + b2) else (0.0, 0.0, 0.0, w / loss.slope)
             )
-    found, expected = stepped("factored", numbers, 3), np.array(expected)
+    found, expected = stepped(numbers, 3), np.array(expected)
     # Opposite vectors have an m_plus of pure rounding; with no cap on the step nothing can be told there.
     keep = np.ones(N, bool) if math.inf > C else np.arange(N) % 10 >= 2
     scale = np.maximum(np.abs(expected[keep]).max(axis=1, keepdims=True), 1e-300)  # a weight may underflow
     assert np.abs((found - expected)[keep] / scale).max() < 1e-11
-
-
-@pytest.mark.parametrize("n_hq", [1, 3])
-@pytest.mark.parametrize("C", [0.0, 0.2, math.inf])
-def test_full_matrix_steps_agree(stepped, rng, C, n_hq):
-    loss = RescaledHinge(1.5)
-    z, norm = rng.normal(size=N), rng.gamma(1.0, size=N)
-    norm[0] = 0.0
-    expected = []
-    for one, sq_norm in zip(z, norm, strict=True):
-        tau, w = 0.0, exponential_weight(max(0.0, 1.0 - one), *loss.params)
-        if one < 1.0 and sq_norm > 0.0:
-            curve = one, sq_norm
-            tau, w = steps.half_quadratic(
-                steps.linear_z, curve, steps.linear_kink(curve), C, exponential_weight, loss.params, n_hq
-            )
-        expected.append((tau, w / loss.slope))
-    numbers = [[*one, *step_settings(C, loss.params)] for one in zip(z, norm, strict=True)]
-    found = stepped("linear", numbers, n_hq, math.inf == C)[:, :2]
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)

@@ -28,12 +28,10 @@ def triplets(rng):
     return make
 
 
-def agree(kind, start, device, triplets, C, loss, n_hq=3, sweep=None, dtype="float64"):
+def agree(kind, start, device, triplets, C, loss, n_hq=3, dtype="float64"):
     """Learn on both sides from the same start."""
     here, there = start.copy(), start.copy()
     plausibility, updates = here.learn(triplets, C, loss, n_hq)
-    if sweep is not None:
-        there._sweep = sweep(getattr(start, kind), start.measure.is_distance, device)
     found, moved = there.learn_on(device, triplets, C, loss, n_hq)
     assert moved == updates
     np.testing.assert_allclose(found, plausibility, atol=CLOSE[dtype])
@@ -59,32 +57,22 @@ def test_full_matrix_in_single_precision(device, triplets):
           dtype="float32")  # fmt: skip
 
 
-def sweeps():
-    from nearkin.accelerator.lowrank import FactorSweep, SmallFactor
-
-    return {"blocks": FactorSweep, "registers": SmallFactor}
-
-
-@pytest.mark.parametrize("how", ["blocks", "registers"])
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: one.name)
 @pytest.mark.parametrize(("C", "loss"), [(0.05, RescaledHinge(1.0)), (3.0, Hinge())])
-def test_low_rank(device, rng, triplets, measure, C, loss, how):
+def test_low_rank(device, rng, triplets, measure, C, loss):
     start = LowRank(rng.normal(size=(3, 7)), measure)
-    agree("L", start, device, triplets(40, 7), C, loss, sweep=sweeps()[how])
+    agree("L", start, device, triplets(40, 7), C, loss)
 
 
-@pytest.mark.parametrize("how", ["blocks", "registers"])
-def test_low_rank_in_single_precision(device, rng, triplets, how):
+def test_low_rank_in_single_precision(device, rng, triplets):
     start = LowRank(rng.normal(size=(3, 7)).astype("float32"), DISTANCE)
-    agree(
-        "L", start, device, triplets(40, 7, "float32"), 0.05, RescaledHinge(1.0), sweep=sweeps()[how], dtype="float32"
-    )
+    agree("L", start, device, triplets(40, 7, "float32"), 0.05, RescaledHinge(1.0), dtype="float32")
 
 
 def test_low_rank_in_several_stages_of_several_blocks(device, rng, triplets, monkeypatch):
     monkeypatch.setattr("nearkin.accelerator.lowrank.STAGE", 3)
     start = LowRank(rng.normal(size=(3, 7)), DISTANCE)
-    agree("L", start, device, triplets(100, 7), 0.05, RescaledHinge(1.0), sweep=sweeps()["blocks"])
+    agree("L", start, device, triplets(100, 7), 0.05, RescaledHinge(1.0))
 
 
 @pytest.mark.parametrize(("r", "together"), [(7, 8), (40, 8), (70, 4)])
@@ -97,7 +85,7 @@ def test_low_rank_in_a_block_of_which_far_rows_are_kept_by_others(device, rng, t
     assert walk.keepers > 0
     start = LowRank((rng.normal(size=(r, 75)) / 8).astype("float32"), DISTANCE)
     given = triplets(130, 75, "float32")
-    agree("L", start, device, given, 0.05, RescaledHinge(1.0), sweep=sweeps()["blocks"], dtype="float32")
+    agree("L", start, device, given, 0.05, RescaledHinge(1.0), dtype="float32")
 
 
 def test_rows_of_large_arrays_are_sent_as_they_are_needed(device, rng, triplets, monkeypatch):

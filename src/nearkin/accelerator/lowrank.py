@@ -1,4 +1,4 @@
-"""Sweeps for factors L on a device: small ones in registers, many side by side; a large one in blocks."""
+"""Sweeps for factors L on a device: one in blocks; many small ones side by side, each in registers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nearkin.accelerator.device import (
 )
 from nearkin.accelerator.pipeline import Aside, Feed, Pipeline, Stage
 
-__all__ = ["FactorSweep", "ManyFactors", "SmallFactor", "factor_sweep_of", "fits_registers"]
+__all__ = ["FactorSweep", "ManyFactors", "fits_registers"]
 
 Array = NDArray[np.floating]
 
@@ -47,17 +47,6 @@ def fits_registers(d: int, r: int, itemsize: int) -> bool:
     (True, False)
     """
     return _power(d) * _power(r) * itemsize <= _REGISTERS
-
-
-def factor_sweep_of(components: Array, is_distance: bool, device: Any) -> SmallFactor | FactorSweep:
-    """The sweep for one factor L' of shape (r, d)."""
-    r, d = components.shape
-    small = fits_registers(d, r, components.itemsize) and d * r <= SMALL
-    return (SmallFactor if small else FactorSweep)(components, is_distance, device)
-
-
-#: Numbers of L up to which one learner alone is faster in registers than in blocks.
-SMALL = 1 << 14
 
 
 class ManyFactors:
@@ -130,31 +119,6 @@ class ManyFactors:
 def _warps(n_bytes: int) -> dict[str, int]:
     """Warps that share L, one for every 8 KiB of it, and the registers that each thread may take."""
     return {"num_warps": min(8, max(1, n_bytes >> 13)), "maxnreg": 255}
-
-
-class SmallFactor:
-    """One factor in registers; see `ManyFactors`."""
-
-    def __init__(self, components: Array, is_distance: bool, device: Any):
-        self._one = ManyFactors(components[None], is_distance, device)
-
-    def learn(self, vectors: Any, C: float, params: tuple[float, float], n_hq: int) -> tuple[Array, int]:
-        """Learn the triplets of `nearkin.triplets.Vectors` in order; their plausibilities and the number of updates."""
-        device = self._one.device
-        settings = to_device(step_settings(C, params)[None].astype(name_of_type(self._one.L)), device)
-        bounds = to_device(np.array([0, len(vectors.anchor)]), device)
-        rows, pool, index = vectors.anchors, vectors.positives, np.stack(vectors[3:])
-        if vectors.negatives is not pool:
-            index[2] += len(pool)
-            pool = np.concatenate([pool, vectors.negatives])
-        places = to_device(index.astype(np.int32), device)
-        share, moved = self._one.learn(to_device(rows, device), to_device(pool, device), places, bounds, settings, n_hq)
-        return to_host(share.double()), int(moved.sum())
-
-    @property
-    def result(self) -> Array:
-        """L' as an array."""
-        return self._one.result[0]
 
 
 @dataclass(frozen=True)

@@ -306,9 +306,9 @@ class LowRank:
 
     def learn_on(self, device: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """`learn` with exact steps on a device, where L stays until somebody asks for it."""
-        from nearkin.accelerator.lowrank import factor_sweep_of
+        from nearkin.accelerator.lowrank import FactorSweep
 
-        sweep = self._sweep or factor_sweep_of(self.L, self.measure.is_distance, device)
+        sweep = self._sweep or FactorSweep(self.L, self.measure.is_distance, device)
         self._sweep = sweep
         return _learn_on(sweep, triplets, C, loss, max_hq_iter)
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from nearkin.accelerator import cuda
@@ -34,7 +34,7 @@ class EmulatedKernel:
         self.start(blocks, threads, places)
 
 
-@lru_cache(maxsize=None)
+@cache
 def kernel(name, device, shared, **constants):
     """Like `nearkin.accelerator.cuda.kernel`."""
     assert shared <= 1 << 18

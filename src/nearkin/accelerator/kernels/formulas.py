@@ -7,29 +7,12 @@ The scalar chain is what a device waits for, hence as few dependent operations a
 import triton
 import triton.language as tl
 
-__all__ = ["factored_kink", "factored_step", "linear_step"]
+__all__ = ["factored_kink", "factored_step"]
 
 _INFINITY = tl.constexpr(float("inf"))
 
 #: As in `nearkin.steps`, a step stays a millionth below the bound where L would become infinite: v m_plus there.
 _FARTHEST = tl.constexpr(1e6 - 1.0)
-
-
-@triton.jit
-def linear_step(z, norm, inverse, cap, rate, N_HQ: tl.constexpr, UNBOUNDED: tl.constexpr):
-    """Passive-aggressive steps with the half-quadratic loop, and the plausibilities, for many triplets at once.
-
-    ``inverse`` is 1 / norm, and 0 where the norm is; a triplet without loss takes no step.
-    """
-    kink = tl.maximum((1.0 - z) * inverse, 0.0)
-    start = (z - 1.0) * rate
-    slope = norm * rate
-    share = tl.exp2(tl.minimum(start, 0.0))
-    tau = kink if UNBOUNDED else tl.minimum(cap * share, kink)
-    for _ in tl.static_range(N_HQ - 1):
-        share = tl.exp2(tl.minimum(start + tau * slope, 0.0))
-        tau = kink if UNBOUNDED else tl.minimum(cap * share, kink)
-    return tau, share
 
 
 @triton.jit
