@@ -21,7 +21,8 @@ from nearkin.measures import DISTANCE
 from nearkin.neighbors import Jury, LocalNeighbours, rank_votes
 from nearkin.neighbors import _local as local
 from nearkin.neighbors._classifier import _kept
-from nearkin.neighbors._jury import BANDWIDTHS, NeighbourVotes, mixed, stacked
+from nearkin.neighbors._jury import BANDWIDTHS, CrossVotes, NeighbourVotes, mixed, stacked
+from nearkin.neighbors._ridge import RidgeVotes
 from nearkin.neighbors._whitening import whitening
 from nearkin.noise import _votes as votes_of
 from nearkin.noise import flip_labels
@@ -114,6 +115,55 @@ def test_neighbours_do_not_depend_on_the_number_of_threads(rng):
             found.append((near.scale, near.among(60), near.query(rows[:700], 9)))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_neighbours_of_some_rows_are_those_of_all(rng):
+    near, some = LocalNeighbours(rng.normal(size=(90, 3))), np.array([3, 88, 40])
+    np.testing.assert_array_equal(near.among(12, some), near.among(12)[some])
+
+
+def test_each_row_is_judged_in_the_space_of_its_judge(rng):
+    rows, codes, judge = rng.normal(size=(80, 3)), rng.integers(0, 3, 80), rng.integers(0, 2, 80)
+    spaces = [rng.normal(size=(2, 3)) for _ in range(2)]
+    voters = [NeighbourVotes(LocalNeighbours(rows @ one.T), codes, 3, 4.0, one) for one in spaces]
+    weights = rng.random(80)
+    both = CrossVotes(voters, judge)
+    apart = [one.left_out(weights)(slice(None)) for one in voters]
+    np.testing.assert_array_equal(both.left_out(weights)(slice(None)), np.where(judge[:, None] == 0, *apart))
+    np.testing.assert_array_equal(both.left_out(weights)(np.array([7, 2])), both.left_out(weights)(slice(None))[[7, 2]])
+    queries = rng.normal(size=(5, 3))
+    np.testing.assert_allclose(
+        both.answers(queries, weights), np.mean([one.answers(queries, weights) for one in voters], axis=0)
+    )
+    assert Jury([both], [1.0], codes, 3).neighbours == voters
+
+
+def test_a_row_has_no_part_in_the_learned_space_that_judges_it(rng):
+    rows, codes = rng.normal(size=(120, 4)), np.repeat([0, 1, 2], 40)
+    rows[:, 0] += codes
+    learned = next(voter for voter in _fitted_jury(rows, codes).voters if isinstance(voter, CrossVotes))
+    other = codes.copy()
+    other[7] = 2  # a label that only one of the two spaces sees
+    again = next(voter for voter in _fitted_jury(rows, other).voters if isinstance(voter, CrossVotes))
+    own = learned.judge[7]
+    assert again.judge[7] == own
+    assert not np.array_equal(learned.voters[1 - own].space, again.voters[1 - own].space)
+
+
+def _fitted_jury(rows, codes):
+    from nearkin.neighbors import RobustKNeighborsClassifier
+
+    return RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(rows, codes)._jury
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 7])
+def test_few_rows_are_judged_too(n, rng):
+    from nearkin.neighbors import RobustKNeighborsClassifier
+
+    rows, codes = rng.normal(size=(n, 2)), np.arange(n) % 2
+    found = RobustKNeighborsClassifier(random_state=0).fit(rows, codes)
+    assert np.isfinite(found.predict_proba(rows)).all()
+    assert ((found.plausibility_ > 0) & (found.plausibility_ <= 1)).all()
 
 
 def test_rows_with_many_equals_do_not_become_neighbours_of_everything(rng):
@@ -448,7 +498,7 @@ def test_a_file_holds_the_rows_once_and_gives_the_same_answers(has_matrix, rng, 
     with zipfile.ZipFile(path) as archive:
         arrays = [np.load(io.BytesIO(archive.read(name))) for name in archive.namelist() if name.endswith(".npy")]
     assert sum(one.shape == scaled.shape and np.array_equal(one, scaled) for one in arrays) == 1
-    smooth = [voter for voter in again._jury.voters if voter not in again._jury.neighbours]
+    smooth = [voter for voter in again._jury.voters if isinstance(voter, RidgeVotes)]
     assert smooth[0]._rows is smooth[1]._rows
 
 

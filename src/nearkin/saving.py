@@ -37,6 +37,7 @@ _PARTS = {
     "EqualShares": "nearkin.learners._modalities",
     "ConvPlan": "nearkin.deep._plans",
     "DeepMetric": "nearkin.deep._metric",
+    "CrossVotes": "nearkin.neighbors._jury",
     "DeepState": "nearkin.deep._state",
     "Flips": "nearkin.noise._flips",
     "FullMatrix": "nearkin.learners._parameters",

@@ -20,7 +20,7 @@ from nearkin.audit._layout import neighbour_layout
 from nearkin.audit._map import flat_map, framed, shown_rows
 from nearkin.audit._pack import as_json, pack, pack_json, smallest
 from nearkin.audit._thumbnails import thumbnails
-from nearkin.neighbors._jury import NeighbourVotes
+from nearkin.neighbors._ridge import RidgeVotes
 
 if TYPE_CHECKING:
     from nearkin.audit._audit import LabelAudit
@@ -283,7 +283,7 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     """What was done."""
     model = audit.classifier
     assert model._jury is not None
-    near = [one for one in model._jury.voters if isinstance(one, NeighbourVotes)]
+    near, smooth = model._jury.neighbours, [one for one in model._jury.voters if isinstance(one, RidgeVotes)]
     low, high = audit.noise_interval
     rate = f"{100 * audit.noise_rate:.2f} %"
     if audit.rate_is_estimated:
@@ -297,7 +297,7 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
         "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
         "Measure": f"{model.learner_!r}",
         "Voters": f"60 neighbours in each of {len(near)} spaces, weights falling by rank (bandwidth "
-        f"{near[0].bandwidth:g}), and {len(model._jury.voters) - len(near)} smooth functions of the features",
+        f"{near[0].bandwidth:g}), and {len(smooth)} smooth functions of the features",
         "Noise rate": rate,
         "Noise by class": "differs" if model._flips.matrix is not None else "no sign that it differs",
         "Suspects": "rows whose label has few votes against the best other label: about as many as the rate says, and "

@@ -19,7 +19,7 @@ from nearkin.learners._modalities import joined
 from nearkin.learners._state import all_or_nothing
 from nearkin.measures import Measure
 from nearkin.neighbors._features import Landmarks, Leading
-from nearkin.neighbors._jury import Jury, NeighbourVotes, Voter, into, mixed, stacked
+from nearkin.neighbors._jury import CrossVotes, Jury, NeighbourVotes, Space, Voter, into, mixed, stacked
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors._local import LocalNeighbours
 from nearkin.neighbors._ridge import RidgeVotes
@@ -405,23 +405,43 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         else:
             self._flips = Flips(given, k)
         self.noise_rate_ = self._flips.rate
-        shares = (shares + 1.0 / len(shares)) / 2.0
+        shares = _half_way(shares)
         if isinstance(self.learner, str):
-            # Of very many features the leading directions do. The smooth voters say whose labels to trust so far.
-            few = leading.of(scaled) if is_wide else scaled
+            # The voters so far say whose labels to trust. Of very many features the leading directions do.
             so_far = Jury([near, *smooth], shares.tolist(), codes, k)
-            white = whitening(few, codes, judged(so_far.left_out, codes, self._flips, n_rounds=1)[0])
-            again = self.default_learner(self.random_state).set_params(scale=None, rescore=False)
-            space = again.fit(few @ white.T, codes).components_ @ white
-            space = space @ leading.axes if is_wide else space
+            trust = judged(so_far.left_out, codes, self._flips, n_rounds=1)[0]
+            learned: Voter = self._learned_apart(scaled, leading, codes, trust, near)
+            shares = _half_way(stacked([asked[0], learned.left_out(ones), *asked[1:]], codes, k))
         else:
             # A network has no matrix.
             has_matrix = self.learner_._is_linear and not is_wide
             space = self.learner_.components_ if has_matrix else self.learner_._fitted.parameter.copy()
-        learned = LocalNeighbours(into(space, scaled).astype(np.float32))
-        spaces = [near, NeighbourVotes(learned, codes, k, near.bandwidth, space)]
-        self._jury = Jury([*spaces, *smooth], [shares[0] / 2.0, shares[0] / 2.0, *shares[1:]], codes, k)
+            learned = _voter(space, scaled, near)
+            # This space has seen all labels: they do not say how far to trust it.
+            shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
+        self._jury = Jury([near, learned, *smooth], shares.tolist(), codes, k)
         self.plausibility_, self.score_ = judged(self._jury.left_out, codes, self._flips)
+
+    def _learned_apart(
+        self, scaled: Array, leading: Leading, codes: NDArray[np.int64], trust: Array, near: NeighbourVotes
+    ) -> CrossVotes:
+        """Neighbours in two spaces, each learned from half of the rows, after the classes were made round."""
+        is_wide = scaled.shape[1] > _WIDE
+        few = leading.of(scaled) if is_wide else scaled
+        # Every other row of a class, in an order that has nothing to do with the features.
+        order = np.lexsort((np.random.default_rng(0).random(len(codes)), codes))
+        judge = np.empty(len(codes), np.int64)
+        judge[order] = np.arange(len(codes)) % 2
+        voters = []
+        for own in (0, 1):
+            other = np.flatnonzero(judge != own)
+            if len(np.unique(codes[other])) < 2:  # too few rows to halve
+                other = np.arange(len(codes))
+            white = whitening(few[other], codes[other], trust[other])
+            again = self.default_learner(self.random_state).set_params(scale=None, rescore=False)
+            space = again.fit(few[other] @ white.T, codes[other]).components_ @ white
+            voters.append(_voter(space @ leading.axes if is_wide else space, scaled, near))
+        return CrossVotes(voters, judge)
 
     def _rate(self, X: Any, codes: NDArray[np.int64]) -> float:
         """Share to drop; "auto" asks the neighbours of at most 5,000 rows before any metric was learned."""
@@ -472,6 +492,17 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _scaled(self, X: ArrayLike) -> Array:
         return self.learner_._mapped(X, np.asarray)
+
+
+def _half_way(shares: Array) -> Array:
+    """Half way to equal shares: what was learned from few rows is not to be trusted wholly."""
+    return (shares + 1.0 / len(shares)) / 2.0
+
+
+def _voter(space: Array | Space, scaled: Array, near: NeighbourVotes) -> NeighbourVotes:
+    """Neighbours in a learned space, with the bandwidth of the input space."""
+    view = LocalNeighbours(into(space, scaled).astype(np.float32))
+    return NeighbourVotes(view, near.codes, near.n_classes, near.bandwidth, space)
 
 
 def _kept(doubt: Array, rate: float, codes: NDArray[np.int64] | None, below: float) -> NDArray[np.int64]:

@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from nearkin.noise._votes import Ask, parts
 
-__all__ = ["Jury", "NeighbourVotes", "Neighbours", "Space", "Voter", "into", "mixed", "rank_votes", "stacked"]
+__all__ = [
+    "CrossVotes",
+    "Jury",
+    "NeighbourVotes",
+    "Neighbours",
+    "Space",
+    "Voter",
+    "into",
+    "mixed",
+    "rank_votes",
+    "stacked",
+]
 
 Array = NDArray[np.floating]
 Codes = NDArray[np.int64]
@@ -30,8 +41,8 @@ class Space(Protocol):
 class Neighbours(Protocol):
     """Rows of one space and who is near whom."""
 
-    def among(self, k: int) -> NDArray[np.int64]:
-        """The k nearest others of every row, the nearest first."""
+    def among(self, k: int, which: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """The k nearest others of every row, or of some, the nearest first."""
 
     def query(self, queries: Array, k: int) -> NDArray[np.int64]:
         """The k nearest rows of every query, the nearest first."""
@@ -149,6 +160,55 @@ class NeighbourVotes:
         return rank_votes(index, self.codes, weights, self.n_classes, self.bandwidth)
 
 
+class CrossVotes:
+    """Neighbours in learned spaces, each row judged in one that was learned without its label.
+
+    A space that has seen a wrong label may have moved the row to where its label is right.
+
+    Parameters
+    ----------
+    voters : sequence of NeighbourVotes
+        Neighbours in one space each.
+    judge : ndarray of int64 of shape (n_samples,)
+        Number of the voter that judges each training row. New rows are judged by all.
+
+    Examples
+    --------
+    >>> from nearkin.neighbors import LocalNeighbours
+    >>> rows, codes = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]]), np.array([0, 0, 1, 1, 1, 1])
+    >>> near = [NeighbourVotes(LocalNeighbours(s * rows), codes, 2, 1.0, np.array([[s]])) for s in (1.0, 2.0)]
+    >>> both = CrossVotes(near, np.array([0, 1, 0, 1, 0, 1]))
+    >>> both.left_out(np.ones(6))(slice(None)).argmax(axis=1).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+
+    # Found again when somebody asks, and not saved.
+    _transient = ("_among",)
+    _among: NDArray[np.int64] | None = None
+
+    def __init__(self, voters: Sequence[NeighbourVotes], judge: NDArray[np.int64]):
+        self.voters, self.judge = list(voters), judge
+
+    @property
+    def among(self) -> NDArray[np.int64]:
+        """Neighbours of every row in the space of its judge, found when first asked for."""
+        if self._among is None:
+            rows = [np.flatnonzero(self.judge == i) for i in range(len(self.voters))]
+            near = [one.view.among(N_ASKED, some) for one, some in zip(self.voters, rows, strict=True)]
+            self._among = np.concatenate(near)[np.argsort(np.concatenate(rows))]
+        return self._among
+
+    def left_out(self, weights: Array) -> Ask:
+        """Shares of the classes for each row of a part, by its neighbours."""
+        one = self.voters[0]
+        return lambda part: rank_votes(self.among[part], one.codes, weights, one.n_classes, one.bandwidth)
+
+    def answers(self, queries: Array, weights: Array) -> Array:
+        """Shares of the classes for new scaled rows."""
+        said = [one.answers(queries, weights) for one in self.voters]
+        return mixed([one.__getitem__ for one in said], [1.0 / len(said)] * len(said))(slice(None))
+
+
 def into(space: Array | Space | None, rows: Array) -> Array:
     """Scaled rows in a space.
 
@@ -197,8 +257,14 @@ class Jury:
 
     @property
     def neighbours(self) -> list[NeighbourVotes]:
-        """Voters that are neighbours in some space, those of the input space first."""
-        return [voter for voter in self.voters if isinstance(voter, NeighbourVotes)]
+        """Neighbours in all spaces, those of the input space first."""
+        found: list[NeighbourVotes] = []
+        for voter in self.voters:
+            if isinstance(voter, CrossVotes):
+                found += voter.voters
+            elif isinstance(voter, NeighbourVotes):
+                found.append(voter)
+        return found
 
     def left_out(self, weights: Array) -> Ask:
         """What is said about the rows of a part, each by all others."""

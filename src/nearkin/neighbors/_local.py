@@ -99,12 +99,12 @@ class LocalNeighbours:
     def _items(self) -> _Rows:
         return _Rows(self._rows, self._norms, self._factors, np.arange(len(self._rows), dtype=np.int32))
 
-    def among(self, k: int) -> Index:
-        """The k nearest others of every row, the nearest first, of shape (n_samples, k)."""
+    def among(self, k: int, which: Index | None = None) -> Index:
+        """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k)."""
         items, n = self._items, len(self._rows)
         k = min(k, n - 1)
-        if n > _AT_ONCE:
-            return _all_found(items, items, k)
+        if which is not None or n > _AT_ONCE:
+            return _all_found(items if which is None else items.at(which), items, k)
         blocks = [items.at(part) for part in _blocks(n)]
         held = _Reservoirs(n, k, items.rows.dtype)
         parts = [held.at(part) for part in _blocks(n)]
