@@ -2,7 +2,7 @@
 
 from nearkin.neighbors._classifier import RobustKNeighborsClassifier
 from nearkin.neighbors._features import Landmarks, Leading
-from nearkin.neighbors._jury import Jury, NeighbourVotes, rank_votes
+from nearkin.neighbors._jury import CrossVotes, Jury, NeighbourVotes, rank_votes
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors._local import LocalNeighbours
 from nearkin.neighbors._ridge import RidgeVotes
@@ -11,6 +11,7 @@ from nearkin.neighbors._vote import vote
 
 __all__ = [
     "BlockSearch",
+    "CrossVotes",
     "Jury",
     "Landmarks",
     "Leading",

@@ -111,12 +111,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     With ``n_neighbors="auto"`` a jury votes (`nearkin.neighbors.Jury`), in which no row has a say about itself:
 
-    - neighbours in the input space, in the learned space and, for ``learner="auto"``, in a space learned after
-      whitening by the within-class covariance; distances are scaled locally, votes fall by rank, with a bandwidth
-      chosen by agreement with the labels as given;
+    - neighbours in the input space; distances are scaled locally, votes fall by rank, with a bandwidth chosen by
+      agreement with the labels as given;
+    - neighbours in the space of the learner that was given; for ``learner="auto"`` in two spaces, each learned from
+      half of the rows after whitening by the within-class covariance, and each judging the other half;
     - ridge regression on the features, and on nearness to landmarks.
 
-    The shares of the three kinds lie half way between equal ones and those with which they predict the labels best.
+    Their shares lie half way between equal ones and those with which they predict the labels best.
     Where the jury is most certain, contradicted labels are wrong ones: their share is `noise_rate_`, and their
     dependence on the class is taken up where it is significant (`nearkin.noise.estimate_flips`). A label's plausibility
     is its posterior probability given the votes (`nearkin.noise.judged`). Doubtful are rows of the lowest `score_` for
