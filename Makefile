@@ -85,7 +85,7 @@ $(VENV)/.dask: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.torch: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 triton safetensors pytorch-metric-learning
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 triton safetensors pytorch-metric-learning ziglang
 	@touch $@
 
 $(VENV)/.engines: pyproject.toml | $(VENV)/bin/python

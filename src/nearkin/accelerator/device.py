@@ -156,7 +156,10 @@ def shared_memory(device: Any) -> int:
     """Most bytes of shared memory that a thread block can have."""
     import torch
 
-    return 1 << 18 if device.type == "cpu" else torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    if device.type == "cpu":
+        return 1 << 18
+    found: Any = torch.cuda.get_device_properties(device)
+    return int(found.shared_memory_per_block_optin)
 
 
 def step_settings(C: float, params: tuple[float, float]) -> np.ndarray:

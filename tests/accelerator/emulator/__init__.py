@@ -19,7 +19,8 @@ def compiler():
     for name in ("c++", "g++", "clang++"):
         if shutil.which(name):
             return [name]
-    return [sys.executable, "-m", "ziglang", "c++"] if importlib.util.find_spec("ziglang") else None
+    # As a C compiler, so that it does not first build a library of C++, which is not needed.
+    return [sys.executable, "-m", "ziglang", "cc"] if importlib.util.find_spec("ziglang") else None
 
 
 class EmulatedKernel:
