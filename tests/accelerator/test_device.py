@@ -68,3 +68,18 @@ def test_the_device_is_no_part_of_what_was_learned():
     X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), [0, 0, 1, 1]
     model = nearkin.LODML(random_state=0).fit(X, y).set_params(device="cuda")
     assert model.transform(X).shape == (4, 1)  # needs no device
+
+
+def test_a_missing_compiler_is_named_with_what_to_install(monkeypatch):
+    pytest.importorskip("torch", reason="pip install 'nearkin[gpu]'")
+    from nearkin.accelerator import cuda
+
+    def absent(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(cuda.ctypes, "CDLL", absent)
+    cuda._compiler.cache_clear()
+    with pytest.raises(
+        RuntimeError, match=r"NVRTC.*is not installed: pip install nvidia-cuda-nvrtc.*Or use device='cpu'"
+    ):
+        cuda._compiler()
