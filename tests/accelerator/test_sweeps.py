@@ -58,7 +58,7 @@ def test_full_matrix_in_single_precision(device, triplets):
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: one.name)
-@pytest.mark.parametrize(("C", "loss"), [(0.05, RescaledHinge(1.0)), (3.0, Hinge())])
+@pytest.mark.parametrize(("C", "loss"), [(0.05, RescaledHinge(1.0)), (3.0, Hinge()), (0.0, Hinge())])
 def test_low_rank(device, rng, triplets, measure, C, loss):
     start = LowRank(rng.normal(size=(3, 7)), measure)
     agree("L", start, device, triplets(40, 7), C, loss)
@@ -112,6 +112,25 @@ def test_no_triplets_move_nothing(device, triplets):
     found, moved = parameter.learn_on(device, Triplets(rows, rows, none, none, none, none, none), 0.1, Hinge(), 1)
     assert (len(found), moved) == (0, 0)
     assert np.array_equal(parameter.L, np.eye(2, 5))
+
+
+def test_a_step_without_a_cap(device, rng, triplets):
+    start = LowRank(rng.normal(size=(3, 7)), SIMILARITY)
+    agree("L", start, device, triplets(9, 7), math.inf, RescaledHinge(1.0))
+
+
+@pytest.mark.parametrize(("r", "itemsize", "memory", "size"), [(1024, 8, 99 << 10, 4), (1024, 4, 227 << 10, 16)])
+def test_a_walk_fits_into_memory(r, itemsize, memory, size):
+    from nearkin.accelerator.lowrank import walk_of
+
+    walk = walk_of(r, itemsize, memory, 128)
+    assert (walk.size, walk.together) == (size, 1)
+    assert walk.shared <= memory
+
+
+def test_many_components_in_short_blocks(device, rng, triplets):
+    start = LowRank(rng.normal(size=(300, 310)) / 18, DISTANCE)
+    agree("L", start, device, triplets(20, 310), 0.05, RescaledHinge(1.0))
 
 
 def test_too_many_components_are_refused(device):

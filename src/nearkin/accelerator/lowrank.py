@@ -160,7 +160,7 @@ def walk_of(r: int, itemsize: int, memory: int, most: int) -> Walk:
     """
     rank = -(-r // 32)
     together = 1 << (max(1, min(8, 64 // itemsize // rank)).bit_length() - 1)
-    walk = Walk(rank, together, max(16, together), itemsize)
+    walk = Walk(rank, together, max(4, together), itemsize)
     while 2 * walk.size <= most and replace(walk, size=2 * walk.size).shared <= memory:
         walk = replace(walk, size=2 * walk.size)
     return walk
