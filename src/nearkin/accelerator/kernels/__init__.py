@@ -1,1 +1,1 @@
-"""Triton kernels: tensors in, tensors out. Importing one needs torch and Triton."""
+"""Kernels, in Triton and in CUDA C: tensors in, tensors out. Importing one of the first needs torch and Triton."""

@@ -8,7 +8,9 @@ constexpr int LANES = 32;
 
 struct alignas(sizeof(Real) * 4 > 16 ? 16 : sizeof(Real) * 4) Four { Real x[4]; };
 
-extern "C" __global__ void __launch_bounds__(LANES * WARPS) correction(Real* past, const Real* cross, const Real* steps, int n, int r) {
+extern "C" __global__ void __launch_bounds__(LANES * WARPS) correction(
+    Real* past, const Real* cross, const Real* steps, int n, int r
+) {
     SHARED_MEMORY(memory);
     Real* parts = (Real*)memory;  // (WARPS, ROWS, 32)
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;

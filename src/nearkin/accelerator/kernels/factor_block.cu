@@ -18,27 +18,24 @@
 
 constexpr int LANES = 32;
 constexpr unsigned EVERY = 0xffffffffu;
-constexpr int AHEAD = 8;                              // rows of products on their way
+constexpr int AHEAD = 8;                                // rows of products on their way
+constexpr int SLOTS = 8;                                // triplets whose sums may be under way
 constexpr int LAG = TOGETHER < 16 ? 32 / TOGETHER : 2;  // groups of triplets whose steps others need not know of
+constexpr int SEGMENTS = TOGETHER >= 2 ? 2 : 1;         // of the steps of a warp; in later ones fewer rows are left
 constexpr int THREADS = LANES * (WARPS + 2);
 constexpr int WIDE = LANES * RANK, ROW = TOGETHER + 1;
-constexpr int SLOTS = 8;                              // triplets whose sums may be under way
-#ifndef SEGMENTS
-#define SEGMENTS (TOGETHER >= 2 ? 2 : 1)
-#endif
 
 struct alignas(2 * sizeof(Real)) Pair { Real x, y; };
 struct alignas(16) Products { Real gg, gh, hg, hh; };  // (g, h) of one triplet with (g, h) of another
 struct alignas(16) Triplet {
     Real ratio, inverse, m_plus, m_minus;  // see nearkin.steps
-    Real gg, hh, gh, reach;                // at the longest step: (shrink grow)^2, shrink^2 and grow^2
-    Real shrink, grow;
+    Real gg, hh, gh;
+    Real reach, shrink, grow;  // at the longest step: (shrink grow)^2, shrink^2, grow^2
     int can_move, can_stay_near;
 };
 struct Square { Real pp, qq, pq; };
 struct Cross { Real pp, qp, pq, qq; };
 struct Step { Real a1, a2, b2, share; };
-
 
 __device__ __forceinline__ Triplet described(Products own, Real cap) {
     Triplet t;
@@ -154,11 +151,13 @@ __device__ __forceinline__ void tell_parts(volatile Real* to, const Real (&x)[2 
 }
 
 // Ask for the products of the triplet at `row` with N triplets from `first` on.
-template <int N> __device__ __forceinline__ void ask(Products* to, const Real* gram, int row, int first, int size, int lane) {
+template <int N>
+__device__ __forceinline__ void ask(Products* to, const Real* gram, int row, int first, int size, int lane) {
 #pragma unroll
     for (int one = lane; one < 2 * N; one += LANES) {
         int of_h = one / N, j = one % N;
-        copy_aside((Pair*)(to + j) + of_h, (const Pair*)(gram + (long long)(2 * row + of_h) * 2 * size + 2 * (first + j)));
+        const Real* from = gram + (long long)(2 * row + of_h) * 2 * size + 2 * (first + j);
+        copy_aside((Pair*)(to + j) + of_h, (const Pair*)from);
     }
 }
 
@@ -221,7 +220,9 @@ __device__ __forceinline__ void hear(const volatile Real* from, Real (&u)[RANK],
 
 // Rows FROM and on, of LEFT triplets, take a step; they move up by one triplet.
 template <int FROM, int LEFT>
-__device__ __forceinline__ void apply(Real (&x)[2 * ROW][RANK], const Real (&u)[RANK], const Real (&v)[RANK], const Products* g) {
+__device__ __forceinline__ void apply(
+    Real (&x)[2 * ROW][RANK], const Real (&u)[RANK], const Real (&v)[RANK], const Products* g
+) {
 #pragma unroll
     for (int j = FROM; j < LEFT; j++)
 #pragma unroll
@@ -269,8 +270,8 @@ __device__ __forceinline__ void take(
 
 // Any other warp: the triplets from `first` on, and that before, which moves them first of all.
 __device__ __forceinline__ void move(
-    const Board& board, Products* own, const Real* past, const Real* ready, const Real* gram, Real* steps, int first, int size,
-    int r, int lane
+    const Board& board, Products* own, const Real* past, const Real* ready, const Real* gram, Real* steps, int first,
+    int size, int r, int lane
 ) {
     const int known = first > LAG * TOGETHER ? first - LAG * TOGETHER : 0;  // steps that the rows know of when they come
     Products* ring = own + (ROW + 1) * TOGETHER;
@@ -340,7 +341,8 @@ __device__ __forceinline__ void move(
 
 // Another thread block: the rows of a group and that of the triplet before, up to where a warp takes them over.
 __device__ __forceinline__ void keep(
-    Real* memory, const Real* past, Real* ready, const Real* gram, const Real* steps, int group, int size, int r, int lane, int warp
+    Real* memory, const Real* past, Real* ready, const Real* gram, const Real* steps, int group, int size, int r, int lane,
+    int warp
 ) {
     constexpr int SHARE = (2 * ROW + WARPS + 1) / (WARPS + 2);  // rows of a warp
     const int first = group * TOGETHER;
