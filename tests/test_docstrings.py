@@ -101,6 +101,6 @@ def test_public_methods_say_what_they_do(value):
         assert inspect.getdoc(getattr(value, name)), f"{value.__name__}.{name}"
 
 
-def test_no_shared_description_was_left_unfilled():
-    for parameter in public_objects():
-        assert not re.search(r"\{(steps|stream|lowrank|fitted|C|loss|n_epochs)\}", parameter.values[0].__doc__)
+@pytest.mark.parametrize("value", public_objects())
+def test_no_shared_description_was_left_unfilled(value):
+    assert not re.search(r"\{(steps|stream|lowrank|fitted|C|loss|n_epochs)\}", value.__doc__)
