@@ -410,7 +410,6 @@ def test_one_class_is_refused():
         ({"distributed": True}, RuntimeError, "start the program with torchrun"),
         ({"distributed": True, "random_state": None}, ValueError, "distributed=True needs a whole number"),
     ],
-    ids=str,
 )
 def test_wrong_parameters_are_named(parameters, error, said):
     model = fast(**parameters)
