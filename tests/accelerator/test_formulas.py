@@ -1,10 +1,11 @@
-"""The formulas in Triton against those of `nearkin.steps`."""
+"""The formulas in CUDA C against those of `nearkin.steps`."""
 
 import math
 
 import numpy as np
 import pytest
 
+from accelerator import emulator
 from nearkin import steps
 from nearkin.accelerator.device import step_settings
 from nearkin.losses import RescaledHinge, exponential_weight
@@ -14,14 +15,14 @@ N = 60
 
 @pytest.fixture
 def stepped(device):
-    """Calls a formula for many triplets, one program each."""
+    """Calls the step of a card for many triplets, one thread block each."""
     import torch
 
-    from accelerator.formula_kernels import factored
+    factored = emulator.kernel("factored", device, 0, N_HQ=3, REAL_IS_DOUBLE=None)
 
-    def call(numbers, *constants):
+    def call(numbers):
         out = torch.full((len(numbers), 4), math.nan, dtype=torch.float64)
-        factored[(len(numbers),)](torch.tensor(numbers), out, *constants)
+        factored(len(numbers), 32, torch.tensor(numbers), out)
         return out.numpy()
 
     return call
@@ -52,7 +53,7 @@ def test_low_rank_steps_agree(stepped, rng, C, eta):
             expected[-1] = (
                 (a1, a2, b2, w / loss.slope) if math.isfinite(a1 + a2 + b2) else (0.0, 0.0, 0.0, w / loss.slope)
             )
-    found, expected = stepped(numbers, 3), np.array(expected)
+    found, expected = stepped(numbers), np.array(expected)
     # Opposite vectors have an m_plus of pure rounding; with no cap on the step nothing can be told there.
     keep = np.ones(N, bool) if math.inf > C else np.arange(N) % 10 >= 2
     scale = np.maximum(np.abs(expected[keep]).max(axis=1, keepdims=True), 1e-300)  # a weight may underflow

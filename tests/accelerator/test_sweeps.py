@@ -88,6 +88,45 @@ def test_low_rank_in_a_block_of_which_far_rows_are_kept_by_others(device, rng, t
     agree("L", start, device, given, 0.05, RescaledHinge(1.0), dtype="float32")
 
 
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    ("d", "r", "dtype"),
+    [(1, 1, "float64"), (7, 3, "float64"), (70, 40, "float32"), (128, 100, "float64"), (512, 64, "float32")],
+)
+def test_many_side_by_side_are_as_each_by_itself(device, rng, triplets, measure, d, r, dtype):
+    """Learners with their own settings and as many triplets as they have, one of them none."""
+    import torch
+
+    from nearkin.accelerator.device import step_settings
+    from nearkin.accelerator.lowrank import ManyFactors, held
+
+    assert held(d, r, np.dtype(dtype).itemsize).fits(227 << 10)
+    starts = (rng.normal(size=(3, r, d)) / math.sqrt(d)).astype(dtype)
+    given, counts, steps, loss = triplets(30, d, dtype), (19, 0, 11), (0.05, 0.1, 2.0), RescaledHinge(1.0)
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    index = np.stack([given.anchor, given.positive, given.negative])
+    settings = np.stack([step_settings(C, loss.params) for C in steps]).astype(dtype)
+    many = ManyFactors(starts, measure.is_distance, device)
+    share, moved = many.learn(
+        *map(torch.from_numpy, (given.rows.dense, given.pool.dense, index.astype(np.int32), bounds, settings)), 3
+    )
+    for start, found, C, begin, end in zip(starts, many.result, steps, bounds, bounds[1:], strict=False):
+        alone, own = LowRank(start.copy(), measure), slice(begin, end)
+        if begin < end:
+            where = given.row_origin, given.pool_origin
+            plausibility, updates = alone.learn(Triplets(given.rows, given.pool, *index[:, own], *where), C, loss, 3)
+            np.testing.assert_allclose(share[own].numpy(), plausibility, atol=CLOSE[dtype])
+            assert moved[own].sum() == updates
+        np.testing.assert_allclose(found, alone.L, atol=CLOSE[dtype])
+
+
+@pytest.mark.parametrize(("d", "r", "itemsize"), [(1024, 64, 4), (512, 64, 8), (2048, 16, 4), (200, 200, 4)])
+def test_maps_too_large_for_registers_or_memory_are_not_learned_side_by_side(d, r, itemsize):
+    from nearkin.accelerator.lowrank import held
+
+    assert not held(d, r, itemsize).fits(227 << 10)
+
+
 def test_rows_of_large_arrays_are_sent_as_they_are_needed(device, rng, triplets, monkeypatch):
     monkeypatch.setattr("nearkin.accelerator.pipeline._WHOLE", 0)
     there = triplets(50, 7)

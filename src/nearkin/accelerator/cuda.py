@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import re
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Kernel", "definitions", "kernel", "real", "source"]
+__all__ = ["Kernel", "definitions", "included", "kernel", "real", "source"]
 
 #: Attribute of a function: most shared memory that a start may ask for.
 _SHARED = 8
@@ -78,8 +79,13 @@ def kernel(name: str, device: Any, shared: int, **constants: Any) -> Kernel:
 
 
 def source(name: str) -> str:
-    """Text of a kernel, without what it asks of the device (``device.cuh``)."""
-    return (resources.files("nearkin.accelerator.kernels") / name).read_text()
+    """Text of a kernel with the files that it includes, without what it asks of the device (``device.cuh``)."""
+    return included((resources.files("nearkin.accelerator.kernels") / name).read_text())
+
+
+def included(text: str) -> str:
+    """Text with the files beside the kernels that it includes."""
+    return re.sub(r'#include "(.+)"', lambda found: source(found[1]), text)
 
 
 def definitions(constants: dict[str, Any]) -> list[str]:

@@ -19,12 +19,12 @@ from nearkin.accelerator.device import (
 )
 from nearkin.accelerator.pipeline import Aside, Feed, Pipeline, Stage
 
-__all__ = ["FactorSweep", "ManyFactors", "fits_registers"]
+__all__ = ["FactorSweep", "ManyFactors", "held"]
 
 Array = NDArray[np.floating]
 
-#: Bytes of L that the registers of one multiprocessor hold beside everything else.
-_REGISTERS = 1 << 17
+#: Bytes of L that a thread's registers hold beside everything else.
+_REGISTERS = 512
 
 #: Blocks of a stage.
 STAGE = 32
@@ -33,20 +33,41 @@ STAGE = 32
 MOST_COMPONENTS = 1024
 
 
-def _power(n: int) -> int:
-    """Smallest power of two from 16 on that holds n."""
-    return max(16, 1 << (n - 1).bit_length())
+@dataclass(frozen=True)
+class Held:
+    """How the kernel ``factor_sweep.cu`` holds L: features and components of a thread, bytes of a number."""
+
+    deep: int
+    columns: int
+    itemsize: int
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """For the compiler."""
+        return {"DEEP": self.deep, "COLUMNS": self.columns}
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory: two turns of vectors and of their products, mapped vectors, steps, triplets."""
+        turn = 16 * 16 * self.deep + 16 * 16
+        return (2 * turn + 2 * 16 * 16 * self.columns + 8 * 12) * self.itemsize
+
+    def fits(self, memory: int) -> bool:
+        """Whether a thread's registers, and some bytes of shared memory, are enough."""
+        return self.deep * self.columns * self.itemsize <= _REGISTERS and self.columns <= 8 and self.shared <= memory
 
 
-def fits_registers(d: int, r: int, itemsize: int) -> bool:
-    """Whether L of shape (d, r) can stay in registers.
+def held(d: int, r: int, itemsize: int) -> Held:
+    """How L of shape (d, r) would be held.
 
     Examples
     --------
-    >>> fits_registers(512, 64, 4), fits_registers(1024, 64, 4)
+    >>> held(512, 64, 4)
+    Held(deep=32, columns=4, itemsize=4)
+    >>> held(512, 64, 4).fits(99 << 10), held(1024, 64, 4).fits(227 << 10)
     (True, False)
     """
-    return _power(d) * _power(r) * itemsize <= _REGISTERS
+    return Held(4 * -(-d // 64), 1 << (-(-r // 16) - 1).bit_length(), itemsize)
 
 
 class ManyFactors:
@@ -90,35 +111,21 @@ class ManyFactors:
         """
         import torch
 
-        from nearkin.accelerator.kernels.factor import factor_sweep, grams
-
         learners, d, r = self.L.shape
-        n = index.shape[1]
+        n, layout = index.shape[1], held(d, r, self.L.element_size())
         share = torch.empty(n, dtype=self.L.dtype, device=self.device)
         moved = torch.empty(n, dtype=torch.int8, device=self.device)
-        products = torch.empty(n, 3, dtype=self.L.dtype, device=self.device)
-        if n:
-            wide = 1 << (d - 1).bit_length()
-            grams[(n,)](
-                rows, pool, index, products, n, d, WIDE=wide, IS_DISTANCE=self.is_distance, enable_fp_fusion=True
-            )
-            deep, wide = _power(d), _power(r)
-            factor_sweep[(learners,)](
-                self.L, rows, pool, index, products, bounds, settings, share, moved, n, d, r,
-                DEEP=deep, WIDE=wide, IS_DISTANCE=self.is_distance, N_HQ=n_hq, enable_fp_fusion=True,
-                **_warps(deep * wide * self.L.element_size()),
-            )  # fmt: skip
+        sweep = cuda.kernel(
+            "factor_sweep", self.device, layout.shared, N_HQ=n_hq, IS_DISTANCE=int(self.is_distance),
+            **layout.constants, **cuda.real(self.L),
+        )  # fmt: skip
+        sweep(learners, 32 * 8, self.L, rows, pool, index, bounds, settings, share, moved, n, d, r)
         return share, moved
 
     @property
     def result(self) -> Array:
         """L' of every learner as an array."""
         return np.ascontiguousarray(np.swapaxes(to_host(self.L), 1, 2))
-
-
-def _warps(n_bytes: int) -> dict[str, int]:
-    """Warps that share L, one for every 8 KiB of it, and the registers that each thread may take."""
-    return {"num_warps": min(8, max(1, n_bytes >> 13)), "maxnreg": 255}
 
 
 @dataclass(frozen=True)

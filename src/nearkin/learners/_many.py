@@ -81,7 +81,8 @@ def fit_many(
 
 def _groups(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], list[int]]:
     """Numbers of the learners that can learn side by side, and of the others."""
-    from nearkin.accelerator.lowrank import fits_registers
+    from nearkin.accelerator.device import shared_memory
+    from nearkin.accelerator.lowrank import held
 
     d = X.shape[1] if X.ndim == 2 else 0
     itemsize = 4 if X.dtype == np.float32 else 8
@@ -90,7 +91,8 @@ def _groups(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], lis
     for i, one in enumerate(learners):
         if isinstance(one, LowRankLearner) and is_accelerator(one.device):
             r = one.n_components or (d if d <= 128 else 64)
-            if fits_registers(d, r, itemsize):
+            one._check_parameters()
+            if held(d, r, itemsize).fits(shared_memory(find(one.device, one._name))):
                 key = one.device, one._measure, one.n_components, one.max_hq_iter, np.shape(one.init)
                 found.setdefault(key, []).append(i)
                 continue

@@ -37,9 +37,11 @@ class EmulatedKernel:
 
 @cache
 def kernel(name, device, shared, **constants):
-    """Like `nearkin.accelerator.cuda.kernel`."""
+    """Like `nearkin.accelerator.cuda.kernel`; some kernels in this folder are for the tests alone."""
     assert shared <= 1 << 18
-    text = (HERE / "device.cuh").read_text() + cuda.source(f"{name}.cu") + f"STARTED({name})\n"
+    own = HERE / f"{name}.cu"
+    text = cuda.included(own.read_text()) if own.exists() else cuda.source(f"{name}.cu")
+    text = (HERE / "device.cuh").read_text() + text + f"STARTED({name})\n"
     folder = Path(tempfile.mkdtemp())
     (folder / "kernel.cpp").write_text(text)
     done = subprocess.run(

@@ -27,8 +27,9 @@ struct Place { int x; };
 static Place threadIdx, blockIdx;
 
 // All thread blocks run side by side.
-struct Warp { Real told[2][32]; bool said[2][32]; int n_here, turn; };
-struct Block { int n_here, turn; alignas(64) unsigned char memory[1 << 18]; };
+struct Warp { Real told[2][32]; bool said[2][32]; int counted[2][32], n_here, turn; };
+struct Meeting { int n_here, turn; };
+struct Block { Meeting of_all, of_some; alignas(64) unsigned char memory[1 << 18]; };
 static int n_threads, n_blocks, now;
 static ucontext_t home, *contexts;
 static bool* is_done;
@@ -49,10 +50,11 @@ static void others() {
 
 // Wait until all threads of the warp are here; what they tell is kept for two turns.
 static Warp& own_warp() { return warps[now / 32]; }
-static int met(Real told, bool said) {
+static int met(Real told, bool said, int counted = 0) {
     Warp& warp = own_warp();
     int turn = warp.turn;
     warp.told[turn % 2][threadIdx.x % 32] = told, warp.said[turn % 2][threadIdx.x % 32] = said;
+    warp.counted[turn % 2][threadIdx.x % 32] = counted;
     if (++warp.n_here == 32) warp.n_here = 0, warp.turn++;
     else while (warp.turn == turn) others();
     return turn % 2;
@@ -66,19 +68,23 @@ static Real __shfl_sync(unsigned, Real x, int lane) {
     int turn = met(x, false);
     return own_warp().told[turn][lane];
 }
-static int __shfl_sync(unsigned, int x, int) { return x; }  // asked for what is alike only
+static int __shfl_sync(unsigned, int x, int lane) {
+    int turn = met(0, false, x);
+    return own_warp().counted[turn][lane];
+}
 static bool __any_sync(unsigned, bool said) {
     int turn = met(0, said);
     for (int i = 0; i < 32; i++)
         if (own_warp().said[turn][i]) return true;
     return false;
 }
-static void __syncthreads() {
-    Block& block = blocks[blockIdx.x];
-    int turn = block.turn;
-    if (++block.n_here == n_threads) block.n_here = 0, block.turn++;
-    else while (block.turn == turn) others();
+static void meet(Meeting& meeting, int n) {
+    int turn = meeting.turn;
+    if (++meeting.n_here == n) meeting.n_here = 0, meeting.turn++;
+    else while (meeting.turn == turn) others();
 }
+static void __syncthreads() { meet(blocks[blockIdx.x].of_all, n_threads); }
+template <int N> static void meet_of() { meet(blocks[blockIdx.x].of_some, N); }
 
 static Real most(Real a, Real b) { return a > b ? a : b; }
 static Real least(Real a, Real b) { return a < b ? a : b; }
@@ -125,7 +131,7 @@ template <typename Body> static void run(int n, int threads, Body body) {
             setcontext(&home);
         }
     };
-    for (int i = 0; i < n; i++) blocks[i].n_here = blocks[i].turn = 0, memset(blocks[i].memory, 0xab, 1 << 18);
+    for (int i = 0; i < n; i++) blocks[i].of_all = blocks[i].of_some = {0, 0}, memset(blocks[i].memory, 0xab, 1 << 18);
     for (int i = 0; i < n * threads; i++) {
         getcontext(&contexts[i]);
         contexts[i].uc_stack.ss_sp = stacks + i * SIZE, contexts[i].uc_stack.ss_size = SIZE;

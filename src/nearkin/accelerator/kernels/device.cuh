@@ -66,6 +66,8 @@ __device__ __forceinline__ void sent() { asm volatile("cp.async.commit_group;" :
 template <int LEFT> __device__ __forceinline__ void wait_for_all_but() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
+// Wait until N threads of the thread block are here, others than which never come.
+template <int N> __device__ __forceinline__ void meet_of() { asm volatile("bar.sync 1, %0;" ::"n"(N) : "memory"); }
 __device__ __forceinline__ void rest_a_while(unsigned nanoseconds) {
     if (nanoseconds) __nanosleep(nanoseconds);
 }
