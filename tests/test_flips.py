@@ -87,6 +87,16 @@ def test_a_class_that_is_often_mistaken_for_the_label_becomes_likelier(rng):
     np.testing.assert_array_equal(Flips(0.15, 3).likely(shares, np.array([0, 1, 2, 0])), shares)
 
 
+@pytest.mark.parametrize("has_matrix", [False, True])
+def test_expected_wrong_labels_are_those_that_flips_bring(has_matrix, rng):
+    matrix = some_matrix(4, rng) if has_matrix else uniform_matrix(0.3, 4)
+    true = np.array([500.0, 40.0, 300.0, 160.0])
+    flips = Flips(0.3, 4, matrix if has_matrix else None)
+    expected = [sum(true[k] * matrix[k, j] for k in range(4) if k != j) for j in range(4)]
+    np.testing.assert_allclose(flips.expected_wrong(true @ matrix), expected)
+    np.testing.assert_array_equal(Flips(0.0, 3).expected_wrong(np.array([5, 6, 7])), 0.0)
+
+
 def test_rates_are_those_of_the_classes():
     np.testing.assert_array_equal(Flips(0.2, 3).rates, [0.2, 0.2, 0.2])
     np.testing.assert_allclose(Flips(0.2, 2, np.array([[0.7, 0.3], [0.0, 1.0]])).rates, [0.3, 0.0])

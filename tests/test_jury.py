@@ -436,7 +436,7 @@ def test_doubtful_rows_are_as_many_as_the_rate_says_or_between_that_and_all_that
     by_rate = _kept(guessed.score_, float(np.sqrt(guessed.noise_rate_ * n_losing / 120)), noisy, 0.5)
     beyond = set(by_rate) - set(guessed.kept_)
     assert set(guessed.kept_) <= set(by_rate)
-    assert all(guessed.score_[i] < 0.4 for i in beyond)
+    assert all(guessed.score_[i] < 1 / 3 for i in beyond)
 
 
 def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_not_in_rare_classes(rng):

@@ -63,7 +63,7 @@ class LabelAudit:
         apart that are equally implausible, so it is the order in which to look at rows.
     is_suspect : ndarray of bool of shape (n_samples,)
         Rows whose labels are probably wrong: about as many as the noise rate says, and some where another label has
-        one and a half times the votes.
+        twice the votes.
     suggested_label : ndarray of shape (n_samples,)
         Label that fits best; the given one for rows that are no suspects.
     confidence : ndarray of shape (n_samples,)

@@ -301,7 +301,7 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
         "Noise rate": rate,
         "Noise by class": "differs" if model._flips.matrix is not None else "no sign that it differs",
         "Suspects": "rows whose label has few votes against the best other label: about as many as the rate says, and "
-        "those where another has one and a half times the votes",
+        "those where another has twice the votes",
         "Plausibility": "probability that the label is right, by Bayes' rule on the votes of plausible neighbours",
         "Confidence": "probability that the suggested label is right",
         "Map": "t-SNE of rows in the learned space, begun from the linear view in which classes lie farthest apart",

@@ -45,8 +45,11 @@ _FEW = 3
 _WIDE = 1024
 
 #: Most of a class that is doubted beyond what the rate says, and the score below which it is.
-_BEYOND_RATE = 0.25
-_CLEARLY_LESS = 0.4
+_BEYOND_RATE = 0.2
+_CLEARLY_LESS = 1.0 / 3.0
+
+#: How many times as many labels of a class are doubted as the estimated flips would have brought there.
+_OF_EXPECTED = 1.25
 
 #: Rows of every class that are never dropped, however little speaks for them.
 _NEVER_DROPPED = 2
@@ -124,9 +127,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     is its posterior probability given the votes (`nearkin.noise.judged`). Doubtful are rows of the lowest `score_` for
     which another label has more votes: as many as the geometric mean of the number of these and the `noise_rate_` share
     of all rows, no more than twice that share, or just that share where it cannot be told from none or was given.
-    Beyond that, up to a quarter of a class that is not rare is doubted where another label has one and a half times the
-    votes. The best two rows of a class never are. Predictions are the true classes that the votes speak for. Memory is
-    bounded; the cost is that of comparing all pairs of rows.
+    Of a class, no more than one and a quarter times as many are doubted as such flips would have brought there. Beyond
+    that, up to a fifth of a class that is not rare is doubted where another label has twice the votes. The best two
+    rows of a class never are. Predictions are the true classes that the votes speak for. Memory is bounded; the cost is
+    that of comparing all pairs of rows.
 
     Examples
     --------
@@ -365,11 +369,16 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         chance = np.sqrt(self.noise_rate_ * (1.0 - self.noise_rate_) * 4.0 / len(codes))
         most = self.noise_rate_ + max(0.0, self.noise_rate_ - float(chance))
         kept = _kept(self.score_, min(most, share), codes, 0.5)
-        # Where another label has clearly more votes, it is doubted whatever the rate, but for no more than a share of a
+        size, ranks = np.bincount(codes), _ranks_within(self.score_, codes)
+        # Where classes overlap, a small one loses most votes, right labels or not: it is doubted as far as flips from
+        # the others would explain.
+        expected = self._flips.expected_wrong(size)
+        most_of_class = np.maximum(_OF_EXPECTED * expected, expected + np.sqrt(expected))
+        kept = np.union1d(kept, np.flatnonzero(ranks >= most_of_class[codes]))
+        # Where another label has twice the votes, it is doubted whatever the rate, but for no more than a share of a
         # class, and not in rare classes, whose rows have few neighbours of their own.
-        size = np.bincount(codes)
         of_class = np.where(size >= size.mean() / 2.0, np.floor(_BEYOND_RATE * size), 0.0)
-        is_beyond = (self.score_ < _CLEARLY_LESS) & (_ranks_within(self.score_, codes) < of_class[codes])
+        is_beyond = (self.score_ < _CLEARLY_LESS) & (ranks < of_class[codes])
         return np.setdiff1d(kept, np.flatnonzero(is_beyond), assume_unique=True)
 
     def _jury_weights(self) -> Array:

@@ -87,6 +87,24 @@ class Flips:
         shares: Array = found / found.sum(axis=1, keepdims=True)
         return shares
 
+    def expected_wrong(self, counts: NDArray[np.integer]) -> Array:
+        """How many of the labels of each class are wrong, if so many rows bear each label.
+
+        Examples
+        --------
+        >>> Flips(0.1, 2).expected_wrong(np.array([910, 190])).round().tolist()  # 100 of 1,000 and 10 of 100 flipped
+        [10.0, 100.0]
+        """
+        n = counts.sum()
+        if self.matrix is None:
+            rate = min(self.rate, most_noise(self.n_classes))
+            b = rate / (self.n_classes - 1)
+            true = np.clip((counts - b * n) / (1.0 - rate - b), 0.0, n)
+            return b * (n - true)
+        true = np.clip(counts @ np.linalg.pinv(self.matrix), 0.0, n)
+        found: Array = true @ self.matrix - true * np.diag(self.matrix)
+        return found
+
     def settled(self, votes: Array) -> Array:
         """Votes of voters whose weights tell right labels from wrong ones already, none of them zero."""
         shares: Array = votes + _LEAST / self.n_classes
