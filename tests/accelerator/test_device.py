@@ -24,7 +24,8 @@ def test_device_names(value):
 @pytest.mark.parametrize("missing", ["torch", "triton"])
 def test_a_missing_package_is_named_with_what_to_install(monkeypatch, missing):
     if missing == "triton":
-        pytest.importorskip("torch", reason="pip install 'nearkin[gpu]'")
+        torch = pytest.importorskip("torch", reason="pip install 'nearkin[gpu]'")
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setitem(sys.modules, missing, None)
     refused(nearkin.OASIS(device="cuda"), RuntimeError, rf"{missing} is not installed: pip install 'nearkin\[gpu\]'")
 

@@ -78,17 +78,18 @@ def find(device: str, owner: str) -> Any:
     """
     try:
         import torch
+
+        if not torch.cuda.is_available():  # before Triton is asked for, which would not help
+            raise RuntimeError(
+                f"{owner}: device={device!r}, but torch {torch.__version__} sees no NVIDIA GPU on this machine. "
+                "Use device='cpu'."
+            )
         import triton  # noqa: F401
     except ImportError as error:
         raise RuntimeError(
             f"{owner}: device={device!r} needs torch and Triton, and {error.name} is not installed: {_INSTALL}. "
             "Or use device='cpu'."
         ) from None
-    if not torch.cuda.is_available():
-        raise RuntimeError(
-            f"{owner}: device={device!r}, but torch {torch.__version__} sees no NVIDIA GPU on this machine. "
-            "Use device='cpu'."
-        )
     found = torch.device(device)
     count = torch.cuda.device_count()
     if found.index is not None and found.index >= count:

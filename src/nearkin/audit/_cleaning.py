@@ -84,6 +84,8 @@ def taken(values: Any, rows: NDArray[np.int64], index: NDArray[np.int64] | None 
     """
     if isinstance(values, (list, tuple)):
         return type(values)([values[i] for i in rows.tolist()])
+    if type(values).__module__.startswith("pandas.") and not hasattr(values, "iloc"):
+        return values.take(rows)  # the arrays behind its columns, which scikit-learn does not index
     from sklearn.utils import _safe_indexing
 
     found = _safe_indexing(values, rows)

@@ -165,7 +165,8 @@ def _arrays(
         "row": order.astype(np.uint32),
         "best": smallest(audit._best)[order],
         "plausibility": _steps(audit.plausibility[order]),
-        "confidence": _steps(audit.confidence[order]),
+        # Rounded down: what is below a bound must not reach it here.
+        "confidence": np.floor(audit.confidence[order] * _STEPS + 1e-9).astype(np.uint16),
         "near": (near + 1).astype(np.uint32).ravel(),
         "nearCodes": codes[near].ravel(),
         "toGiven": distances[0].astype(np.float32),

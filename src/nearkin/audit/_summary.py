@@ -14,6 +14,9 @@ __all__ = ["notes_on", "summary_of"]
 #: Rows below which figures are said to be uncertain, and up to which those of one class can hardly be judged.
 _FEW, _FEW_OF_CLASS = 50, 2
 
+#: Share of a class from which so many suspects are pointed out.
+_MUCH_OF_CLASS = 0.4
+
 #: Estimated rate from which features are said to tell too little about the classes.
 _HOPELESS = 0.4
 
@@ -40,10 +43,16 @@ def summary_of(audit: LabelAudit) -> list[tuple[str, str]]:
 def notes_on(audit: LabelAudit) -> tuple[str, ...]:
     """Sentences about data that is too small, or tells too little, for its figures."""
     found = []
+    lost = [name for name, size, bad in audit.doubt_by_class() if size > _FEW_OF_CLASS and bad > _MUCH_OF_CLASS * size]
     if audit.rate_is_estimated and audit.noise_rate > _HOPELESS:
         found.append(
             "these features hardly tell the classes apart, so the share of wrong labels says more about the features "
             "than about the labels."
+        )
+    elif lost:
+        found.append(
+            f"much of {_short(lost[0])}{' and others' if len(lost) > 1 else ''} is doubted: classes overlap, or many "
+            "labels strayed into a small one. Look at some suspects before you drop them all."
         )
     if audit.n_rows < _FEW:
         found.append(f"{audit.n_rows} rows are few: every figure here is uncertain, so look at each suspect yourself.")
