@@ -149,7 +149,6 @@ def test_auto_takes_one_centre_where_rows_are_few(rng):
     assert len(source.centers_) == 2
 
 
-
 def test_octg_with_more_centres_than_rows_takes_the_distinct_rows(rng):
     X = rng.normal(size=(9, 2))
     X[2] = X[1]
