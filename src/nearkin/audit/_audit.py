@@ -220,7 +220,7 @@ class LabelAudit:
         """Rows and labels without the suspects, or with the suggested labels that are likely right.
 
         Dropping makes no right label wrong. A suggested label is taken only where its confidence is high; other
-        suspects are dropped in either case, since their labels are probably wrong as given, too.
+        suspects are dropped in either case, since their labels are in doubt as given, too.
 
         Parameters
         ----------

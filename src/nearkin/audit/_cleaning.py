@@ -24,7 +24,7 @@ MIN_CONFIDENCE = 0.8
 class Cleaning:
     """What is done with suspects: all are dropped, or those with a confident suggestion take it and the others go.
 
-    A suggestion below the bound is dropped, not kept: its row is a suspect, so its label is probably wrong too.
+    A suggestion below the bound is dropped, not kept: its row is a suspect, so its label is in doubt too.
 
     Parameters
     ----------
