@@ -1,0 +1,98 @@
+"""Errors that know who refuses what and which option helps, as data.
+
+A caller further out may change the owner (`owned_by`) or put options in its own words (`InputError.told`); no text is
+ever rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["InputError", "Option", "name_of", "owned_by"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting that an error recommends; ``value`` None leaves the choice to the reader.
+
+    Examples
+    --------
+    >>> str(Option("missing", "drop")), str(Option("label"))
+    ("missing='drop'", 'label=...')
+    """
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.name}={'...' if self.value is None else repr(self.value)}"
+
+
+class InputError(ValueError):
+    """An input that is refused.
+
+    Parameters
+    ----------
+    problem : str
+        What was expected, what came, what to try; ``{name}`` stands for the option of that name.
+    owner : object or str or None, default=None
+        Who refuses: a name, or an object that stands for its class. None leaves it to `owned_by`.
+    **options : Option
+        Options that ``problem`` mentions.
+
+    Examples
+    --------
+    >>> str(InputError("3 labels are missing; use {fix}.", owner="audit_labels", fix=Option("missing", "drop")))
+    "audit_labels: 3 labels are missing; use missing='drop'."
+    """
+
+    def __init__(self, problem: str, *, owner: object | None = None, **options: Option):
+        super().__init__(problem)
+        self.problem = problem
+        self.owner = name_of(owner)
+        self.options = options
+
+    def told(self, render: Callable[[Option], str] = str) -> str:
+        """Return the problem without its owner, each option put into words by ``render``."""
+        if not self.options:
+            return self.problem
+        return self.problem.format_map({name: render(one) for name, one in self.options.items()})
+
+    def __str__(self) -> str:
+        return f"{self.owner}: {self.told()}" if self.owner else self.told()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors travel between processes."""
+        return _restore, (self.problem, self.owner, self.options)
+
+
+def _restore(problem: str, owner: str, options: dict[str, Option]) -> InputError:
+    return InputError(problem, owner=owner, **options)
+
+
+def name_of(owner: object | None) -> str:
+    """Return the name under which an owner speaks: itself if it is a string, else that of its class."""
+    if owner is None or isinstance(owner, str):
+        return owner or ""
+    return owner.__name__ if isinstance(owner, type) else type(owner).__name__
+
+
+@contextmanager
+def owned_by(owner: object) -> Iterator[None]:
+    """Make ``owner`` the one who speaks in every `InputError` of the block.
+
+    Examples
+    --------
+    >>> with owned_by("audit_labels"):
+    ...     raise InputError("two classes are needed; got one.", owner="RobustKNeighborsClassifier")
+    Traceback (most recent call last):
+    nearkin.errors.InputError: audit_labels: two classes are needed; got one.
+    """
+    try:
+        yield
+    except InputError as error:
+        error.owner = name_of(owner)
+        raise

@@ -1,0 +1,97 @@
+"""Settings of estimators, each declared once: its default, its rule and its description side by side.
+
+A group of settings is a class under `declare`; an estimator inherits the groups it needs and adds its own. `declare`
+writes the constructor, which only stores its arguments, so scikit-learn's ``clone``, ``get_params`` and signatures
+work as for a constructor written by hand. `check_settings` applies the rules, and ``{settings}`` in a docstring becomes
+the Parameters section.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Iterator
+from typing import Any, TypeVar, dataclass_transform
+
+from nearkin.checks import Rule
+from nearkin.errors import InputError
+
+__all__ = ["check_settings", "declare", "setting"]
+
+Class = TypeVar("Class", bound=type)
+
+
+def setting(default: Any, *rules: Rule, kind: str, doc: str, kw_only: bool = True) -> Any:
+    """Declare a setting of an estimator.
+
+    Parameters
+    ----------
+    default : object
+        Value when the caller gives none.
+    *rules : Rule
+        The value must follow at least one of them; without rules anything is taken.
+    kind : str
+        What the value is, as numpydoc writes it: ``"float"`` or ``'{"hinge", "rescaled_hinge"} or Loss'``.
+    doc : str
+        What the value means.
+    kw_only : bool, default=True
+        Whether the constructor takes it by name only.
+    """
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={"rules": rules, "kind": kind, "doc": doc})
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
+def declare(cls: Class) -> Class:
+    """Give a class a constructor for its settings and those it inherits, and fill ``{settings}`` in its docstring.
+
+    Examples
+    --------
+    >>> from nearkin.checks import Real
+    >>> @declare
+    ... class Steps:
+    ...     '''Parameters
+    ...     ----------
+    ...     {settings}
+    ...     '''
+    ...
+    ...     C: float = setting(0.1, Real(0.0), kind="float", doc="Aggressiveness.")
+    >>> print(Steps.__doc__.rstrip())
+    Parameters
+        ----------
+        C : float, default=0.1
+            Aggressiveness.
+    >>> check_settings(Steps(C=-1.0))
+    Traceback (most recent call last):
+    nearkin.errors.InputError: Steps: parameter `C` must be a number in [0, inf]; got -1.0.
+    """
+    made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
+    text = vars(made).get("__doc__") or ""
+    if "{settings}" in text:
+        made.__doc__ = text.replace("{settings}", "\n".join(_describe(made)).lstrip())
+    return made
+
+
+def check_settings(owner: Any) -> None:
+    """Raise an `InputError` that names the owner, the setting, its rules and its value if no rule allows it."""
+    for one in _fields(type(owner)):
+        rules = one.metadata.get("rules", ())
+        value = getattr(owner, one.name)
+        if rules and not any(rule.allows(value) for rule in rules):
+            words = " or ".join(str(rule) for rule in rules)
+            raise InputError(f"parameter `{one.name}` must be {words}; got {value!r}.", owner=owner)
+
+
+def _fields(cls: type) -> list[dataclasses.Field[Any]]:
+    """Settings in the order of the constructor: positional ones first."""
+    found = list(dataclasses.fields(cls))
+    return [one for one in found if not one.kw_only] + [one for one in found if one.kw_only]
+
+
+def _describe(cls: type) -> Iterator[str]:
+    for one in _fields(cls):
+        yield f"    {one.name} : {one.metadata['kind']}, default={_shown(one.default)}"
+        yield textwrap.indent(textwrap.fill(" ".join(one.metadata["doc"].split()), 108), " " * 8)
+
+
+def _shown(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)
