@@ -8,11 +8,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def _hash_of_sources() -> str:
-    """Numba does not notice a change in a function that was inlined from another file, so each state of the sources
-    gets its own cache.
+    """Numba does not notice a change in a function that was inlined from another file, so each state of the compiled
+    sources gets its own cache.
     """
     digest = hashlib.sha256()
-    for path in sorted((ROOT / "src" / "nearkin").rglob("*.py")):
+    home = ROOT / "src" / "nearkin"
+    for path in sorted([*(home / "kernels").rglob("*.py"), *home.glob("*.py")]):
         digest.update(path.relative_to(ROOT).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
