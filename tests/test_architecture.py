@@ -19,7 +19,7 @@ LAYERS = (
     {"kernels", "accelerator"},
     {"triplets"},
     {"learners", "noise"},
-    {"neighbors", "search"},
+    {"neighbors", "jury", "search"},
     {"audit"},
     {"saving"},
     {"deep", "distributed", "streams", "experiments"},
