@@ -32,7 +32,7 @@ _SMALLEST = float(np.finfo(np.float64).tiny)
 
 @helper
 def _pack(components, n):
-    """Slabs as in `nearkin.kernels.machine.pack`, of ``n`` features: whole vectors of components, but no more features."""
+    """Slabs as in `machine.pack`, of ``n`` features: whole vectors of components, but no more features."""
     d = components.shape[0]
     wide = lanes(components)
     L = aligned(padded(d, components) * n, components)

@@ -154,7 +154,7 @@ def _columns(spec: Any, n_features: int, feature_names: Any, given: Any) -> Inde
 def joined(X: Any) -> Any:
     """One matrix from a dict or list of matrices with equally many rows; anything else as it is."""
     parts = _parts(X)
-    return X if parts is None else _worker_pool(_checked(parts, [np.float64, np.float32]))
+    return X if parts is None else _side_by_side(_checked(parts, [np.float64, np.float32]))
 
 
 def _parts(X: Any) -> dict[Any, Any] | None:
@@ -180,7 +180,7 @@ def _checked(parts: dict[Any, Any], dtype: Any) -> dict[Any, Any]:
     return checked
 
 
-def _worker_pool(parts: dict[Any, Any]) -> Any:
+def _side_by_side(parts: dict[Any, Any]) -> Any:
     if not parts:
         raise ValueError("X must have at least one modality; got none.")
     if any(sparse.issparse(one) for one in parts.values()):
@@ -227,7 +227,7 @@ class ModalLearner(OnlineLearner):
         dtype = [np.float64, np.float32] if reset or not self._is_begun else self._state.dtype
         with named_errors(self):
             parts = _checked(parts if reset else self._known(parts), dtype)
-            whole = _worker_pool(parts)
+            whole = _side_by_side(parts)
         widths = {name: int(part.shape[1]) for name, part in parts.items()}
         if reset:
             self._widths = widths
