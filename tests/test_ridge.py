@@ -7,7 +7,7 @@ from nearkin.jury import features as features_of
 from nearkin.jury import ridge as ridge_of
 from nearkin.jury.features import Landmarks, Leading
 from nearkin.jury.ridge import RidgeVotes
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from reference import ridge as literal
 
 TOLERANCE = 1e-4  # features and sums are in single precision

@@ -17,7 +17,7 @@ from nearkin.jury.learned_spaces import whitening
 from nearkin.jury.local_scaling import LocalNeighbours
 from nearkin.jury.ridge import RidgeVotes
 from nearkin.jury.voters import CrossVotes, Jury, NeighbourVotes, Space, Voter, into, mixed, stacked
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
 from nearkin.learners._modalities import joined
