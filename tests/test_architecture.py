@@ -16,13 +16,14 @@ FILES = sorted(ROOT.rglob("*.py"))
 FORMULAS = {"losses", "measures", "mercer", "steps"}
 LAYERS = (
     FORMULAS | {"rows", "labels", "checks", "datasets", "hedge", "files", "progress", "sketch", "_version"},
+    {"errors", "settings"},
     {"kernels", "accelerator"},
     {"triplets"},
     {"learners", "noise"},
-    {"neighbors", "search"},
+    {"neighbors", "jury", "search"},
     {"audit"},
     {"saving"},
-    {"deep", "distributed", "streams", "experiments"},
+    {"deep", "distributed", "streams", "paper", "demo"},
     {"cli"},
     {"__main__"},
 )

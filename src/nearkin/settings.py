@@ -56,8 +56,9 @@ def declare(cls: Class) -> Class:
     ...
     ...     C: float = setting(0.1, Real(0.0), kind="float", doc="Aggressiveness.")
     >>> print(Steps.__doc__.rstrip())
+
     Parameters
-        ----------
+    ----------
         C : float, default=0.1
             Aggressiveness.
     >>> check_settings(Steps(C=-1.0))
