@@ -19,7 +19,7 @@ FLOORS = (
     "noise neighbors jury",
     "audit",
     "search saving streams distributed deep",
-    "paper experiments",
+    "paper demo",
     "cli",
     "__main__",
 )

@@ -63,7 +63,7 @@ def declare(cls: Class) -> Class:
     >>> check_settings(Steps(C=-1.0))
     Traceback (most recent call last):
     nearkin.errors.InputError: Steps: parameter `C` must be a number in [0, inf]; got -1.0.
-    """
+    """  # noqa: D215, D410, D411
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     text = vars(made).get("__doc__") or ""
     if "{settings}" in text:

@@ -28,7 +28,7 @@ from nearkin.checks import (
     generator,
     named_errors,
 )
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.learners._parameters import Parameter
 from nearkin.learners._state import State, all_or_nothing

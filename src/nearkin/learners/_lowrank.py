@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.checks import Integer, OneOf, Real, Rule
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.learners._device import DeviceLearner
 from nearkin.learners._parameters import LowRank
 from nearkin.losses import Loss

@@ -14,7 +14,7 @@ from scipy import sparse
 from nearkin import progress
 from nearkin.accelerator import find, is_accelerator
 from nearkin.checks import generator
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.learners._learner import OnlineLearner
 from nearkin.learners._lowrank import LowRankLearner

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.kernels.announce import announcing_compilation
+from nearkin.kernels.machine.announce import announcing_compilation
 from nearkin.losses import Loss, exponential_weight
 from nearkin.measures import Measure
 from nearkin.triplets import Triplets
@@ -89,7 +89,7 @@ _own_weights: dict[Callable[..., float], Any] = {}
 
 
 def _compiled(weight: Callable[..., float]) -> Any:
-    from nearkin.kernels import _compile
+    from nearkin.kernels.machine import compile as _compile
 
     if weight not in _own_weights:
         _own_weights[weight] = _compile.step(weight)

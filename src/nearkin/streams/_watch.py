@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.labels import first_appearance
 from nearkin.learners._learner import OnlineLearner
 from nearkin.streams._batch import Batch

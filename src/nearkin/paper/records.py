@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nearkin.experiments import printed
-from nearkin.experiments.cells import Outcome
-from nearkin.experiments.scores import METRICS, six_metrics, summary
+from nearkin.paper import printed
+from nearkin.paper.cells import Outcome
+from nearkin.paper.scores import METRICS, six_metrics, summary
 
 __all__ = ["records"]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearkin.datasets import Dataset
-from nearkin.experiments.cells import Cell, measure
-from nearkin.experiments.log import Log
+from nearkin.paper.cells import Cell, measure
+from nearkin.paper.log import Log
 
 __all__ = ["Advance", "run"]
 

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from nearkin import datasets
 from nearkin._version import __version__
-from nearkin.experiments.cells import Cell
-from nearkin.experiments.cleaning import out_of_fold, require_cleanlab
-from nearkin.experiments.detection_report import as_markdown
-from nearkin.experiments.log import Log
-from nearkin.experiments.methods import METHODS
-from nearkin.experiments.protocol import noisy, prepared, protocol_of, seed_of
-from nearkin.experiments.runner import Advance, run
 from nearkin.files import replacing
+from nearkin.paper.cells import Cell
+from nearkin.paper.cleaning import out_of_fold, require_cleanlab
+from nearkin.paper.detection_report import as_markdown
+from nearkin.paper.log import Log
+from nearkin.paper.methods import METHODS
+from nearkin.paper.protocol import noisy, prepared, protocol_of, seed_of
+from nearkin.paper.runner import Advance, run
 
 __all__ = ["JUDGES", "NOISES", "Detection", "bench", "cells_of", "detect"]
 

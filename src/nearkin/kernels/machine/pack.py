@@ -13,8 +13,8 @@ its numbers is loaded and stored once for four multiplications.
 
 import numpy as np
 
-from nearkin.kernels._compile import body, exact_helper, helper
-from nearkin.kernels.vectors import BYTES, lanes, load, prefetch, spread, store, total, zeros
+from nearkin.kernels.machine.compile import body, exact_helper, helper
+from nearkin.kernels.machine.simd import BYTES, lanes, load, prefetch, spread, store, total, zeros
 
 __all__ = ["advance", "aligned", "bring", "directions", "in_slabs", "pack", "padded", "unpack"]
 

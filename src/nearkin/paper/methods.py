@@ -267,7 +267,7 @@ def _cleaned(make: Callable[[], Any]) -> Build:
     """A classifier on the rows that cleanlab does not find mislabelled, by out-of-fold logistic regression."""
 
     def build(params: Params, rate: float, seed: int) -> Any:
-        from nearkin.experiments.cleaning import Cleaned
+        from nearkin.paper.cleaning import Cleaned
 
         return Cleaned(_logistic(), make(), seed)
 

@@ -6,8 +6,8 @@ lower triangle T of panels with ``M = T + T'``: rows above a panel's square on t
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper
-from nearkin.kernels.tiles import (
+from nearkin.kernels.machine.compile import body, helper
+from nearkin.kernels.machine.tiles import (
     PAIR_ROWS,
     PIECE,
     TILE_ROWS,

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.datasets import Dataset
-from nearkin.experiments.methods import METHODS, Method
-from nearkin.experiments.protocol import Split, seed_of, splits
-from nearkin.experiments.scores import Confusion, confusion
-from nearkin.experiments.selection import inner_splits, search
+from nearkin.paper.methods import METHODS, Method
+from nearkin.paper.protocol import Split, seed_of, splits
+from nearkin.paper.scores import Confusion, confusion
+from nearkin.paper.selection import inner_splits, search
 
 __all__ = ["Cell", "Outcome", "measure"]
 

@@ -6,7 +6,7 @@ traffic, which is what such loops wait for.
 
 import math
 
-from nearkin.kernels._compile import helper
+from nearkin.kernels.machine.compile import helper
 
 __all__ = ["add_outer_products", "eigen_small", "mirror", "multiply", "smallest_of_tridiagonal"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from nearkin.kernels._compile import exact_helper
+from nearkin.kernels.machine.compile import exact_helper
 
 __all__ = ["exponentials"]
 

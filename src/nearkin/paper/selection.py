@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nearkin.experiments.methods import Method
-from nearkin.experiments.protocol import Split, parts
+from nearkin.paper.methods import Method
+from nearkin.paper.protocol import Split, parts
 
 __all__ = ["N_INNER", "SELECTIONS", "inner_splits", "search"]
 
@@ -33,7 +33,7 @@ def search(method: Method, n_features: int, budget: int, seed: int, score: Calla
 
     Examples
     --------
-    >>> from nearkin.experiments.methods import METHODS
+    >>> from nearkin.paper.methods import METHODS
     >>> found = search(METHODS["Robust-ODML"], 13, 50, 0, lambda params: -abs(params.get("eta", 1.0) - 3.0))
     >>> 2.5 < found["eta"] < 3.5
     True

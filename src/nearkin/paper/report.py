@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nearkin.experiments.tables import Table
+from nearkin.paper.tables import Table
 
 __all__ = ["Sheet", "as_html", "as_markdown", "sheets"]
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from nearkin.experiments.cells import Cell, Outcome
+from nearkin.paper.cells import Cell, Outcome
 
 __all__ = ["Log"]
 

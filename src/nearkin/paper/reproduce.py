@@ -10,14 +10,14 @@ from typing import Any
 
 from nearkin import datasets
 from nearkin._version import __version__
-from nearkin.experiments.cells import Cell
-from nearkin.experiments.cleaning import CleanlabMissing, require_cleanlab
-from nearkin.experiments.log import Log
-from nearkin.experiments.records import records
-from nearkin.experiments.report import as_html, as_markdown, sheets
-from nearkin.experiments.runner import Advance, run
-from nearkin.experiments.tables import QUICK_BUDGET, TABLES, Table, cells_of, quick
-from nearkin.experiments.triplet_statistics import triplet_records
+from nearkin.paper.cells import Cell
+from nearkin.paper.cleaning import CleanlabMissing, require_cleanlab
+from nearkin.paper.log import Log
+from nearkin.paper.records import records
+from nearkin.paper.report import as_html, as_markdown, sheets
+from nearkin.paper.runner import Advance, run
+from nearkin.paper.tables import QUICK_BUDGET, TABLES, Table, cells_of, quick
+from nearkin.paper.triplet_statistics import triplet_records
 
 __all__ = ["Request", "Result", "reproduce"]
 

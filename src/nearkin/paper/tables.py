@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from nearkin.datasets import Dataset
-from nearkin.experiments.cells import Cell
-from nearkin.experiments.methods import GRID, PAPER, RIVALS
-from nearkin.experiments.scores import METRICS
+from nearkin.paper.cells import Cell
+from nearkin.paper.methods import GRID, PAPER, RIVALS
+from nearkin.paper.scores import METRICS
 
 __all__ = ["QUICK_BUDGET", "TABLES", "Table", "cells_of", "quick"]
 

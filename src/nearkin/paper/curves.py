@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.experiments.protocol import seed_of
+from nearkin.paper.protocol import seed_of
 
 __all__ = ["CS", "ETA", "NOISE_RATE", "WineRun", "batch_curves", "robust_curves", "wine_runs"]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.datasets import Dataset
-from nearkin.experiments import printed
-from nearkin.experiments.protocol import seed_of
-from nearkin.experiments.scores import summary
+from nearkin.paper import printed
+from nearkin.paper.protocol import seed_of
+from nearkin.paper.scores import summary
 
 __all__ = ["triplet_records"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nearkin.experiments import curves
+from nearkin.paper import curves
 
 __all__ = ["draw_figures"]
 

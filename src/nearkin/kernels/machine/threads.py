@@ -14,7 +14,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread", "side_by_side"]
+__all__ = ["one_blas_thread", "worker_pool"]
 
 _lock = threading.RLock()
 _controller: ThreadpoolController | None = None
@@ -60,14 +60,14 @@ def one_blas_thread() -> Iterator[None]:
 
 
 @contextmanager
-def side_by_side() -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]]:
+def worker_pool() -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]]:
     """``run(work, parts)`` gives ``[work(part) for part in parts]``, by as many threads as BLAS is allowed.
 
     Work must release the interpreter lock to gain from it, and write nothing that another part reads or writes.
 
     Examples
     --------
-    >>> with side_by_side() as run:
+    >>> with worker_pool() as run:
     ...     run(abs, [-1, 2, -3])
     [1, 2, 3]
     """
