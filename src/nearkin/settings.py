@@ -56,14 +56,15 @@ def declare(cls: Class) -> Class:
     ...
     ...     C: float = setting(0.1, Real(0.0), kind="float", doc="Aggressiveness.")
     >>> print(Steps.__doc__.rstrip())
+
     Parameters
-        ----------
+    ----------
         C : float, default=0.1
             Aggressiveness.
     >>> check_settings(Steps(C=-1.0))
     Traceback (most recent call last):
     nearkin.errors.InputError: Steps: parameter `C` must be a number in [0, inf]; got -1.0.
-    """  # noqa: D215, D410, D411
+    """
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     text = vars(made).get("__doc__") or ""
     if "{settings}" in text:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from nearkin.streams._arrow import Layout
-from nearkin.streams._csv import CsvReader
-from nearkin.streams._npy import NpyReader
-from nearkin.streams._parquet import ParquetReader
-from nearkin.streams._source import FileStream, Reader
-from nearkin.streams._units import Piece, Unit
+from nearkin.streams.arrow import Layout
+from nearkin.streams.csv_batches import CsvReader
+from nearkin.streams.file_stream import FileStream, Reader
+from nearkin.streams.npy_batches import NpyReader
+from nearkin.streams.parquet_batches import ParquetReader
+from nearkin.streams.units import Piece, Unit
 
 __all__ = ["from_plain", "to_plain"]
 

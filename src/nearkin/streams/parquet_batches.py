@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nearkin.streams._arrow import Layout, check_column, layout_of, require_pyarrow, to_chunk
-from nearkin.streams._batch import Chunk
-from nearkin.streams._units import Unit
+from nearkin.streams.arrow import Layout, check_column, layout_of, require_pyarrow, to_chunk
+from nearkin.streams.batch import Chunk
+from nearkin.streams.units import Unit
 
 __all__ = ["ParquetReader"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from nearkin.streams._batch import Batch, Chunk, Place, checked
-from nearkin.streams._units import Order, Piece, Unit
+from nearkin.streams.batch import Batch, Chunk, Place, checked
+from nearkin.streams.units import Order, Piece, Unit
 
 __all__ = ["FileStream", "Reader", "Stream"]
 

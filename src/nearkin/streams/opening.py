@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from nearkin.checks import Integer
-from nearkin.streams._csv import CsvReader
-from nearkin.streams._iterator import IteratorStream
-from nearkin.streams._npy import NpyReader
-from nearkin.streams._parquet import ParquetReader
-from nearkin.streams._source import FileStream, Reader
-from nearkin.streams._units import Unit
+from nearkin.streams.csv_batches import CsvReader
+from nearkin.streams.file_stream import FileStream, Reader
+from nearkin.streams.iterator import IteratorStream
+from nearkin.streams.npy_batches import NpyReader
+from nearkin.streams.parquet_batches import ParquetReader
+from nearkin.streams.units import Unit
 
 __all__ = ["SCORES", "is_many", "open_stream"]
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from nearkin.streams._arrow import Layout, layout_of, require_pyarrow, to_chunk
-from nearkin.streams._batch import Chunk
-from nearkin.streams._units import Unit
+from nearkin.streams.arrow import Layout, layout_of, require_pyarrow, to_chunk
+from nearkin.streams.batch import Chunk
+from nearkin.streams.units import Unit
 
 __all__ = ["CsvReader"]
 

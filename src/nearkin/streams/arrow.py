@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.streams._batch import Chunk
+from nearkin.streams.batch import Chunk
 
 __all__ = ["Layout", "layout_of", "require_pyarrow", "to_chunk"]
 

@@ -16,10 +16,10 @@ from sklearn.base import clone
 from nearkin.checks import Integer, Real
 from nearkin.learners._learner import OnlineLearner
 from nearkin.saving import write_tree
-from nearkin.streams._checkpoint import Checkpoint
-from nearkin.streams._journal import Journal
-from nearkin.streams._source import Stream
-from nearkin.streams._watch import Seen, Watch
+from nearkin.streams.checkpoint import Checkpoint
+from nearkin.streams.file_stream import Stream
+from nearkin.streams.journal import Journal
+from nearkin.streams.watch import Seen, Watch
 
 __all__ = ["Report", "Run"]
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from nearkin import progress
 from nearkin.learners._learner import OnlineLearner
-from nearkin.streams._run import Options, Report, Run
-from nearkin.streams._source import Stream
-from nearkin.streams._watch import learn_batch
+from nearkin.streams.file_stream import Stream
+from nearkin.streams.run import Options, Report, Run
+from nearkin.streams.watch import learn_batch
 
 __all__ = ["fit_stream"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.streams._source import FileStream
+from nearkin.streams.file_stream import FileStream
 
 __all__ = ["sample_rows"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.streams._batch import Chunk
-from nearkin.streams._units import Unit
+from nearkin.streams.batch import Chunk
+from nearkin.streams.units import Unit
 
 __all__ = ["NpyReader"]
 

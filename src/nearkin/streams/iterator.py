@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from nearkin.labels import as_labels
-from nearkin.streams._arrow import Layout, layout_of, to_chunk
-from nearkin.streams._batch import Batch, Chunk, Place, checked
+from nearkin.streams.arrow import Layout, layout_of, to_chunk
+from nearkin.streams.batch import Batch, Chunk, Place, checked
 
 __all__ = ["IteratorStream"]
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from nearkin import progress
 from nearkin.learners._learner import OnlineLearner
 from nearkin.saving import replacing, write_tree
-from nearkin.streams._arrow import require_pyarrow
-from nearkin.streams._batch import Batch
-from nearkin.streams._open import SCORES
-from nearkin.streams._source import FileStream
+from nearkin.streams.arrow import require_pyarrow
+from nearkin.streams.batch import Batch
+from nearkin.streams.file_stream import FileStream
+from nearkin.streams.opening import SCORES
 
 __all__ = ["Scores", "score_batch", "score_stream", "write_scores"]
 

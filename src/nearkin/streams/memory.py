@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearkin.learners._learner import OnlineLearner
-from nearkin.streams._source import FileStream
+from nearkin.streams.file_stream import FileStream
 
 __all__ = ["Memory", "memory_estimate"]
 
