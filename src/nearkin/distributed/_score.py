@@ -10,7 +10,7 @@ from typing import Any
 from nearkin.distributed._connect import connect
 from nearkin.distributed._rounds import Cluster, Task
 from nearkin.distributed._tasks import packed, score_share, unpacked
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners import OnlineLearner
 from nearkin.streams import FileStream
 from nearkin.streams._plain import to_plain
 from nearkin.streams._score import Scores, write_scores

@@ -14,9 +14,7 @@ from nearkin.accelerator import find, is_accelerator
 from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters, check_rows, check_seed, named_errors
 from nearkin.kernels.threads import one_blas_thread
 from nearkin.labels import as_labels, sorted_classes
-from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
-from nearkin.learners._modalities import joined
-from nearkin.learners._state import all_or_nothing
+from nearkin.learners import Euclidean, OnlineLearner, RobustLODML, joined
 from nearkin.measures import Measure
 from nearkin.neighbors._features import Landmarks, Leading
 from nearkin.neighbors._jury import CrossVotes, Jury, NeighbourVotes, Space, Voter, into, mixed, stacked
@@ -27,6 +25,7 @@ from nearkin.neighbors._search import BlockSearch, NeighbourSearch
 from nearkin.neighbors._vote import vote
 from nearkin.neighbors._whitening import whitening
 from nearkin.noise import Flips, estimate_flips, estimate_noise_rate, judged
+from nearkin.transactions import all_or_nothing
 
 __all__ = ["RobustKNeighborsClassifier"]
 
