@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.learners import LODML, RobustLODML
 from nearkin.losses import RescaledHinge
 from nearkin.measures import DISTANCE, SIMILARITY

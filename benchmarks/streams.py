@@ -30,7 +30,7 @@ from nearkin.distributed._fit import _shares  # noqa: E402
 from nearkin.distributed._tasks import learn_share, packed, unpacked  # noqa: E402
 from nearkin.learners.merge import merge_states  # noqa: E402
 from nearkin.noise import flip_labels  # noqa: E402
-from nearkin.streams._plain import to_plain  # noqa: E402
+from nearkin.streams.plain import to_plain  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
 NOISE = 0.2

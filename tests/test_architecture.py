@@ -23,7 +23,7 @@ LAYERS = (
     {"neighbors", "search"},
     {"audit"},
     {"saving"},
-    {"deep", "distributed", "streams", "experiments"},
+    {"deep", "distributed", "streams", "paper", "demo"},
     {"cli"},
     {"__main__"},
 )

@@ -11,9 +11,9 @@ from threadpoolctl import threadpool_info
 
 import nearkin
 from compiled import Compiled
-from nearkin.kernels import blas, blocks, panels
-from nearkin.kernels.announce import COMPILES, announcing_compilation
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import blocks, one_blas_thread
+from nearkin.kernels.machine import blas, panels
+from nearkin.kernels.machine.announce import COMPILES, announcing_compilation
 from reference import full
 
 LEARNERS = {
@@ -131,7 +131,7 @@ class _Slow:
 
 
 def test_a_first_call_that_compiles_long_says_so_once(caplog, monkeypatch):
-    monkeypatch.setattr("nearkin.kernels.announce._PATIENCE", 0.05)
+    monkeypatch.setattr("nearkin.kernels.machine.announce._PATIENCE", 0.05)
     with caplog.at_level("WARNING", logger="nearkin"):
         with announcing_compilation(_Slow()):
             time.sleep(0.3)

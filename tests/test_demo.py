@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from nearkin.cli import main
-from nearkin.experiments.demo import Demo, run_demo
+from nearkin.demo import Demo, run_demo
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_without_noise_nothing_is_wrong():
 
 
 def test_the_table_fits_a_terminal_and_says_where_the_numbers_come_from(result, monkeypatch):
-    monkeypatch.setattr("nearkin.experiments.demo.run_demo", lambda seed: result)
+    monkeypatch.setattr("nearkin.demo.run_demo", lambda seed: result)
     shown = CliRunner().invoke(main, ["demo"])
     assert shown.exit_code == 0
     assert shown.stderr == ""
@@ -69,7 +69,7 @@ def test_the_table_fits_a_terminal_and_says_where_the_numbers_come_from(result, 
 
 
 def test_json_holds_what_the_table_shows(result, monkeypatch):
-    monkeypatch.setattr("nearkin.experiments.demo.run_demo", lambda seed: result)
+    monkeypatch.setattr("nearkin.demo.run_demo", lambda seed: result)
     shown = CliRunner().invoke(main, ["demo", "--json"])
     facts = json.loads(shown.stdout)
     assert facts["scores"][-1]["mean"] == result.scores[-1].mean

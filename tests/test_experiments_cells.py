@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from experiment_data import make_dataset
-from nearkin.experiments import cells as cells_module
-from nearkin.experiments import printed
-from nearkin.experiments.cells import Cell, Outcome, measure
-from nearkin.experiments.methods import METHODS, PAPER
-from nearkin.experiments.protocol import splits
-from nearkin.experiments.records import records
-from nearkin.experiments.scores import METRICS, six_metrics
-from nearkin.experiments.selection import inner_splits, search
-from nearkin.experiments.tables import TABLES, cells_of, quick
+from nearkin.paper import cells as cells_module
+from nearkin.paper import printed
+from nearkin.paper.cells import Cell, Outcome, measure
+from nearkin.paper.methods import METHODS, PAPER
+from nearkin.paper.protocol import splits
+from nearkin.paper.records import records
+from nearkin.paper.scores import METRICS, six_metrics
+from nearkin.paper.selection import inner_splits, search
+from nearkin.paper.tables import TABLES, cells_of, quick
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from nearkin.cli import main
-from nearkin.experiments import curves, figures
-from nearkin.experiments.cells import Cell, Outcome
-from nearkin.experiments.records import records
-from nearkin.experiments.scores import METRICS
+from nearkin.paper import curves, figures
+from nearkin.paper.cells import Cell, Outcome
+from nearkin.paper.records import records
+from nearkin.paper.scores import METRICS
 
 CS = (1e-6, 1.0)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from experiment_data import make_dataset
-from nearkin.experiments.methods import METHODS
-from nearkin.experiments.protocol import PROTOCOLS, Protocol, parts, prepared, protocol_of, splits
+from nearkin.paper.methods import METHODS
+from nearkin.paper.protocol import PROTOCOLS, Protocol, parts, prepared, protocol_of, splits
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from experiment_data import make_dataset
 from nearkin import datasets
 from nearkin.cli import main
-from nearkin.experiments.cleaning import Cleaned
-from nearkin.experiments.protocol import KINDS
-from nearkin.experiments.selection import SELECTIONS
-from nearkin.experiments.tables import TABLES
+from nearkin.paper.cleaning import Cleaned
+from nearkin.paper.protocol import KINDS
+from nearkin.paper.selection import SELECTIONS
+from nearkin.paper.tables import TABLES
 
 FAST = ["--methods", "Euclidean", "--methods", "ODML"]
 

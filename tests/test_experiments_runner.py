@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from experiment_data import make_dataset
-from nearkin.experiments import runner
-from nearkin.experiments.cells import Cell, Outcome
-from nearkin.experiments.log import Log
-from nearkin.experiments.runner import run
+from nearkin.paper import runner
+from nearkin.paper.cells import Cell, Outcome
+from nearkin.paper.log import Log
+from nearkin.paper.runner import run
 
 METHODS = ("Euclidean", "ODML", "OPML")
 
@@ -89,7 +89,7 @@ def test_progress_counts_every_cell_and_ends_with_nothing_left(cells, data, log)
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from nearkin.experiments.reproduce import Request, reproduce
+from nearkin.paper.reproduce import Request, reproduce
 
 def tell(advance):
     if advance.done == 2:
@@ -101,7 +101,7 @@ reproduce(Request("table3", Path(sys.argv[1]), datasets=("wine",), noise=(20.0,)
 
 
 def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
-    from nearkin.experiments.reproduce import Request, reproduce
+    from nearkin.paper.reproduce import Request, reproduce
 
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     done = subprocess.run([sys.executable, "-c", KILLED, str(killed)], capture_output=True, check=False)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.neighbors import _features as features_of
 from nearkin.neighbors import _ridge as ridge_of
 from nearkin.neighbors._features import Landmarks, Leading

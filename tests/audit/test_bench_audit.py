@@ -7,10 +7,10 @@ from click.testing import CliRunner
 from experiment_data import make_dataset
 from nearkin import datasets
 from nearkin.cli import main
-from nearkin.experiments import detection
-from nearkin.experiments.cells import Cell
-from nearkin.experiments.detection import JUDGES, OURS, Detection, _scored, cells_of, detect
-from nearkin.experiments.detection_report import as_markdown, goals, means
+from nearkin.paper import detection
+from nearkin.paper.cells import Cell
+from nearkin.paper.detection import JUDGES, OURS, Detection, _scored, cells_of, detect
+from nearkin.paper.detection_report import as_markdown, goals, means
 
 
 def outcome(method, auroc, *, dataset="wine", kind="uniform", noise=20.0, seed=0, rate=20.0, f1=90.0, seconds=1.0):

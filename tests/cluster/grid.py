@@ -18,7 +18,7 @@ SOURCES = str(Path(__file__).resolve().parents[2] / "src")
 PRELOAD = """
 import os, signal, time
 from nearkin.distributed import _tasks
-from nearkin.streams._watch import learn_batch as learn
+from nearkin.streams.watch import learn_batch as learn
 
 ORDERS = os.environ["NEARKIN_TEST_ORDERS"]
 

@@ -15,7 +15,7 @@ from nearkin import streams  # noqa: E402
 from nearkin.distributed._rounds import ClusterLost  # noqa: E402
 from nearkin.distributed._tasks import learn_share, packed, unpacked  # noqa: E402
 from nearkin.learners.merge import merge_states  # noqa: E402
-from nearkin.streams._plain import from_plain, to_plain  # noqa: E402
+from nearkin.streams.plain import from_plain, to_plain  # noqa: E402
 from streams import tables  # noqa: E402
 
 HOW = {"n_shards": 3, "merge_every": 128, "timeout": 60.0}
@@ -173,7 +173,7 @@ def test_a_damaged_row_group_is_named_and_what_came_before_is_kept(client, folde
     path.write_bytes(whole)
     with pytest.raises(ValueError, match=r"1.parquet, row group 1 cannot be read"):
         nearkin.distributed.fit(learner(), stream, client=client, checkpoint=tmp_path / "ck", **HOW)
-    from nearkin.streams._checkpoint import Checkpoint
+    from nearkin.streams.checkpoint import Checkpoint
 
     assert Checkpoint(tmp_path / "ck").read()["learner"].n_rows_seen_ == 64 + 4 * 3 * 128
 

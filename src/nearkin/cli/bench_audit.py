@@ -13,7 +13,7 @@ from nearkin.cli._program import examples, with_debug
 from nearkin.cli.reproduce import _begin, _time
 
 if TYPE_CHECKING:
-    from nearkin.experiments.runner import Advance
+    from nearkin.paper.runner import Advance
 
 __all__ = ["bench_audit"]
 
@@ -56,8 +56,8 @@ def bench_audit(
     that was stopped goes on where it was. Needs cleanlab: pip install
     'nearkin[paper]'.
     """
-    from nearkin.experiments.cleaning import CleanlabMissing
-    from nearkin.experiments.detection import bench
+    from nearkin.paper.cleaning import CleanlabMissing
+    from nearkin.paper.detection import bench
 
     names = tuple(dict.fromkeys(listed(datasets))) or None
     begin, tell = (lambda *_: None, lambda _: None) if quiet else (_begin, _tell)

@@ -9,7 +9,7 @@ import click
 from nearkin.cli._program import examples, with_debug
 
 if TYPE_CHECKING:
-    from nearkin.experiments.demo import DemoResult
+    from nearkin.demo import DemoResult
 
 __all__ = ["demo"]
 
@@ -30,7 +30,7 @@ def demo(seed: int, as_json: bool) -> None:
     flipped, test labels stay clean, all parameters are the defaults.
     """
     from nearkin.cli._progress import progress_bar
-    from nearkin.experiments.demo import run_demo
+    from nearkin.demo import run_demo
 
     with progress_bar(quiet=False):
         result = run_demo(seed)

@@ -11,8 +11,8 @@ from nearkin.cli._options import listed, quiet_option
 from nearkin.cli._program import examples, with_debug
 
 if TYPE_CHECKING:
-    from nearkin.experiments.reproduce import Result
-    from nearkin.experiments.runner import Advance
+    from nearkin.paper.reproduce import Result
+    from nearkin.paper.runner import Advance
 
 __all__ = ["reproduce"]
 
@@ -100,8 +100,8 @@ def reproduce(
     if table == _FIGURES:
         _draw(out, seed, 2 if quick else 10, quiet=quiet)
         return
-    from nearkin.experiments.reproduce import Request
-    from nearkin.experiments.reproduce import reproduce as measure
+    from nearkin.paper.reproduce import Request
+    from nearkin.paper.reproduce import reproduce as measure
 
     request = Request(
         table,
@@ -124,7 +124,7 @@ def reproduce(
 
 
 def _draw(out: Path, seed: int, n_runs: int, *, quiet: bool) -> None:
-    from nearkin.experiments.figures import draw_figures
+    from nearkin.paper.figures import draw_figures
 
     files, left_out = draw_figures(out, seed=seed, n_runs=n_runs)
     for one in left_out:

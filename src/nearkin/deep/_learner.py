@@ -433,7 +433,7 @@ class _Saved:
     """Where `fit` stands, on disk."""
 
     def __init__(self, learner: DeepLearner, fingerprint: str):
-        from nearkin.streams._checkpoint import Checkpoint
+        from nearkin.streams.checkpoint import Checkpoint
 
         assert learner.checkpoint is not None
         self.learner, self.fingerprint = learner, fingerprint

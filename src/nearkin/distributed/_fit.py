@@ -17,11 +17,11 @@ from nearkin.distributed._tasks import learn_share, packed, unpacked
 from nearkin.learners import OnlineLearner
 from nearkin.learners.merge import check_mergeable, merge_states
 from nearkin.streams import FileStream, Report
-from nearkin.streams._checkpoint import Checkpoint
-from nearkin.streams._plain import to_plain
-from nearkin.streams._run import Options, Run
-from nearkin.streams._units import Piece
-from nearkin.streams._watch import Seen, learn_batch
+from nearkin.streams.checkpoint import Checkpoint
+from nearkin.streams.plain import to_plain
+from nearkin.streams.run import Options, Run
+from nearkin.streams.units import Piece
+from nearkin.streams.watch import Seen, learn_batch
 
 __all__ = ["fit"]
 

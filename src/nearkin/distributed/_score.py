@@ -12,8 +12,8 @@ from nearkin.distributed._rounds import Cluster, Task
 from nearkin.distributed._tasks import packed, score_share, unpacked
 from nearkin.learners import OnlineLearner
 from nearkin.streams import FileStream
-from nearkin.streams._plain import to_plain
-from nearkin.streams._score import Scores, write_scores
+from nearkin.streams.plain import to_plain
+from nearkin.streams.scores import Scores, write_scores
 
 __all__ = ["score"]
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from nearkin.learners import OnlineLearner
 from nearkin.saving import read_tree, write_tree
-from nearkin.streams._plain import from_plain
-from nearkin.streams._score import score_batch
-from nearkin.streams._source import Cursor
-from nearkin.streams._units import Unit
-from nearkin.streams._watch import learn_batch
+from nearkin.streams.file_stream import Cursor
+from nearkin.streams.plain import from_plain
+from nearkin.streams.scores import score_batch
+from nearkin.streams.units import Unit
+from nearkin.streams.watch import learn_batch
 
 __all__ = ["learn_share", "packed", "score_share", "unpacked"]
 

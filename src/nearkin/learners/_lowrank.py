@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array
 from nearkin.checks import Integer, OneOf, Real, Rule
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.learners._device import DeviceLearner
 from nearkin.losses import Loss
 from nearkin.parameters import LowRank

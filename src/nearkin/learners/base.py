@@ -29,7 +29,7 @@ from nearkin.checks import (
     generator,
     named_errors,
 )
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.learners.state import State
 from nearkin.losses import Loss, as_loss

@@ -15,7 +15,7 @@ from nearkin import progress
 from nearkin.accelerator import find, is_accelerator
 from nearkin.arrays import Array
 from nearkin.checks import generator
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.learners._lowrank import LowRankLearner
 from nearkin.learners.base import OnlineLearner

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.accelerator import find, is_accelerator
 from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters, check_rows, check_seed, named_errors
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML, joined
 from nearkin.measures import Measure

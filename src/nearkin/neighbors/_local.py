@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.kernels.threads import side_by_side
+from nearkin.kernels import worker_pool
 
 __all__ = ["LocalNeighbours"]
 
@@ -88,7 +88,7 @@ class LocalNeighbours:
         self._factors = np.ones(n, rows.dtype)
         every, some = self._items, self._items.at(_spread(n, _SCALED))
         rank = min(n_scale, n - 1) if len(some.rows) == n else max(2, round(n_scale * len(some.rows) / n))
-        with side_by_side() as run:
+        with worker_pool() as run:
             far = np.concatenate(run(lambda part: _found(every.at(part), some, rank)[0][:, -1], _blocks(n)))
         self.scale = np.sqrt(far)
         positive = self.scale[self.scale > 0]
@@ -120,7 +120,7 @@ class LocalNeighbours:
 
         # Every product serves both of its rows. In a round each block meets one other, so that no two tiles that are
         # made side by side write to the same reservoir.
-        with side_by_side() as run:
+        with worker_pool() as run:
             run(lambda i: parts[i].guess(blocks[i], items), range(len(blocks)))
             for i, pairs in enumerate(_rounds(len(blocks))):
                 run(compare, pairs)
@@ -205,7 +205,7 @@ def _found(rows: _Rows, items: _Rows, k: int, guess: bool = False) -> tuple[Arra
 def _all_found(rows: _Rows, items: _Rows, k: int) -> Index:
     """Numbers of the k nearest items of every row, block by block."""
     found, blocks = [np.empty((0, k), np.int64)], _blocks(len(rows.rows))
-    with side_by_side() as run:
+    with worker_pool() as run:
         for start in range(0, len(blocks), _TOGETHER):
             some = blocks[start : start + _TOGETHER]
             found += run(lambda part: _found(rows.at(part), items, k, guess=True)[1], some)

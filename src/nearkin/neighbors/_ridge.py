@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from nearkin.kernels.threads import side_by_side
+from nearkin.kernels import worker_pool
 from nearkin.neighbors._features import Landmarks, Leading
 from nearkin.noise._votes import Ask
 
@@ -95,7 +95,7 @@ class RidgeVotes:
     def __init__(self, rows: Array, codes: Codes, n_classes: int, candidates: list[Landmarks] | list[Leading]):
         self._rows, self._codes, self._n_classes = rows, codes, n_classes
         some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _JUDGES)).astype(np.int64))
-        with side_by_side() as run:
+        with worker_pool() as run:
             judged = run(lambda one: (*self._chosen(one, some), one), candidates)
         self.error, self.penalty, self._shift, self._factor, self.features = min(judged, key=lambda one: one[0])
 
@@ -169,7 +169,7 @@ class RidgeVotes:
             return X.T @ weighed, _indicators(self._codes[part], self._n_classes) @ weighed
 
         # A model that was loaded solves again, and must find the same bits: parts are added up in their order.
-        with side_by_side() as run:
+        with worker_pool() as run:
             if self._made is None and n * width <= _KEPT:
                 self._made = np.concatenate(run(self._features, parts))
             gram, right = np.zeros((width, width)), np.zeros((self._n_classes, width))

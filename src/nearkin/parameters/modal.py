@@ -131,7 +131,7 @@ class ModalFull(Hedged):
 
     def _sweep(self) -> tuple[Sweep, NDArray[np.intp]]:
         from nearkin.kernels import modalities
-        from nearkin.kernels.places import addresses
+        from nearkin.kernels.machine.pointers import addresses
 
         for block in self.blocks:
             block._root = None
@@ -169,7 +169,7 @@ class ModalLowRank(Hedged):
 
     def _sweep(self) -> tuple[Sweep, NDArray[np.intp]]:
         from nearkin.kernels import modalities
-        from nearkin.kernels.places import addresses
+        from nearkin.kernels.machine.pointers import addresses
 
         places = [[*addresses(block.L), len(block.L)] for block in self.blocks]
         return Sweep(modalities.sweep_low_rank, modalities.low_rank_with, ()), np.array(places, dtype=np.intp)

@@ -198,7 +198,7 @@ class Sketched(Modal):
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """Steps in the sketch, then the same steps in the original space."""
         from nearkin.kernels import sketch
-        from nearkin.kernels.places import addresses
+        from nearkin.kernels.machine.pointers import addresses
 
         kernel = Sweep(sketch.sweep, sketch.sweep_with, ())
         taus = np.empty((len(triplets), len(self.hats)))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearkin.arrays import SMALLEST, Array
-from nearkin.kernels.announce import announcing_compilation
+from nearkin.kernels.machine.announce import announcing_compilation
 from nearkin.losses import Loss, exponential_weight
 from nearkin.triplets import Triplets, Vectors
 
@@ -34,7 +34,7 @@ _own_weights: dict[Callable[..., float], Any] = {}
 
 
 def _compiled(weight: Callable[..., float]) -> Any:
-    from nearkin.kernels import _compile
+    from nearkin.kernels.machine import compile as _compile
 
     if weight not in _own_weights:
         _own_weights[weight] = _compile.step(weight)

@@ -1,0 +1,191 @@
+"""Tables for readers: Markdown, and one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nearkin.paper.tables import Table
+
+__all__ = ["Sheet", "as_html", "as_markdown", "sheets"]
+
+Record = dict[str, Any]
+
+_FIGURES = {
+    "triplets": "all triplets",
+    "normal": "normal",
+    "noisy": "noisy",
+    "anchor_noisy": "anchor noisy",
+    "positive_noisy": "positive noisy",
+    "negative_noisy": "negative noisy",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in one field: our number, and below it the printed one with the difference."""
+
+    ours: str = ""
+    paper: str = ""
+    #: Positive where ours is at least the printed number, negative where it is below; 0 where nothing is printed.
+    sign: int = 0
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of entries with a caption."""
+
+    caption: str
+    corner: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+
+
+def sheets(table: Table, records: Sequence[Record]) -> list[Sheet]:
+    """Records laid out for reading."""
+    if table.name == "table1":
+        return [_triplet_sheet(records)]
+    if table.matrix:
+        return _by(records, _place, _matrix_sheet)
+    if len(table.metrics) > 1:
+        return _by(records, _place, lambda some, place: _pivot(some, place, "noise, method", _noise_method, _metric))
+    return _by(records, lambda one: one["dataset"], lambda some, place: _pivot(some, place, "method", _method, _noise))
+
+
+def as_markdown(title: str, about: Sequence[str], found: Sequence[Sheet]) -> str:
+    """The whole report as Markdown."""
+    lines = [f"# {title}", "", *(f"- {one}" for one in about), ""]
+    for sheet in found:
+        lines += [f"## {sheet.caption}", "", _line([sheet.corner, *sheet.columns])]
+        lines += [_line(["---"] * (1 + len(sheet.columns)))]
+        for name, entries in sheet.rows:
+            lines.append(_line([name, *(f"{one.ours} ({one.paper})" if one.paper else one.ours for one in entries)]))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def as_html(title: str, about: Sequence[str], found: Sequence[Sheet]) -> str:
+    """The whole report as one page without links to anything."""
+    from jinja2 import Environment
+
+    return Environment(autoescape=True).from_string(_PAGE).render(title=title, about=about, sheets=found)
+
+
+def _line(fields: Sequence[str]) -> str:
+    return "| " + " | ".join(one.replace("|", "\\|") for one in fields) + " |"
+
+
+def _by(
+    records: Sequence[Record], key: Callable[[Record], str], make: Callable[[list[Record], str], Sheet]
+) -> list[Sheet]:
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return [make(some, name) for name, some in groups.items()]
+
+
+def _pivot(
+    records: list[Record], caption: str, corner: str, row: Callable[[Record], str], column: Callable[[Record], str]
+) -> Sheet:
+    columns = tuple(dict.fromkeys(column(one) for one in records))
+    rows: dict[str, dict[str, Entry]] = {}
+    for one in records:
+        rows.setdefault(row(one), {})[column(one)] = _entry(one)
+    laid = tuple((name, tuple(held.get(at, Entry()) for at in columns)) for name, held in rows.items())
+    return Sheet(caption, corner, columns, laid)
+
+
+def _entry(record: Record) -> Entry:
+    ours = f"{record['mean']:.2f} ± {record['std']:.2f}"
+    if record["paper_mean"] is None:
+        return Entry(ours)
+    difference = record["difference"]
+    paper = f"paper {record['paper_mean']:.2f} ± {record['paper_std']:.2f}, {difference:+.2f}"
+    return Entry(ours, paper, 1 if difference >= 0 else -1)
+
+
+def _matrix_sheet(records: list[Record], caption: str) -> Sheet:
+    columns = ("true positive", "false negative", "false positive", "true negative", "accuracy")
+    rows = []
+    for one in records:
+        ours = [value for row in one["confusion"] for value in row]
+        paper = [value for row in one["paper_confusion"] or [] for value in row] or [None] * 4
+        fields = [
+            Entry(f"{mine:.1f}", "" if theirs is None else f"paper {theirs:.1f}")
+            for mine, theirs in zip(ours, paper, strict=True)
+        ]
+        rows.append((_noise_method(one), (*fields, _entry(one))))
+    return Sheet(f"{caption}, mean per fold", "noise, method", columns, tuple(rows))
+
+
+def _triplet_sheet(records: Sequence[Record]) -> Sheet:
+    rows: dict[str, list[Entry]] = {}
+    for one in records:
+        fields = rows.setdefault(_FIGURES[one["figure"]], [])
+        for what, digits in (("count", 1), ("hinge", 2)):
+            mean, std, paper = one[f"{what}_mean"], one[f"{what}_std"], one[f"paper_{what}"]
+            ours = "-" if mean is None else f"{mean:.{digits}f} ± {std:.{digits}f}"
+            fields.append(Entry(ours, f"paper {'-' if paper is None else paper}"))
+    methods = tuple(dict.fromkeys(one["method"] for one in records))
+    columns = tuple(f"{name}, {what}" for name in methods for what in ("number", "mean hinge"))
+    return Sheet(
+        "Wine, 10 % wrong labels", "triplets", columns, tuple((name, tuple(one)) for name, one in rows.items())
+    )
+
+
+def _place(record: Record) -> str:
+    return f"{record['dataset']}, {'copies kept in one fold' if record['grouped'] else 'plain folds'}"
+
+
+def _noise(record: Record) -> str:
+    return record["noise"] if isinstance(record["noise"], str) else f"{record['noise']:g} %"
+
+
+def _method(record: Record) -> str:
+    return str(record["method"])
+
+
+def _noise_method(record: Record) -> str:
+    return f"{_noise(record)}, {record['method']}"
+
+
+def _metric(record: Record) -> str:
+    return str(record["metric"])
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{ title }}</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #222; }
+div.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin: 0 0 2rem; }
+th, td { border-bottom: 1px solid #ddd; padding: .3rem .8rem; text-align: right; white-space: nowrap; }
+th:first-child { text-align: left; }
+thead th { border-bottom: 2px solid #888; }
+small { color: #666; display: block; }
+.up small::before { color: #00695c; content: "\\25B2  "; }
+.down small::before { color: #bf360c; content: "\\25BC  "; }
+</style>
+</head>
+<body>
+<h1>{{ title }}</h1>
+<ul>
+{% for one in about %}<li>{{ one }}</li>
+{% endfor %}</ul>
+{% for sheet in sheets %}<h2>{{ sheet.caption }}</h2>
+<div class="wide"><table>
+<thead><tr><th>{{ sheet.corner }}</th>{% for one in sheet.columns %}<th>{{ one }}</th>{% endfor %}</tr></thead>
+<tbody>
+{% for name, entries in sheet.rows %}<tr><th>{{ name }}</th>{% for one in entries -%}
+<td{% if one.sign %} class="{{ 'up' if one.sign > 0 else 'down' }}"{% endif %}>{{ one.ours }}
+{%- if one.paper %}<small>{{ one.paper }}</small>{% endif %}</td>{% endfor %}</tr>
+{% endfor %}</tbody>
+</table></div>
+{% endfor %}</body>
+</html>
+"""
