@@ -20,7 +20,7 @@ LAYERS = (
     {"kernels", "accelerator"},
     {"triplets", "parameters"},
     {"learners", "noise"},
-    {"neighbors", "search"},
+    {"neighbors", "jury", "search"},
     {"audit"},
     {"saving"},
     {"deep", "distributed", "streams", "paper", "demo"},

@@ -17,13 +17,13 @@ from sklearn.preprocessing import StandardScaler
 
 import nearkin
 from nearkin import RobustKNeighborsClassifier, RobustODML
+from nearkin.jury import Jury, LocalNeighbours, rank_votes
+from nearkin.jury import local_scaling as local
+from nearkin.jury.learned_spaces import whitening
+from nearkin.jury.ridge import RidgeVotes
+from nearkin.jury.voters import BANDWIDTHS, CrossVotes, NeighbourVotes, mixed, stacked
 from nearkin.measures import DISTANCE
-from nearkin.neighbors import Jury, LocalNeighbours, rank_votes
-from nearkin.neighbors import _local as local
-from nearkin.neighbors._classifier import _kept
-from nearkin.neighbors._jury import BANDWIDTHS, CrossVotes, NeighbourVotes, mixed, stacked
-from nearkin.neighbors._ridge import RidgeVotes
-from nearkin.neighbors._whitening import whitening
+from nearkin.neighbors.classifier import _kept
 from nearkin.noise import _votes as votes_of
 from nearkin.noise import flip_labels
 

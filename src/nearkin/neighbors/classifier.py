@@ -12,18 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.accelerator import find, is_accelerator
 from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters, check_rows, check_seed, named_errors
+from nearkin.jury.features import Landmarks, Leading
+from nearkin.jury.learned_spaces import whitening
+from nearkin.jury.local_scaling import LocalNeighbours
+from nearkin.jury.ridge import RidgeVotes
+from nearkin.jury.voters import CrossVotes, Jury, NeighbourVotes, Space, Voter, into, mixed, stacked
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, RobustLODML, joined
 from nearkin.measures import Measure
-from nearkin.neighbors._features import Landmarks, Leading
-from nearkin.neighbors._jury import CrossVotes, Jury, NeighbourVotes, Space, Voter, into, mixed, stacked
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
-from nearkin.neighbors._local import LocalNeighbours
-from nearkin.neighbors._ridge import RidgeVotes
-from nearkin.neighbors._search import BlockSearch, NeighbourSearch
-from nearkin.neighbors._vote import vote
-from nearkin.neighbors._whitening import whitening
+from nearkin.neighbors.robust_knn import vote
+from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 from nearkin.noise import Flips, estimate_flips, estimate_noise_rate, judged
 from nearkin.transactions import all_or_nothing
 
@@ -112,7 +112,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     (`LPAODML`, which compares by the metric of the training row's class, and the kernel similarities `OKS` and `OMKS`),
     queries and training rows are compared in blocks, at a cost of n_queries * n_samples scores.
 
-    With ``n_neighbors="auto"`` a jury votes (`nearkin.neighbors.Jury`), in which no row has a say about itself:
+    With ``n_neighbors="auto"`` a jury votes (`nearkin.jury.Jury`), in which no row has a say about itself:
 
     - neighbours in the input space; distances are scaled locally, votes fall by rank, with a bandwidth chosen by
       agreement with the labels as given;

@@ -113,7 +113,7 @@ class NeighbourVotes:
 
     Examples
     --------
-    >>> from nearkin.neighbors import LocalNeighbours
+    >>> from nearkin.jury import LocalNeighbours
     >>> rows = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]])
     >>> near = NeighbourVotes(LocalNeighbours(rows), np.array([0, 0, 1, 1, 1, 1]), 2, bandwidth=1.0)
     >>> near.left_out(np.ones(6))(slice(None)).argmax(axis=1).tolist()  # the third label is contradicted
@@ -174,7 +174,7 @@ class CrossVotes:
 
     Examples
     --------
-    >>> from nearkin.neighbors import LocalNeighbours
+    >>> from nearkin.jury import LocalNeighbours
     >>> rows, codes = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]]), np.array([0, 0, 1, 1, 1, 1])
     >>> near = [NeighbourVotes(LocalNeighbours(s * rows), codes, 2, 1.0, np.array([[s]])) for s in (1.0, 2.0)]
     >>> both = CrossVotes(near, np.array([0, 1, 0, 1, 0, 1]))
@@ -241,7 +241,7 @@ class Jury:
 
     Examples
     --------
-    >>> from nearkin.neighbors import LocalNeighbours
+    >>> from nearkin.jury import LocalNeighbours
     >>> rows, codes = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]]), np.array([0, 0, 1, 1, 1, 1])
     >>> jury = Jury([NeighbourVotes(LocalNeighbours(rows), codes, 2, bandwidth=1.0)], [1.0], codes, 2)
     >>> jury.votes(np.ones(6)).argmax(axis=1).tolist()

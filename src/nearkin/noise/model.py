@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.noise._rate import certain_rate, most_noise, smoothed_rate
 from nearkin.noise._votes import Ask, survey
+from nearkin.noise.rate import certain_rate, most_noise, smoothed_rate
 
 __all__ = ["Flips", "estimate_flips"]
 

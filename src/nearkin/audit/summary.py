@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from nearkin.audit._audit import LabelAudit
+    from nearkin.audit.label_audit import LabelAudit
 
 __all__ = ["notes_on", "summary_of"]
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from nearkin.audit._audit import LabelAudit
 from nearkin.audit._names import speaking_as
+from nearkin.audit.label_audit import LabelAudit
 from nearkin.checks import OneOf
 from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner

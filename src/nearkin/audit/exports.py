@@ -1,4 +1,4 @@
-"""What an audit found as columns, tables and input of other tools; `nearkin.audit._page` makes the page."""
+"""What an audit found as columns, tables and input of other tools; `nearkin.audit.page` makes the page."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from nearkin.audit._interval import LEVEL
 from nearkin.files import write_csv
 
 if TYPE_CHECKING:
-    from nearkin.audit._audit import LabelAudit
-    from nearkin.audit._cleaning import Cleaning
+    from nearkin.audit.cleaning import Cleaning
+    from nearkin.audit.label_audit import LabelAudit
 
 __all__ = [
     "CLEANED", "COLUMNS", "Columns", "checked_ids", "cleaned_columns", "columns_of", "knn_graph", "plain", "write_json",

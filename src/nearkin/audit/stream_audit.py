@@ -11,18 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from nearkin.audit._audit import ASKED, LabelAudit
 from nearkin.audit._interval import rate_interval
 from nearkin.audit._names import speaking_as
-from nearkin.audit._reservoir import Reservoir
 from nearkin.audit._suggest import suggest
 from nearkin.audit._votes import truths, votes_on
+from nearkin.audit.label_audit import ASKED, LabelAudit
+from nearkin.audit.reservoir import Reservoir
 from nearkin.checks import Integer, Rule, check_parameters, generator
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import Flips
-from nearkin.noise._rate import certain_rate
+from nearkin.noise.rate import certain_rate
 from nearkin.transactions import all_or_nothing
 
 __all__ = ["StreamAudit"]

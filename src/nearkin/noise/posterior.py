@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.noise._flips import Flips
 from nearkin.noise._votes import LeftOut, parts
+from nearkin.noise.model import Flips
 
 __all__ = ["judged"]
 

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin._version import __version__
-from nearkin.audit._cleaning import MIN_CONFIDENCE
 from nearkin.audit._interval import LEVEL
 from nearkin.audit._layout import neighbour_layout
-from nearkin.audit._map import flat_map, framed, shown_rows
-from nearkin.audit._pack import as_json, pack, pack_json, smallest
-from nearkin.audit._thumbnails import thumbnails
-from nearkin.neighbors._ridge import RidgeVotes
+from nearkin.audit.cleaning import MIN_CONFIDENCE
+from nearkin.audit.map import flat_map, framed, shown_rows
+from nearkin.audit.page.packing import as_json, pack, pack_json, smallest
+from nearkin.audit.page.thumbnails import thumbnails
+from nearkin.jury.ridge import RidgeVotes
 
 if TYPE_CHECKING:
-    from nearkin.audit._audit import LabelAudit
+    from nearkin.audit.label_audit import LabelAudit
 
 __all__ = ["page"]
 
@@ -74,7 +74,7 @@ def page(
     if audit.n_suspects > len(order):
         left_out.append(f"{audit.n_suspects - len(order):,} of the suspects; the CSV has all of them.")
     arrays, near = _arrays(audit, order, left_out)
-    held = {name: (resources.files(__package__) / "page" / name).read_text("utf-8") for name in _FILES}
+    held = {name: (resources.files(__package__) / name).read_text("utf-8") for name in _FILES}
     data: dict[str, Any] = {
         "n": audit.n_rows,
         "first": first_row,

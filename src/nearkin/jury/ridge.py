@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nearkin.jury.features import Landmarks, Leading
 from nearkin.kernels import worker_pool
-from nearkin.neighbors._features import Landmarks, Leading
 from nearkin.noise._votes import Ask
 
 __all__ = ["RidgeVotes"]

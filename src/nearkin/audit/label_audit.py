@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from nearkin.audit._cleaning import DEFAULT_HOW, Cleaning, taken
-from nearkin.audit._evidence import Evidence, Neighbour, Prototype, Space
-from nearkin.audit._exports import (
+from nearkin.audit._interval import rate_interval
+from nearkin.audit._suggest import suggest
+from nearkin.audit._votes import truths, votes_on
+from nearkin.audit.cleaning import DEFAULT_HOW, Cleaning, taken
+from nearkin.audit.evidence import Evidence, Neighbour, Prototype, Space
+from nearkin.audit.exports import (
     COLUMNS,
     Columns,
     checked_ids,
@@ -23,10 +26,7 @@ from nearkin.audit._exports import (
     write_json,
     write_table,
 )
-from nearkin.audit._interval import rate_interval
-from nearkin.audit._suggest import suggest
-from nearkin.audit._summary import notes_on, summary_of
-from nearkin.audit._votes import truths, votes_on
+from nearkin.audit.summary import notes_on, summary_of
 from nearkin.checks import Integer
 from nearkin.files import replacing
 from nearkin.labels import as_labels, sorted_classes
@@ -405,7 +405,7 @@ class LabelAudit:
         first_row : int, default=0
             Number of the first row.
         """
-        from nearkin.audit._page import page
+        from nearkin.audit.page import page
 
         made = page(
             self,
