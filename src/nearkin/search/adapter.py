@@ -14,8 +14,8 @@ from nearkin.checks import Instance, Integer, OneOf, Real, Rule, check_parameter
 from nearkin.learners import RobustOASIS
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY, Measure
-from nearkin.search._ranking import Interval
-from nearkin.search._vectors import as_vectors, zero_rows
+from nearkin.search.ranking import Interval
+from nearkin.search.vectors import as_vectors, zero_rows
 from nearkin.transactions import all_or_nothing
 
 __all__ = ["STRENGTHS", "SimilarityAdapter"]
