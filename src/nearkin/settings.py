@@ -49,11 +49,11 @@ def declare(cls: Class) -> Class:
     >>> from nearkin.checks import Real
     >>> @declare
     ... class Steps:
-    ...     '''{settings}'''
+    ...     '''How far a step goes: {settings}'''
     ...
     ...     C: float = setting(0.1, Real(0.0), kind="float", doc="Aggressiveness.")
     >>> print(Steps.__doc__)
-    C : float, default=0.1
+    How far a step goes: C : float, default=0.1
             Aggressiveness.
     >>> check_settings(Steps(C=-1.0))
     Traceback (most recent call last):
