@@ -18,7 +18,7 @@ from sklearn.base import clone
 from nearkin.checks import Integer, Real
 from nearkin.errors import InputError, Option
 from nearkin.files import replacing
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners import OnlineLearner
 from nearkin.saving import write_tree
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Stream

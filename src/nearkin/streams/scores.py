@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners import OnlineLearner
 from nearkin.saving import replacing, write_tree
 from nearkin.streams.batch import Batch
 from nearkin.streams.file_stream import FileStream
