@@ -10,6 +10,7 @@ from typing import Any
 
 from nearkin.checks import Integer, OneOf
 from nearkin.errors import InputError, Option
+from nearkin.settings import check_argument
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.iterator import IteratorStream
 from nearkin.tables import CsvReader, NpyReader, ParquetReader, Reader, Unit, kind_of
@@ -82,14 +83,9 @@ def open_stream(
     >>> [len(batch.X) for batch in stream.batches(epoch=0)]
     [50, 50, 20]
     """
-    rules = (
-        ("missing", missing, OneOf(("error", "drop"))),
-        ("batch_rows", batch_rows, Integer(2)),
-        ("seed", seed, Integer(0)),
-    )
-    for name, value, rule in rules:
-        if not rule.allows(value):
-            raise InputError(f"`{name}` must be {rule}; got {value!r}.", owner=_OWNER)
+    check_argument(_OWNER, "missing", missing, OneOf(("error", "drop")))
+    check_argument(_OWNER, "batch_rows", batch_rows, Integer(2))
+    check_argument(_OWNER, "seed", seed, Integer(0))
     features = [features] if isinstance(features, str) else features
     drop = [drop] if isinstance(drop, str) else drop
     paths = _as_paths(source)

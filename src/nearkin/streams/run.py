@@ -20,6 +20,7 @@ from nearkin.errors import InputError, Option
 from nearkin.files import replacing
 from nearkin.learners import OnlineLearner
 from nearkin.saving import write_tree
+from nearkin.settings import check_argument
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Stream
 from nearkin.streams.watch import Seen, Watch
@@ -112,13 +113,9 @@ class Run:
         if not isinstance(learner, OnlineLearner):
             raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
         epochs = getattr(learner, "n_epochs", 1) if options.epochs is None else options.epochs
-        for name, value, rule in (
-            ("epochs", epochs, Integer(1)),
-            ("checkpoint_every", options.checkpoint_every, Real(0.0)),
-            ("log_every", options.log_every, Integer(1)),
-        ):
-            if not rule.allows(value):
-                raise InputError(f"`{name}` must be {rule}; got {value!r}.")
+        check_argument("fit_stream", "epochs", epochs, Integer(1))
+        check_argument("fit_stream", "checkpoint_every", options.checkpoint_every, Real(0.0))
+        check_argument("fit_stream", "log_every", options.log_every, Integer(1))
         self.learner, self.stream, self.options, self.epochs = learner, stream, options, int(epochs)
         self.epoch = self.batch = 0
         self.is_done = False

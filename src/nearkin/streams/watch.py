@@ -52,8 +52,8 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
     with placed_at(f"{batch.first} and the {batch.n_rows - 1:,} rows after it"):
         if not begun and classes is None and len(first_appearance(batch.y)[0]) == 1:
             raise InputError(
-                f"the first batch holds a single class, {batch.y[0]!r}. Make batches larger with {{rows}}; if the files "
-                "are sorted by class, {shuffle} may help.",
+                f"the first batch holds a single class, {str(batch.y[0])!r}. Make batches larger with {{rows}}; if the "
+                "files are sorted by class, {shuffle} may help.",
                 rows=Option("batch_rows"),
                 shuffle=Option("shuffle", True),
             )

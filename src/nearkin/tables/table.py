@@ -66,9 +66,9 @@ class Table(ABC):
         if bad:
             first, error = next(iter(bad.items()))
             others = f" (also columns {quote_names(list(bad)[1:])})" if len(bad) > 1 else ""
-            advice = "the model needs numbers there" if needed else "leave out such columns with {drop}"
+            advice = f"leave {'them' if others else 'it'} out with {{drop}}"
             raise InputError(
-                f"column {first!r} {error}{others}; {advice}.",
+                f"column {first!r} {error}{others}; {'the model needs numbers there' if needed else advice}.",
                 place=self.path if error.row is None else self.place(error.row),
                 drop=Option("drop", list(bad)),
             )
