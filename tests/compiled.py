@@ -1,6 +1,6 @@
 """Kernels' helpers, callable from Python.
 
-A helper is compiled without a way in from Python (see `nearkin.kernels._compile`); to call one as it is would crash.
+A helper is compiled without a way in from Python (see `machine.compile`); to call one as it is would crash.
 """
 
 from types import ModuleType

@@ -11,9 +11,9 @@ from threadpoolctl import threadpool_info
 
 import nearkin
 from compiled import Compiled
-from nearkin.kernels import blas, blocks, panels
-from nearkin.kernels.announce import COMPILES, announcing_compilation
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import blocks, one_blas_thread
+from nearkin.kernels.machine import blas, panels
+from nearkin.kernels.machine.announce import COMPILES, announcing_compilation
 from reference import full
 
 LEARNERS = {
@@ -71,7 +71,7 @@ def test_metric_learned_in_blocks_is_symmetric_to_the_bit(rng):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 12, 15, 16, 17, 29, 31, 32, 33, 47, 63, 65, 100])
 @pytest.mark.parametrize("n", [12, 13, 50])
 def test_blocks_agree_with_the_literal_run_for_every_shape_of_the_last_panel(name, d, n, rng, monkeypatch):
-    monkeypatch.setattr("nearkin.learners._parameters._IN_BLOCKS", 1)
+    monkeypatch.setattr("nearkin.parameters.full._IN_BLOCKS", 1)
     cls, options, literal, reading = LEARNERS[name]
     A, P, N = _triplets(rng, n, d)
     expected = literal(zip(A, P, N, strict=True), 0.1, 1.0, **reading)
@@ -131,7 +131,7 @@ class _Slow:
 
 
 def test_a_first_call_that_compiles_long_says_so_once(caplog, monkeypatch):
-    monkeypatch.setattr("nearkin.kernels.announce._PATIENCE", 0.05)
+    monkeypatch.setattr("nearkin.kernels.machine.announce._PATIENCE", 0.05)
     with caplog.at_level("WARNING", logger="nearkin"):
         with announcing_compilation(_Slow()):
             time.sleep(0.3)

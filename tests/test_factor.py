@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from compiled import Compiled
-from nearkin.kernels import factor as factor_kernels
+from nearkin.kernels.machine import pack as factor_kernels
 
 DTYPES = {"float64": 1e-13, "float32": 1e-5}
 SHAPES = [(1, 1), (2, 3), (5, 8), (10, 16), (10, 130), (17, 33), (16, 512), (3, 1100), (64, 71), (65, 20)]

@@ -11,9 +11,9 @@ from sklearn.metrics import pairwise
 from sklearn.pipeline import make_pipeline
 
 import nearkin
-from nearkin.learners._support import Supports
 from nearkin.losses import RescaledHinge
 from nearkin.mercer import MercerKernel
+from nearkin.parameters import Supports
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 from reference import kernel_similarity as literal
@@ -69,7 +69,7 @@ def test_the_cosine_with_a_zero_row_is_zero():
 
 
 def test_exponentials_are_correct_to_the_last_digits(rng):
-    from nearkin.kernels.exponential import exponentials
+    from nearkin.kernels.machine.exponential import exponentials
 
     @numba.njit
     def taken(*arguments):  # a helper has no way in from Python

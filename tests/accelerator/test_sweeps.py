@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from nearkin.learners._parameters import FullMatrix, LowRank
 from nearkin.losses import Hinge, RescaledHinge
 from nearkin.measures import DISTANCE, SIMILARITY
+from nearkin.parameters import FullMatrix, LowRank
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 
@@ -93,7 +93,7 @@ def test_low_rank_in_a_block_of_which_far_rows_are_kept_by_others(device, rng, t
     ("d", "r", "dtype"),
     [(1, 1, "float64"), (7, 3, "float64"), (70, 40, "float32"), (128, 100, "float64"), (512, 64, "float32")],
 )
-def test_many_side_by_side_are_as_each_by_itself(device, rng, triplets, measure, d, r, dtype):
+def test_many_worker_pool_are_as_each_by_itself(device, rng, triplets, measure, d, r, dtype):
     """Learners with their own settings and as many triplets as they have, one of them none."""
     import torch
 
@@ -121,7 +121,7 @@ def test_many_side_by_side_are_as_each_by_itself(device, rng, triplets, measure,
 
 
 @pytest.mark.parametrize(("d", "r", "itemsize"), [(1024, 64, 4), (512, 64, 8), (2048, 16, 4), (200, 200, 4)])
-def test_maps_too_large_for_registers_or_memory_are_not_learned_side_by_side(d, r, itemsize):
+def test_maps_too_large_for_registers_or_memory_are_not_learned_worker_pool(d, r, itemsize):
     from nearkin.accelerator.lowrank import held
 
     assert not held(d, r, itemsize).fits(227 << 10)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.kernels.threads import one_blas_thread
+from nearkin.kernels import one_blas_thread
 
 __all__ = ["kl_gradient", "neighbour_layout"]
 

@@ -1,1 +1,8 @@
-"""Compiled loops: arrays in, arrays out. Importing this package loads numba."""
+"""Compiled loops: one module per sweep of the paper, above `nearkin.kernels.machine`.
+
+A module of this package loads numba when it is imported; the package itself does not.
+"""
+
+from nearkin.kernels.machine.threads import one_blas_thread, worker_pool
+
+__all__ = ["one_blas_thread", "worker_pool"]

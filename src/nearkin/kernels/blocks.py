@@ -8,11 +8,11 @@ product at the end. Nothing is approximated: only the order of the sums differs 
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper, kernel
 from nearkin.kernels.direction import block_directions
-from nearkin.kernels.panels import add_margins, add_panel, aligned_zeros, pack, row_length, step_table, unpack
+from nearkin.kernels.machine.compile import body, helper, kernel
+from nearkin.kernels.machine.panels import add_margins, add_panel, aligned_zeros, pack, row_length, step_table, unpack
+from nearkin.kernels.machine.tiles import PAIR_ROWS, VECTOR_BYTES, add_row, scale_row
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
-from nearkin.kernels.tiles import PAIR_ROWS, VECTOR_BYTES, add_row, scale_row
 
 __all__ = ["block_size", "sweep", "sweep_with"]
 

@@ -8,12 +8,12 @@ import math
 
 import numpy as np
 
-from nearkin.kernels._compile import body, copy_matrix, helper, kernel
 from nearkin.kernels.direction import directions
 from nearkin.kernels.full import bilinear, move
 from nearkin.kernels.inverse import AGE, BOUND, N_NULLS, NEAR, OLD, rebuild, tracked_step, tracking_workspace
+from nearkin.kernels.machine.compile import body, copy_matrix, helper, kernel
+from nearkin.kernels.machine.symmetric import mirror, multiply
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
-from nearkin.kernels.symmetric import mirror, multiply
 
 __all__ = ["exact_step", "move_in_cone", "project_step", "shift", "sweep_exact", "sweep_project", "sweep_with"]
 

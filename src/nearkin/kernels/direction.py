@@ -1,7 +1,7 @@
 """Vectors of one triplet: the compiled twin of `nearkin.measures.Measure.directions`."""
 
-from nearkin.kernels._compile import exact_helper, helper
-from nearkin.kernels.tiles import direction_rows
+from nearkin.kernels.machine.compile import exact_helper, helper
+from nearkin.kernels.machine.tiles import direction_rows
 
 
 @exact_helper

@@ -7,8 +7,8 @@ number of updates.
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper, kernel
 from nearkin.kernels.direction import directions
+from nearkin.kernels.machine.compile import body, helper, kernel
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
 
 __all__ = ["bilinear", "move", "sweep", "sweep_with"]

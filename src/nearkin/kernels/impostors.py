@@ -9,9 +9,9 @@ Memory is made outside the compiled loops, which then compile in a fraction of t
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper, kernel
-from nearkin.kernels.blas import products, workspace
-from nearkin.kernels.lanes import FEW, LANES, above, highest, how_many, lowest, not_below
+from nearkin.kernels.machine.blas import products, workspace
+from nearkin.kernels.machine.compile import body, helper, kernel
+from nearkin.kernels.machine.lanes import FEW, LANES, above, highest, how_many, lowest, not_below
 from nearkin.measures import LinearScores
 
 __all__ = ["scan", "scan_batch", "search"]

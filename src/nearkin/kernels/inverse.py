@@ -22,10 +22,10 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from nearkin.kernels._compile import helper
-from nearkin.kernels.blas import add, dot, multiply_symmetric, vector_workspace
-from nearkin.kernels.lapack import invert_positive_definite
-from nearkin.kernels.symmetric import add_outer_products, eigen_small, smallest_of_tridiagonal
+from nearkin.kernels.machine.blas import add, dot, multiply_symmetric, vector_workspace
+from nearkin.kernels.machine.compile import helper
+from nearkin.kernels.machine.lapack import invert_positive_definite
+from nearkin.kernels.machine.symmetric import add_outer_products, eigen_small, smallest_of_tridiagonal
 
 __all__ = ["AGE", "BOUND", "NEAR", "N_NULLS", "OLD", "rebuild", "tracked_step", "tracking_workspace"]
 

@@ -9,13 +9,13 @@ nothing is left, a Cholesky decomposition tells whether anything is negative, an
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper, kernel
 from nearkin.kernels.cone import move_in_cone, shift
 from nearkin.kernels.direction import directions
 from nearkin.kernels.inverse import tracking_workspace
-from nearkin.kernels.lapack import is_positive_definite, negative_eigenpairs
+from nearkin.kernels.machine.compile import body, helper, kernel
+from nearkin.kernels.machine.lapack import is_positive_definite, negative_eigenpairs
+from nearkin.kernels.machine.symmetric import mirror, multiply
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
-from nearkin.kernels.symmetric import mirror, multiply
 
 __all__ = ["BOUND", "CLOCK", "WAIT", "settle", "sweep", "sweep_with"]
 

@@ -9,8 +9,9 @@ import math
 
 import numpy as np
 
-from nearkin.kernels._compile import body, exact_helper, helper, kernel
-from nearkin.kernels.factor import advance, aligned, padded
+from nearkin.kernels.machine.compile import body, exact_helper, helper, kernel
+from nearkin.kernels.machine.pack import advance, aligned, padded
+from nearkin.kernels.machine.simd import lanes, load, total, zeros
 from nearkin.kernels.scalar import (
     exponential_weight,
     half_quadratic,
@@ -23,7 +24,6 @@ from nearkin.kernels.scalar import (
     pair_step,
     pair_z,
 )
-from nearkin.kernels.vectors import lanes, load, total, zeros
 
 __all__ = ["pairs_solve", "sweep", "sweep_pairs", "sweep_with", "triplet_solve"]
 
@@ -32,7 +32,7 @@ _SMALLEST = float(np.finfo(np.float64).tiny)
 
 @helper
 def _pack(components, n):
-    """Slabs as in `nearkin.kernels.factor`, of ``n`` features: whole vectors of components, but no more features."""
+    """Slabs as in `machine.pack`, of ``n`` features: whole vectors of components, but no more features."""
     d = components.shape[0]
     wide = lanes(components)
     L = aligned(padded(d, components) * n, components)

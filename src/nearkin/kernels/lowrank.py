@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper, kernel
-from nearkin.kernels.factor import advance, aligned, bring, directions, in_slabs, pack, padded, unpack
+from nearkin.kernels.machine.compile import body, helper, kernel
+from nearkin.kernels.machine.pack import advance, aligned, bring, directions, in_slabs, pack, padded, unpack
 from nearkin.kernels.scalar import (
     exponential_weight,
     factored_bound,

@@ -9,15 +9,15 @@ import math
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper, kernel
 from nearkin.kernels.cone import project_step
 from nearkin.kernels.direction import directions
-from nearkin.kernels.factor import advance, aligned, in_slabs, pack, padded, unpack
 from nearkin.kernels.inverse import tracking_workspace
 from nearkin.kernels.lowrank import gram, subgradient_solve
-from nearkin.kernels.places import at
+from nearkin.kernels.machine.compile import body, helper, kernel
+from nearkin.kernels.machine.pack import advance, aligned, in_slabs, pack, padded, unpack
+from nearkin.kernels.machine.pointers import at
+from nearkin.kernels.machine.symmetric import mirror, multiply
 from nearkin.kernels.scalar import exponential_weight, hedge
-from nearkin.kernels.symmetric import mirror, multiply
 
 __all__ = ["full_with", "low_rank_with", "mean_plausibility", "sweep_full", "sweep_low_rank"]
 

@@ -5,7 +5,7 @@ That costs a number but one comparison, where a heap would pay ``log k`` for eac
 does not depend on the order of the tiles: equal numbers go by their index.
 """
 
-from nearkin.kernels._compile import helper, kernel
+from nearkin.kernels.machine.compile import helper, kernel
 
 __all__ = ["gather", "settle"]
 

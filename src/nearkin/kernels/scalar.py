@@ -1,7 +1,7 @@
 """The formulas of `nearkin.losses` and `nearkin.steps`, compiled as they stand."""
 
 from nearkin import losses, steps
-from nearkin.kernels._compile import step
+from nearkin.kernels.machine.compile import step
 
 exponential_weight = step(losses.exponential_weight)
 half_quadratic = step(steps.half_quadratic)

@@ -6,10 +6,10 @@ the sketch of A is ``(g_1 h_2' + h_1 g_2') / 2``, and the matrix at ``places[k]`
 
 import numpy as np
 
-from nearkin.kernels._compile import body, helper, kernel
 from nearkin.kernels.direction import directions
+from nearkin.kernels.machine.compile import body, helper, kernel
+from nearkin.kernels.machine.pointers import at
 from nearkin.kernels.modalities import mean_plausibility
-from nearkin.kernels.places import at
 from nearkin.kernels.scalar import (
     clip_and_normalise,
     exponential_weight,

@@ -13,8 +13,8 @@ import math
 import numpy as np
 
 from nearkin import mercer
-from nearkin.kernels._compile import body, helper, kernel, step
-from nearkin.kernels.exponential import exponentials
+from nearkin.kernels.machine.compile import body, helper, kernel, step
+from nearkin.kernels.machine.exponential import exponentials
 from nearkin.kernels.scalar import exponential_weight, half_quadratic, hedge, linear_kink, linear_z
 
 __all__ = ["sweep", "sweep_with"]
