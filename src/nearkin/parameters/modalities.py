@@ -24,6 +24,11 @@ class EqualShares(Measure):
         """All pairs."""
         return super().scores(left, right) / self.n_modalities
 
+    @property
+    def after_mapping(self) -> Measure:
+        """The distance itself: a learned map holds the weights."""
+        return DISTANCE
+
     def linear(self, right: Array) -> LinearScores:
         """With a smaller unit."""
         form = super().linear(right)

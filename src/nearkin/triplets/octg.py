@@ -301,11 +301,7 @@ class OCTG(TripletSource):
 
         most = len(self.center_codes_) if self.max_impostors is None else self.max_impostors
         if self.metric == "learned":
-            metric = self.shown_metric_
-            if hasattr(metric, "anchor_scores"):  # a metric that depends on the class of the row
-                scores = metric.anchor_scores(block, codes, self.shown_centers_)
-            else:
-                scores = metric.scores(block, self.shown_centers_)
+            scores = self.shown_metric_.anchor_scores(block, codes, self.shown_centers_)
             return scan(scores, scores.dtype.type(self.margin), codes, self.center_codes_, most)
         measure = {"auto": view.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
         form = measure.linear(self.shown_centers_)

@@ -21,10 +21,10 @@ __all__ = ["Scorer", "TripletSource", "View"]
 
 
 class Scorer(Protocol):
-    """Something that scores pairs of scaled rows."""
+    """Scores anchors of known classes against other rows, all scaled."""
 
-    def scores(self, left: Array, right: Array) -> Array:
-        """All pairs; larger is closer."""
+    def anchor_scores(self, anchors: Array, codes: Codes, others: Array) -> Array:
+        """Score all pairs; larger is closer."""
 
 
 class View(Protocol):
@@ -64,6 +64,10 @@ class PlainView:
     def scores(self, left: Array, right: Array) -> Array:
         """Scores under the identity."""
         return self.measure.scores(left, right)
+
+    def anchor_scores(self, anchors: Array, codes: Codes, others: Array) -> Array:
+        """Score under the identity; classes do not matter."""
+        return self.scores(anchors, others)
 
     def frozen(self) -> Scorer:
         """Nothing is learned here."""
