@@ -210,7 +210,7 @@ def test_learners_with_infinite_aggressiveness_remove_the_loss_of_every_triplet(
     """One triplet after the other; the projection of the full distance may give some of the margin back."""
     x, positive, negative = 0.6 * rng.normal(size=(3, 25, 5))
     model = make(name, C=np.inf, **({"psd": "none"} if name in ("ODML", "RobustODML") else {}))
-    measure = model._measure
+    measure = model.measure
     for t in range(25):
         one = x[t : t + 1], positive[t : t + 1], negative[t : t + 1]
         model.partial_fit_triplets(*one)
@@ -223,11 +223,11 @@ def test_learners_with_infinite_aggressiveness_remove_the_loss_of_every_triplet(
 @pytest.mark.parametrize("name", [name for name in ROBUST if name in WHOLE])
 def test_infinite_aggressiveness_removes_the_loss_also_where_the_weight_underflows(name, max_hq_iter):
     """exp(-eta * hinge) is below the smallest number here, but infinity times any weight is infinity."""
-    sign = 1.0 if make(name)._measure.is_distance else -1.0
+    sign = 1.0 if make(name).measure.is_distance else -1.0
     triplet = [[1.0, 1.0]], [[sign * 300.0, 0.0]], [[0.0, 1.0]]
     how = {"psd": "none"} if name == "RobustODML" else {}
     model = make(name, C=np.inf, eta=5.0, max_hq_iter=max_hq_iter, **how).fit_triplets(*triplet)
-    g, h = model._measure.directions(*map(np.array, triplet))
+    g, h = model.measure.directions(*map(np.array, triplet))
     np.testing.assert_allclose((g @ model.metric_ * h).sum(), 1.0, rtol=1e-3)
     assert model.n_updates_ == 1
 
@@ -320,7 +320,7 @@ def test_a_huge_hinge_means_a_tiny_step_as_eta_grows(hinge, C):
 @pytest.mark.parametrize("name", ROBUST)
 def test_a_wrong_triplet_moves_a_robust_learner_less_and_less_as_eta_grows(name, rng):
     x, positive, negative = rng.normal(size=4), 3.0 * rng.normal(size=4), np.zeros(4)
-    if make(name)._measure.is_distance:
+    if make(name).measure.is_distance:
         negative = x  # the negative is the anchor itself
     else:
         positive, negative = -2.0 * x, 2.0 * x

@@ -36,7 +36,7 @@ def modal_rows(blobs, rng):
 
 
 def blocks_of(model):
-    return model._state.parameter.blocks
+    return model.state_.parameter.blocks
 
 
 # ---------------------------------------------------------------- the twins

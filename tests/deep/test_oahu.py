@@ -116,7 +116,7 @@ def test_the_robust_form_finds_wrong_labels_and_the_plain_one_trusts_all(blobs):
 def test_the_robust_loss_is_the_rescaled_hinge_of_the_layers_together(rings):
     X, y = rings()
     model = fast(RobustOAHU).fit(X, y)
-    state = model._state
+    state = model.state_
     rng = np.random.default_rng(0)
     members = tuple(torch.tensor(rng.normal(size=(9, 12)), dtype=torch.float32) for _ in range(3))
     losses, plausibility = model._losses(state, members, True)

@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 from nearkin import progress
 from nearkin.accelerator.device import DeviceRule
 from nearkin.arrays import Array, Codes
-from nearkin.checks import Instance, Integer, OneOf, Real, Rule, generator, named_errors
+from nearkin.checks import Instance, Integer, OneOf, Real, Rule, check_parameters, generator, named_errors
 from nearkin.deep.bounds import AdaptiveBounds
 from nearkin.deep.embedded_triplets import SPACE, find_triplets, smallest
 from nearkin.deep.engine import Engine, Settings, deterministic, find_device, processes, threads, too_large
@@ -27,8 +27,10 @@ from nearkin.deep.network import Network, Plan, arrays_of, reproducible
 from nearkin.deep.state import DeepState
 from nearkin.labels import Labels
 from nearkin.learners import OnlineLearner
+from nearkin.learners.loop import Lesson
+from nearkin.learners.maps import MapMixin
 from nearkin.learners.state import State
-from nearkin.losses import Loss, RescaledHinge, as_loss
+from nearkin.losses import RescaledHinge, as_loss
 from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
 from nearkin.transactions import all_or_nothing
@@ -44,11 +46,10 @@ _WARM = 4
 _REMEMBERED = 30.0
 
 
-class DeepLearner(OnlineLearner):
+class DeepLearner(MapMixin, OnlineLearner):
     """Base of the learners whose map is a network; one adds its constructor, `_plan` and `_losses`."""
 
-    _measure = DISTANCE
-    _is_linear: ClassVar[bool] = False
+    measure = DISTANCE
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
         "n_components": (Integer(1),),
         "C": (Real(0.0, np.inf, open_high=True),),
@@ -76,7 +77,7 @@ class DeepLearner(OnlineLearner):
     # The weight of a triplet is taken anew at every step.
     max_hq_iter = 1
 
-    _state: DeepState
+    state_: DeepState
     n_components: int
     warm_up: int
     memory: float
@@ -127,8 +128,8 @@ class DeepLearner(OnlineLearner):
         self
             The fitted learner, with `plausibility_` for these rows.
         """
-        self._check_parameters()
-        rows = self._check_rows(X, reset=True)
+        self._check_settings()
+        rows = self.check_rows(X, reset=True)
         labels = self._check_labels(rows, y)
         self._check_alike(rows, labels)
         with self._computing():
@@ -162,19 +163,24 @@ class DeepLearner(OnlineLearner):
                 state.parameter, state.moments = engine.finish()
                 saved.write(state, running, epoch + 1)
         state.parameter, state.moments = engine.finish()
-        self._store(state)
+        self.state_ = state
         self.plausibility_ = self._score_rows(state, rows, codes) if self.rescore else running
         return self
 
-    def _learn_rows(self, state: State, rows: Rows, codes: Codes, done: int, total: int) -> Array:
-        """One pass over the rows of a stream, in batches as they come."""
+    def _learn(self, lesson: Lesson) -> None:
+        """One pass over the rows of a stream, in batches as they come; or over explicit triplets."""
+        state = lesson.state
         assert isinstance(state, DeepState)
+        if lesson.source is not state.source:
+            for triplets in [next(lesson.source.generate(lesson.rows, lesson.codes, state))] * lesson.n_passes:
+                lesson.weight = self._learn_set(state, triplets)
+            return
         state.parameter.device = self.device
         with self._computing():
             engine = self._engine(state)
-            weight = self._pass(state, engine, rows, codes, np.arange(len(rows)), None, self.warm_up, done)
+            order = np.arange(len(lesson.rows))
+            lesson.weight = self._pass(state, engine, lesson.rows, lesson.codes, order, None, self.warm_up, 0)
             state.parameter, state.moments = engine.finish()
-        return weight
 
     def _pass(
         self,
@@ -244,7 +250,7 @@ class DeepLearner(OnlineLearner):
         state.n_triplets += len(losses)
         state.n_updates += int((losses.detach() > 0).sum())
 
-    def _learn_set(self, state: State, triplets: Triplets, loss: Loss) -> Array:
+    def _learn_set(self, state: State, triplets: Triplets) -> Array:
         """Learn from explicit triplets in batches, in the order given."""
         assert isinstance(state, DeepState)
         state.parameter.device = self.device
@@ -306,8 +312,9 @@ class DeepLearner(OnlineLearner):
     def _engine(self, state: DeepState) -> Engine:
         return Engine(state.parameter, state.moments, self._settings())
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def _check_settings(self) -> None:
+        check_parameters(self, self._rules)
+        super()._check_settings()
         device = find_device(self.device, self._name)
         if self.precision == "float16" and device.type == "cpu":
             raise ValueError(f"{self._name}: precision='float16' needs a GPU; on the processor use 'bfloat16'.")
@@ -323,7 +330,8 @@ class DeepLearner(OnlineLearner):
                 "leave them out."
             )
 
-    def _check_rows(self, X: ArrayLike, *, reset: bool) -> Any:
+    def check_rows(self, X: ArrayLike, *, reset: bool = False) -> Any:
+        """Validate rows, which must be flat and dense."""
         if sparse.issparse(X):
             raise TypeError(
                 f"{self._name} takes dense rows, X is sparse. Reduce it first, for example with TruncatedSVD, or use "
@@ -334,7 +342,7 @@ class DeepLearner(OnlineLearner):
                 f"{self._name}: X has shape {tuple(X.shape)}; rows must be flat: X.reshape(len(X), -1), with "
                 f"image_shape={tuple(X.shape[1:])} for a convolutional network."
             )
-        return super()._check_rows(X, reset=reset)
+        return super().check_rows(X, reset=reset)
 
     def _check_alike(self, X: Array, y: NDArray[Any]) -> None:
         """Refuse processes that were given other rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, Self
 
 import numpy as np
 import torch
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearkin.arrays import Array
-from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters import MappedParameter, StepRule
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Network", "Plan", "arrays_of", "reproducible", "unit"]
@@ -61,7 +62,8 @@ def arrays_of(module: nn.Module) -> Weights:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in module.state_dict().items()}
 
 
-class Network:
+@stored("plan", "weights", "n_features", "gain", "n_groups", "shares")
+class Network(MappedParameter):
     """A network in place of the map L: what `LowRank` is to the linear learners.
 
     Arrays are replaced, never written to, so that copies share them. The module itself is built when somebody maps
@@ -81,8 +83,9 @@ class Network:
         Groups of columns that are brought to unit length; 0 for none.
     """
 
+    has_matrix = False
+
     # The module that maps rows and where it does; made when asked for, not saved.
-    _transient = ("_module", "device")
     _module: nn.Module | None = None
     device: str = "cpu"
 
@@ -133,24 +136,14 @@ class Network:
         factor = np.sqrt(self.shares * self.n_groups).astype(X.dtype)
         return found * np.repeat(factor, found.shape[1] // self.n_groups)
 
-    def margins(self, triplets: Triplets) -> Array:
-        """``z`` of triplets of scaled rows."""
-        rows = np.concatenate([self.embed(block) for _, block in triplets.rows.blocks()])
-        pool = np.concatenate([self.embed(block) for _, block in triplets.pool.blocks()])
-        return triplets.of(rows, pool).margins(self.measure)
-
-    def scores(self, left: Array, right: Array) -> Array:
-        """All pairs of scaled rows, larger is closer."""
-        return self.measure.scores(self.embed(left), self.embed(right))
-
-    def copy(self) -> Network:
+    def copy(self) -> Self:
         """A network that can be replaced while this one stays."""
         other = copy.copy(self)
-        for made in self._transient:
+        for made in ("_module", "device"):
             vars(other).pop(made, None)
         return other
 
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> NoReturn:
+    def learn(self, triplets: Triplets, rule: StepRule) -> NoReturn:
         """Never called: a network learns in the hands of its learner, which has the optimiser."""
         raise TypeError("a network is trained by its learner.")
 

@@ -15,9 +15,9 @@ from nearkin.deep.architectures import LayeredPlan
 from nearkin.deep.bounds import AdaptiveBounds
 from nearkin.deep.learner import DeepLearner
 from nearkin.deep.network import Plan, unit
+from nearkin.deep.preset import with_defaults
 from nearkin.deep.rescaled_hinge import rescaled
 from nearkin.deep.state import DeepState
-from nearkin.learners._preset import with_defaults
 from nearkin.losses import RescaledHinge
 from nearkin.steps import hedge
 from nearkin.triplets import OCTG, TripletSource

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nearkin.deep.network import Network, Weights
-from nearkin.learners.state import State
+from nearkin.learners import State
+from nearkin.stored import stored
 
 __all__ = ["DeepState"]
 
 
+@stored()
 @dataclass
 class DeepState(State):
     """`State` with a network for its parameter; everything is replaced, nothing written to."""

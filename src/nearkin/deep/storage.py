@@ -110,7 +110,7 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
 
 
 def _give_module(model: DeepLearner, path: Path) -> None:
-    network = model._state.parameter
+    network = model.state_.parameter
     network.plan = model._plan(network.n_features)
     try:
         network.n_components  # noqa: B018  # builds the network
@@ -126,15 +126,15 @@ def _without_module(model: DeepLearner) -> tuple[DeepLearner, str | None]:
     bare = copy.copy(model)
     bare.set_params(module=None)
     if model._is_begun:
-        state = model._state.copy()
+        state = model.state_.copy()
         state.parameter.plan = None
-        bare._state = state
+        bare.state_ = state
     return bare, repr(own)
 
 
 def _names(model: DeepLearner, arrays: list[np.ndarray]) -> list[str]:
     """One name for every array: its own for a weight of the network, else a number."""
-    weights = model._state.parameter.weights if model._is_begun else {}
+    weights = model.state_.parameter.weights if model._is_begun else {}
     names = {one.ctypes.data: f"network.{name}" for name, one in weights.items() if one.size}
     return [names.get(one.ctypes.data, str(number)) for number, one in enumerate(arrays)]
 

@@ -112,7 +112,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     (False, (2, 8))
     """
 
-    _measure: ClassVar[Measure] = SIMILARITY
+    measure: ClassVar[Measure] = SIMILARITY
     _transient = ("_map",)
     _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
         "C": (Real(0.0, np.inf),),
@@ -258,7 +258,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
 
     def _compare(self, learner: RobustOASIS, x: Array, p: Array, n: Array) -> Array:
         """Votes of queries: share of their triplets in the right order, by the identity and by each strength."""
-        if not hasattr(learner, "_state"):
+        if not hasattr(learner, "state_"):
             return self._no_votes
         at = np.unique(np.linspace(0, len(x) - 1, min(_PROBE, len(x))).astype(np.intp))
         x, w = x[at], p[at] - n[at]

@@ -285,7 +285,7 @@ class Index(BaseEstimator):
 
     @property
     def _is_distance(self) -> bool:
-        measure: Measure = self.learner._measure if self.learner is not None else SIMILARITY
+        measure: Measure = self.learner.measure if self.learner is not None else SIMILARITY
         return measure.is_distance or self.measure == "distance"
 
     def _stored(self, rows: Array) -> Array:
@@ -355,7 +355,7 @@ class Index(BaseEstimator):
     def _check_learner(self) -> None:
         if self.learner is None:
             return
-        if not all(hasattr(self.learner, name) for name in ("map_queries", "map_items", "_measure", "transform")):
+        if not all(hasattr(self.learner, name) for name in ("map_queries", "map_items", "measure", "transform")):
             raise ValueError(
                 f"Index: {type(self.learner).__name__} has no map of queries and items; use a learner with one, "
                 "such as RobustOASIS or RobustLODML, or a SimilarityAdapter."
