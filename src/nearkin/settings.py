@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Iterator
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar
 
 from nearkin.checks import Rule
 from nearkin.errors import InputError
@@ -47,7 +47,6 @@ def again(group: Any, name: str, default: Any) -> Any:
     return dataclasses.field(default=default, kw_only=was.kw_only, metadata=was.metadata)
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
 def declare(cls: Class) -> Class:
     """Give a class a constructor for its settings and those it inherits, and fill ``{settings}`` in its docstring.
 

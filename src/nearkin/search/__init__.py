@@ -1,13 +1,16 @@
-"""Search with a learned similarity: adapt queries to an index that stays as it is, or build one."""
+"""Search with a learned similarity: adapt queries to an existing index, or build an index."""
 
-from nearkin.search.adaptation import Adaptation, adapt, evaluate
+from nearkin.search.adaptation import Adaptation, adapt
 from nearkin.search.adapter import SimilarityAdapter
+from nearkin.search.evaluation import evaluate
 from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.handover import SideMap, faiss_transform, side_map, write_numpy, write_onnx
 from nearkin.search.index import Index
 from nearkin.search.ranking import METRICS, Interval, bootstrap, ranking_scores, ranks_of
+from nearkin.search.reading import FORMS, read_feedback, read_vectors
 
 __all__ = [
+    "FORMS",
     "METRICS",
     "Adaptation",
     "Feedback",
@@ -22,6 +25,8 @@ __all__ = [
     "faiss_transform",
     "ranking_scores",
     "ranks_of",
+    "read_feedback",
+    "read_vectors",
     "side_map",
     "write_numpy",
     "write_onnx",
