@@ -91,7 +91,7 @@ def _map_shape(learner: Any) -> list[int] | None:
     """None for a learner that compares rows by a kernel."""
     if not hasattr(learner, "transform"):
         return None
-    if not learner._measure.is_distance:
+    if not learner.measure.is_distance:
         return list(learner.query_map_.shape)
     return [int(learner._n_features_out), int(learner.n_features_in_)]
 

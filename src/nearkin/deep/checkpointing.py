@@ -15,10 +15,9 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from nearkin.arrays import Array
+from nearkin.deep.lesson import NetworkLesson
 from nearkin.deep.network import Plan
-from nearkin.deep.trainer import Trainer
 from nearkin.errors import InputError
-from nearkin.learners.state import State
 from nearkin.streams.checkpoint import Checkpoint
 
 __all__ = ["FitCheckpoint", "digest_of"]
@@ -44,10 +43,10 @@ class FitCheckpoint:
         self.file = None if path is None else Checkpoint(path)
         self.digest, self.owner = digest, owner
 
-    def read(self, plan: Callable[[int], Plan | nn.Module]) -> tuple[State, Array, int] | None:
-        """Read state, plausibilities and number of passes, or None without a file; ``plan`` replaces a lost module."""
+    def resume(self, lesson: NetworkLesson, plan: Callable[[int], Plan | nn.Module]) -> None:
+        """Continue a lesson from the file, if there is one; ``plan`` replaces a module that the file does not hold."""
         if self.file is None or not self.file.exists():
-            return None
+            return
         found = self.file.read()
         if not isinstance(found, dict) or found.get("fingerprint") != self.digest:
             raise InputError(
@@ -55,23 +54,25 @@ class FitCheckpoint:
                 "another file.",
                 owner=self.owner,
             )
-        network = found["state"].parameter
-        if network.plan is None:
-            network.plan = plan(network.n_features)
-        return found["state"], found["running"].copy(), found["done"]
+        state = lesson.state = found["state"]
+        lesson.source, lesson.running, lesson.first_pass = state.source, found["running"].copy(), found["done"]
+        if state.parameter.plan is None:
+            state.parameter.plan = plan(state.parameter.n_features)
 
-    def write(self, state: State, trainer: Trainer, plausibility: Array, n_passes: int) -> None:
+    def write(self, lesson: NetworkLesson) -> None:
         """Write all that the next pass needs; of a user's module only the weights."""
+        network = lesson.state.parameter
         if self.file is None:
             return
-        trainer.finish()
-        if not trainer.engine.processes.is_first:
+        network.take_over()
+        if not network.trainer.engine.processes.is_first:
             return
-        kept = copy.copy(state)
-        if isinstance(kept.parameter.plan, nn.Module):
-            kept.parameter = kept.parameter.copy()
+        kept = copy.copy(lesson.state)
+        if isinstance(network.plan, nn.Module):
+            kept.parameter = network.copy()
             kept.parameter.plan = None
-        self.file.write({"fingerprint": self.digest, "state": kept, "running": plausibility, "done": n_passes})
+        n_passes = lesson.n_done // len(lesson.rows)
+        self.file.write({"fingerprint": self.digest, "state": kept, "running": lesson.running, "done": n_passes})
 
 
 def digest_of(settings: Mapping[str, Any], X: Array, y: NDArray[Any]) -> str:

@@ -7,18 +7,33 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
 
 from nearkin.arrays import Array, Index
-from nearkin.deep.network import Network, Weights, arrays_of
 from nearkin.deep.training import Training
 from nearkin.errors import InputError
 
-__all__ = ["Engine", "Processes", "deterministic", "find_device", "limit_threads", "not_finite"]
+if TYPE_CHECKING:
+    from nearkin.deep.network import Network
+
+__all__ = [
+    "Engine",
+    "Processes",
+    "Weights",
+    "arrays_of",
+    "deterministic",
+    "find_device",
+    "limit_threads",
+    "not_finite",
+    "reproducible",
+]
+
+Weights = dict[str, NDArray[Any]]
 
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": partial(torch.optim.AdamW, fused=True),
@@ -84,6 +99,14 @@ def limit_threads(n: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def reproducible(rng: np.random.Generator, device: torch.device) -> Iterator[None]:
+    """Seed the draws of torch inside the block; those of the rest of the program stay as they were."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(int(rng.integers(2**63)))
+        yield
 
 
 @dataclass(frozen=True)
@@ -214,6 +237,11 @@ class Engine:
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise not_finite(f"weight {name!r} of the network", self.owner)
         return weights, _moments(self.optimizer)
+
+
+def arrays_of(module: nn.Module) -> Weights:
+    """Copy the weights and buffers of a module into arrays."""
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in module.state_dict().items()}
 
 
 def not_finite(what: str, owner: str) -> InputError:

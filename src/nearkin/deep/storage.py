@@ -104,13 +104,13 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
         raise _damaged(path, error) from None
     if module is not None:
         model.set_params(module=module)
-        if model._is_begun:
+        if hasattr(model, "state_"):
             _give_module(model, path)
     return model
 
 
 def _give_module(model: DeepLearner, path: Path) -> None:
-    network = model._state.parameter
+    network = model.state_.parameter
     network.plan = model._plan(network.n_features)
     try:
         network.n_components  # noqa: B018  # builds the network
@@ -125,16 +125,16 @@ def _without_module(model: DeepLearner) -> tuple[DeepLearner, str | None]:
         return model, None
     bare = copy.copy(model)
     bare.set_params(module=None)
-    if model._is_begun:
-        state = model._state.copy()
+    if hasattr(model, "state_"):
+        state = model.state_.copy()
         state.parameter.plan = None
-        bare._state = state
+        bare.state_ = state
     return bare, repr(own)
 
 
 def _names(model: DeepLearner, arrays: list[np.ndarray]) -> list[str]:
     """One name for every array: its own for a weight of the network, else a number."""
-    weights = model._state.parameter.weights if model._is_begun else {}
+    weights = model.state_.parameter.weights if hasattr(model, "state_") else {}
     names = {one.ctypes.data: f"network.{name}" for name, one in weights.items() if one.size}
     return [names.get(one.ctypes.data, str(number)) for number, one in enumerate(arrays)]
 

@@ -14,8 +14,8 @@ from nearkin.checks import Integer, Real
 from nearkin.distributed.cluster import Cluster, ClusterLost, Task
 from nearkin.distributed.connection import connect
 from nearkin.distributed.tasks import learn_share, packed, unpacked
-from nearkin.learners import OnlineLearner
-from nearkin.learners.merge import check_mergeable, merge_states
+from nearkin.errors import owned_by
+from nearkin.learners import OnlineLearner, merge_states
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Piece
@@ -117,7 +117,8 @@ def fit(
                         seen = [learn_batch(learner, first, classes, test=prequential)]
                     else:
                         if n_shards > 1:
-                            check_mergeable(learner._state.parameter, type(learner).__name__)
+                            with owned_by(learner):
+                                learner.state_.parameter.check_mergeable()
                         shares = _shares(source, epoch, run.batch, int(n_shards), n_batches)
                         seen = _round(learner, source, shares, cluster, test=prequential)
                     for one in seen:
@@ -155,7 +156,7 @@ def _round(
         if "error" in one:
             raise (ValueError if one["kind"] != "OSError" else OSError)(one["error"])
     models = [unpacked(one["learner"]) for one in results]
-    learner._state = merge_states(learner._state, [one._state for one in models])
+    learner.state_ = merge_states(learner.state_, [one.state_ for one in models])
     learner.plausibility_ = models[-1].plausibility_
     return [Seen(**seen) for one in results for seen in one["seen"]]
 

@@ -58,8 +58,8 @@ def learn_share(learner: bytes, work: dict[str, Any], number: int, of: int, *, t
         The model afterwards and what each batch has shown; or an error.
     """
     model: OnlineLearner = unpacked(learner)
-    if of > 1 and model._state.source is not None:
-        model._state.source = model._state.source.for_shard(number)
+    if of > 1 and model.state_.source is not None:
+        model.state_.source = model.state_.source.for_shard(number)
     stream, batches = FileStream.from_description(work)
     try:
         cursor = _cursor(stream, work, batches)

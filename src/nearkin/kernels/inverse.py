@@ -27,7 +27,7 @@ from nearkin.kernels.machine.compile import helper
 from nearkin.kernels.machine.lapack import invert_positive_definite
 from nearkin.kernels.machine.symmetric import add_outer_products, eigen_small, smallest_of_tridiagonal
 
-__all__ = ["AGE", "BOUND", "NEAR", "N_NULLS", "OLD", "rebuild", "tracked_step", "tracking_workspace"]
+__all__ = ["AGE", "BOUND", "NEAR", "N_NULLS", "OLD", "rebuild", "tracked_step", "tracking_workspace", "untracked"]
 
 #: Longest Krylov basis.
 _BASIS = 128
@@ -38,6 +38,14 @@ BOUND, N_NULLS, AGE, MEAN, NORM = range(5)
 
 #: Age at which there is no W.
 OLD = 1e9
+
+
+def untracked(bound=1.0):
+    """Numbers kept beside W and Z before there is a W, with a lower bound of M's smallest eigenvalue."""
+    numbers = np.ones(5)
+    numbers[BOUND], numbers[N_NULLS], numbers[AGE] = bound, 0.0, OLD
+    return numbers
+
 
 #: Share of the mean eigenvalue below which one counts as zero, and below which Z covers its direction.
 _ZERO = 1e-13

@@ -1,10 +1,10 @@
 """What learners learn: one family of parameters with one contract."""
 
-from nearkin.parameters.contract import Parameter
+from nearkin.parameters.contract import MappedParameter, Parameter, StepRule, weighted_mean
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.identity import Identity
 from nearkin.parameters.local import NAMELESS, LocalMetrics
-from nearkin.parameters.logdet import LogDet, PairBounds, pair_bounds
+from nearkin.parameters.logdet import LogDet, PairBounds
 from nearkin.parameters.lowrank import LowRank
 from nearkin.parameters.modal import Hedged, ModalFull, ModalLowRank
 from nearkin.parameters.modalities import EqualShares, Modalities
@@ -20,6 +20,7 @@ __all__ = [
     "LocalMetrics",
     "LogDet",
     "LowRank",
+    "MappedParameter",
     "ModalFull",
     "ModalLowRank",
     "Modalities",
@@ -27,6 +28,7 @@ __all__ = [
     "Parameter",
     "Recovered",
     "Sketched",
+    "StepRule",
     "Supports",
-    "pair_bounds",
+    "weighted_mean",
 ]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nearkin.arrays import Array, Codes
-from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters.contract import MappedParameter, StepRule
 from nearkin.parameters.full import FullMatrix, from_eigenpairs
 from nearkin.parameters.sweep import Sweep, feed, steps_at_once
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
 __all__ = ["NAMELESS", "LocalMetrics"]
@@ -21,16 +22,18 @@ __all__ = ["NAMELESS", "LocalMetrics"]
 NAMELESS = -1
 
 
-class LocalMetrics:
+@stored("measure", "mu", "shared", "codes", "local", "marks", "clock")
+class LocalMetrics(MappedParameter):
     """``M + L_c`` for every class c, with M begun at the identity and every L_c at zero.
 
     Where a class is not known or does not matter, M alone answers. Local parts are shown as if their class were used
     next, which clips ``M + L_c``; learning goes on with what it has.
     """
 
-    # Metrics of the classes, made when somebody asks and not saved.
-    _transient = ("_shown",)
-    _shown: dict[int, FullMatrix]
+    by_class = True
+    has_one_space = False
+    _shown: dict[int, FullMatrix] = {}  # noqa: RUF012 -- metrics of classes, once read; replaced, never written to
+    moving: ClassVar[tuple[str, ...]] = ("shared", "codes", "local", "marks", "clock")
 
     def __init__(self, n_features: int, dtype: np.dtype, mu: float):
         self.measure = DISTANCE
@@ -43,10 +46,11 @@ class LocalMetrics:
         self.marks = np.zeros((0, 3))
         self.clock = np.zeros(1)
 
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
         """One sweep; the class of an anchor chooses the local part that moves with M."""
         from nearkin.kernels import local
 
+        loss = rule.loss
         kernel = Sweep(local.sweep, local.sweep_with, ())
         codes = _codes_of(triplets)
         self._make_room(codes)
@@ -59,16 +63,16 @@ class LocalMetrics:
             here, place = classes[place : place + len(caps)], place + len(caps)
             return kernel.run(
                 loss,
-                one.M, self.local, self.marks, self.clock, 1.0 / self.mu, here, *v, caps, loss.params, max_hq_iter,
+                one.M, self.local, self.marks, self.clock, 1.0 / self.mu, here, *v, caps, loss.params, rule.max_hq_iter,
                 (one.numbers, one.nulls, one.inverse), plausibility,
             )  # fmt: skip
 
-        one._root = None
+        self.shared.forget_root()
         self._shown = {}
         # Differences are what counts; a clock that starts anew keeps their digits.
         self.marks[:, 1] -= self.clock
         self.clock[:] = 0.0
-        return feed(triplets, C, sweep, steps_at_once(len(one.M)) // 4)
+        return feed(triplets, rule.C, sweep, steps_at_once(len(one.M)) // 4)
 
     def _make_room(self, codes: Codes) -> None:
         """A zero local part for every class met for the first time; until it moves, M's bound is its bound."""
@@ -82,11 +86,11 @@ class LocalMetrics:
 
     def of_class(self, code: int) -> FullMatrix:
         """``M + L_c`` on the cone; M for a class that had no triplet."""
-        shown = self.__dict__.setdefault("_shown", {})
-        if code not in shown:
+        if code not in self._shown:
             where = np.flatnonzero(self.codes == code)
-            shown[code] = self._on_the_cone(int(where[0])) if len(where) else self.shared
-        return shown[code]
+            found = self._on_the_cone(int(where[0])) if len(where) else self.shared
+            self._shown = {**self._shown, code: found}
+        return self._shown[code]
 
     def _on_the_cone(self, place: int) -> FullMatrix:
         made = FullMatrix(len(self.shared.M), np.dtype(self.shared.dtype), DISTANCE, "none")
@@ -128,17 +132,9 @@ class LocalMetrics:
         return self.shared.embed(X)
 
     @property
-    def sizes(self) -> tuple[Array, ...]:
-        """What must stay finite."""
-        return self.shared.M, self.local
-
-    def copy(self) -> LocalMetrics:
-        """Deep copy."""
-        other = LocalMetrics.__new__(LocalMetrics)
-        other.measure, other.mu, other.shared = self.measure, self.mu, self.shared.copy()
-        for name in ("codes", "local", "marks", "clock"):
-            setattr(other, name, getattr(self, name).copy())
-        return other
+    def limits(self) -> tuple[tuple[Array, float], ...]:
+        """M and the local parts."""
+        return *self.shared.limits, (self.local, 0.5)
 
     @property
     def metric(self) -> Array:
@@ -149,8 +145,6 @@ class LocalMetrics:
     def components(self) -> Array:
         """Of M."""
         return self.shared.components
-
-    query_map = item_map = components
 
 
 def _codes_of(triplets: Triplets) -> Codes:

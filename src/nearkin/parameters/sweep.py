@@ -10,9 +10,10 @@ import numpy as np
 from nearkin.arrays import SMALLEST, Array
 from nearkin.kernels.machine.announce import announcing_compilation
 from nearkin.losses import Loss, exponential_weight
+from nearkin.parameters.contract import StepRule
 from nearkin.triplets import Triplets, Vectors
 
-__all__ = ["Kept", "Sweep", "feed", "feed_device", "steps_at_once"]
+__all__ = ["Resident", "Sweep", "feed", "feed_device", "steps_at_once"]
 
 
 class Sweep(NamedTuple):
@@ -44,7 +45,7 @@ def _compiled(weight: Callable[..., float]) -> Any:
 def feed(triplets: Triplets, C: float, sweep: Callable[..., int], most: int | None = None) -> tuple[Array, int]:
     """Feed the pieces of a set of triplets to ``sweep(vectors, C, plausibility)``, at most ``most`` triplets at a time.
 
-    Compiled code cannot be interrupted, so that slow steps are taken in small numbers.
+    Compiled code cannot be interrupted, so that few slow steps are taken at once.
     """
     plausibility = np.ones(len(triplets))
     caps = np.full(len(triplets), float(C))
@@ -60,15 +61,16 @@ def feed(triplets: Triplets, C: float, sweep: Callable[..., int], most: int | No
 
 
 def steps_at_once(n_features: int) -> int:
-    """Steps on the cone that take no more than about a second."""
+    """Return how many steps on the cone take about a second."""
     return max(32, 100_000_000 // n_features**2)
 
 
-class Kept:
-    """An array that a sweep on a device may be ahead of: who reads it here first brings the numbers home."""
+class Resident:
+    """An array that lives on a device between sweeps; reading it copies it back."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __set_name__(self, owner: Any, name: str) -> None:
         self.name = name
+        owner._device = owner._sweep = None
 
     def __get__(self, one: Any, owner: type | None = None) -> Any:
         if one is None:
@@ -83,10 +85,12 @@ class Kept:
         vars(one)[self.name] = values
 
 
-def feed_device(sweep: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+def feed_device(sweep: Any, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
     """Feed the pieces of a set of triplets to a sweep on a device."""
     parts = [
-        sweep.learn(vectors, C, loss.params, max_hq_iter) for _, vectors in triplets.vectors() if len(vectors.anchor)
+        sweep.learn(vectors, rule.C, rule.loss.params, rule.max_hq_iter)
+        for _, vectors in triplets.vectors()
+        if len(vectors.anchor)
     ]
     shares = np.concatenate([one for one, _ in parts]) if parts else np.empty(0)
     return np.clip(shares, SMALLEST, 1.0), sum(updates for _, updates in parts)
