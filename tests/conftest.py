@@ -46,6 +46,7 @@ def pytest_configure(config):
     import fcntl
 
     from numba.core.caching import NullCache
+    from numba.core.compiler_lock import global_compiler_lock
     from numba.core.dispatcher import Dispatcher
 
     compile_loop = Dispatcher.compile
@@ -55,7 +56,8 @@ def pytest_configure(config):
     def compile_once(self, signature):
         if isinstance(self._cache, NullCache):
             return compile_loop(self, signature)
-        with (folder / f"{self.py_func.__module__}.{self.py_func.__name__}.lock").open("w") as lock:
+        name = f"{self.py_func.__module__}.{self.py_func.__name__}.lock"
+        with global_compiler_lock, (folder / name).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             return compile_loop(self, signature)
 
