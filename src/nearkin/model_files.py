@@ -139,9 +139,7 @@ def _map_shape(learner: Any) -> list[int] | None:
     """Return the shape of the map; None for a learner that compares rows by a kernel."""
     if not hasattr(learner, "transform"):
         return None
-    if not learner._measure.is_distance:
-        return list(learner.query_map_.shape)
-    return [int(learner._n_features_out), int(learner.n_features_in_)]
+    return [len(learner.get_feature_names_out()), int(learner.n_features_in_)]
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:

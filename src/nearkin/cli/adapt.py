@@ -12,7 +12,6 @@ import click
 from nearkin.cli._errors import UserError
 from nearkin.cli._options import PATH, quiet_option
 from nearkin.cli._program import examples, with_debug
-from nearkin.model_files import check_replaceable
 
 if TYPE_CHECKING:
     from nearkin.search import Adaptation, SimilarityAdapter
@@ -168,6 +167,7 @@ def adapt(
     """
     from nearkin.cli._feedback import read_feedback, read_vectors, rows_from_one
     from nearkin.cli._progress import progress_bar
+    from nearkin.model_files import check_replaceable
     from nearkin.saving import save
     from nearkin.search import adapt as run
     from nearkin.search import write_numpy, write_onnx
