@@ -38,10 +38,10 @@ class Plan(Protocol):
 
 
 @contextmanager
-def reproducible(seed: int, device: torch.device) -> Iterator[None]:
+def reproducible(rng: np.random.Generator, device: torch.device) -> Iterator[None]:
     """Seed the draws of torch inside the block; those of the rest of the program stay as they were."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+        torch.manual_seed(int(rng.integers(2**63)))
         yield
 
 
@@ -63,9 +63,9 @@ def arrays_of(module: nn.Module) -> Weights:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in module.state_dict().items()}
 
 
-@stored("plan", "weights", "n_features", "gain", "n_groups", "shares")
+@stored("plan", "weights", "moments", "n_features", "gain", "n_groups", "shares", "rng", "n_batches")
 class Network(MappedParameter):
-    """A network in place of the map L: what `LowRank` is to the linear learners.
+    """A network in place of the map L, with all that its training needs to continue.
 
     Arrays are replaced and never written to, so copies share them. The module is built when rows are first mapped.
 
@@ -77,29 +77,35 @@ class Network(MappedParameter):
         Length of a row.
     gain : float
         Factor that brings the entries of scaled rows to about 1.
-    n_groups : int
+    rng : Generator
+        Draws of the training.
+    n_groups : int, default=0
         Groups of columns with unit length; 0 for none.
     shares : ndarray of shape (n_groups,) or None, default=None
         Weights of the groups in the distance; None for equal ones.
     """
 
-    has_matrix = False
-
     # The module that maps rows, and its device: made on demand, not saved.
+    has_matrix = False
     _module: nn.Module | None = None
     device: str = "cpu"
 
     measure = DISTANCE
 
     def __init__(
-        self, plan: Plan | nn.Module | None, n_features: int, gain: float, n_groups: int, shares: Array | None = None
+        self,
+        plan: Plan | nn.Module | None,
+        n_features: int,
+        gain: float,
+        rng: np.random.Generator,
+        n_groups: int = 0,
+        shares: Array | None = None,
     ):
-        self.plan = plan
+        self.plan, self.n_features, self.gain, self.rng = plan, n_features, gain, rng
+        self.n_groups, self.shares = n_groups, shares
         self.weights: Weights = {}
-        self.n_features = n_features
-        self.gain = gain
-        self.n_groups = n_groups
-        self.shares = shares
+        self.moments: Weights = {}  # state of the optimiser
+        self.n_batches = 0
 
     def begin(self, rows: Array) -> None:
         """Draw the first weights, and check on a few scaled rows that the module is usable."""
@@ -128,6 +134,10 @@ class Network(MappedParameter):
         module = copy.deepcopy(self.plan) if isinstance(self.plan, nn.Module) else self.plan.build()
         module.load_state_dict({name: torch.from_numpy(one.copy()) for name, one in self.weights.items()})
         return module.to(device)
+
+    def replace(self, weights: Weights, moments: Weights) -> None:
+        """Put trained weights in the place of the present ones."""
+        self.weights, self.moments, self._module = weights, moments, None
 
     def tensor(self, X: Array, device: torch.device) -> Tensor:
         """Turn scaled rows into the input of the module."""
@@ -160,10 +170,11 @@ class Network(MappedParameter):
         return found * np.repeat(factor, found.shape[1] // self.n_groups)
 
     def copy(self) -> Self:
-        """Copy the network, so that one can be replaced while the other stays."""
+        """Copy the network, so that one can learn while the other stays."""
         other = copy.copy(self)
         for made in ("_module", "device"):
             vars(other).pop(made, None)
+        other.rng = copy.deepcopy(self.rng)
         return other
 
     def learn(self, triplets: Triplets, rule: StepRule) -> NoReturn:
