@@ -85,8 +85,9 @@ class Network(MappedParameter):
         Weights of the groups in the distance; None for equal ones.
     """
 
-    # The module that maps rows, and its device: made on demand, not saved.
     has_matrix = False
+
+    # The module that maps rows, and its device: made on demand, not saved.
     _module: nn.Module | None = None
     device: str = "cpu"
 
