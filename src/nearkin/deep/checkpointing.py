@@ -16,7 +16,7 @@ from torch.nn.parameter import is_lazy
 
 from nearkin.arrays import Array
 from nearkin.deep.lesson import NetworkLesson
-from nearkin.deep.network import Plan
+from nearkin.deep.network import Plan, network_of
 from nearkin.errors import InputError
 from nearkin.streams.checkpoint import Checkpoint
 
@@ -27,21 +27,11 @@ _WITHOUT_EFFECT = ("checkpoint", "device", "distributed")
 
 
 class FitCheckpoint:
-    """State of a `fit` on disk.
+    """State of a `fit` on disk, for the rows, labels and settings of a digest; without a path there is none."""
 
-    Parameters
-    ----------
-    path : path-like or None
-        File; None for no checkpoint.
-    digest : str
-        Identifies rows, labels and settings; see `digest_of`.
-    owner : str
-        Name of the learner, for messages.
-    """
-
-    def __init__(self, path: str | os.PathLike[str] | None, digest: str, owner: str):
+    def __init__(self, path: str | os.PathLike[str] | None, digest: str = "", owner: str = "", is_writer: bool = True):
         self.file = None if path is None else Checkpoint(path)
-        self.digest, self.owner = digest, owner
+        self.digest, self.owner, self.is_writer = digest, owner, is_writer
 
     def resume(self, lesson: NetworkLesson, plan: Callable[[int], Plan | nn.Module]) -> None:
         """Continue a lesson from the file, if there is one; ``plan`` replaces a module that the file does not hold."""
@@ -54,23 +44,24 @@ class FitCheckpoint:
                 "another file.",
                 owner=self.owner,
             )
-        state = lesson.state = found["state"]
-        lesson.source, lesson.running, lesson.first_pass = state.source, found["running"].copy(), found["done"]
-        if state.parameter.plan is None:
-            state.parameter.plan = plan(state.parameter.n_features)
+        lesson.state, lesson.source = found["state"], found["state"].source
+        lesson.running, lesson.first_pass = found["running"].copy(), found["done"]
+        network = network_of(lesson.state)
+        if network.plan is None:
+            network.plan = plan(network.n_features)
 
     def write(self, lesson: NetworkLesson) -> None:
         """Write all that the next pass needs; of a user's module only the weights."""
-        network = lesson.state.parameter
         if self.file is None:
             return
+        network = network_of(lesson.state)
         network.take_over()
-        if not network.trainer.engine.processes.is_first:
+        if not self.is_writer:
             return
         kept = copy.copy(lesson.state)
         if isinstance(network.plan, nn.Module):
-            kept.parameter = network.copy()
-            kept.parameter.plan = None
+            kept.parameter = bare = network.copy()
+            bare.plan = None
         n_passes = lesson.n_done // len(lesson.rows)
         self.file.write({"fingerprint": self.digest, "state": kept, "running": lesson.running, "done": n_passes})
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,17 +15,9 @@ from nearkin.accelerator.device import DeviceRule
 from nearkin.arrays import Array, Codes
 from nearkin.checks import BOOLEAN, Instance, Integer, OneOf, Real
 from nearkin.deep.checkpointing import FitCheckpoint, digest_of
-from nearkin.deep.engine import (
-    Engine,
-    Processes,
-    deterministic,
-    find_device,
-    limit_threads,
-    not_finite,
-    reproducible,
-)
+from nearkin.deep.engine import Engine, Processes, computing, find_device, not_finite, reproducible
 from nearkin.deep.lesson import SPACE, NetworkLesson
-from nearkin.deep.network import Network, Plan
+from nearkin.deep.network import Network, Plan, network_of
 from nearkin.deep.trainer import Objective, Trainer
 from nearkin.deep.training import Training
 from nearkin.errors import InputError, owned_by
@@ -34,7 +25,7 @@ from nearkin.learners import OnlineLearner, State
 from nearkin.learners.groups import StepSettings, StreamSettings
 from nearkin.learners.loop import Lesson
 from nearkin.learners.maps import MapMixin
-from nearkin.losses import RescaledHinge, as_loss
+from nearkin.losses import Loss, RescaledHinge, as_loss
 from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
 from nearkin.settings import again, check_settings, declare, setting
@@ -47,7 +38,7 @@ _REMEMBERED = 30.0
 
 
 @declare
-class DeepSettings(StreamSettings):
+class DeepSettings:
     """Settings of all learners whose map is a network."""
 
     _octg: ClassVar[dict[str, Any]] = {}  # settings of the default triplet source
@@ -55,7 +46,7 @@ class DeepSettings(StreamSettings):
     C: float = setting(
         1.0, Real(0.0, np.inf, open_high=True), kind="float", doc="Factor of the loss against the proximity term."
     )
-    loss: str | RescaledHinge = setting(
+    loss: str | Loss = setting(
         "rescaled_hinge",
         OneOf(("hinge", "rescaled_hinge")),
         Instance(RescaledHinge, "a RescaledHinge"),
@@ -63,7 +54,8 @@ class DeepSettings(StreamSettings):
         doc='"hinge" trusts every label alike.',
     )
     eta: float = again(StepSettings, "eta", 2.0)
-    n_epochs: int = 40
+    n_epochs: int = again(StreamSettings, "n_epochs", 40)
+    scale: str | None = again(StreamSettings, "scale", "auto")
     rescore: bool = setting(
         False,
         BOOLEAN,
@@ -89,7 +81,7 @@ class DeepSettings(StreamSettings):
         return {"unit": 1.0, None: n_features**-0.5}.get(self.scale, 2.0**0.5) * n_features**0.5
 
 
-class DeepLearner(DeepSettings, MapMixin, OnlineLearner):
+class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
     """Base of the learners whose map is a network; each adds `_plan`, `_groups` and `_objective`."""
 
     measure = DISTANCE
@@ -133,7 +125,7 @@ class DeepLearner(DeepSettings, MapMixin, OnlineLearner):
         assert isinstance(lesson, NetworkLesson)
         lesson.shorten_warm_up(self._training.warm_up, self._training.batch_size)
         checkpoint.resume(lesson, self._plan)
-        lesson.rng = lesson.state.parameter.rng if self.shuffle else None
+        lesson.rng = network_of(lesson.state).rng if self.shuffle else None
         lesson.check = lambda parameter: checkpoint.write(lesson)
         return lesson
 
@@ -143,7 +135,7 @@ class DeepLearner(DeepSettings, MapMixin, OnlineLearner):
             super().end_lesson(lesson)
 
     def _learn(self, lesson: Lesson) -> None:
-        network = lesson.state.parameter
+        network = network_of(lesson.state)
         with self._computing():
             engine = Engine(network, self._training, self._find_device(), self._name)
             network.trainer = Trainer(engine, self._objective(), self.C)
@@ -160,7 +152,7 @@ class DeepLearner(DeepSettings, MapMixin, OnlineLearner):
             positive = torch.from_numpy(triplets.pool.take(triplets.positive))
             negative = torch.from_numpy(triplets.pool.take(triplets.negative))
             with torch.no_grad():
-                _, now = objective.losses((anchor, positive, negative), state.parameter.shares, True)
+                _, now = objective.losses((anchor, positive, negative), network_of(state).shares, True)
             np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now.numpy())
         return weight
 
@@ -174,7 +166,7 @@ class DeepLearner(DeepSettings, MapMixin, OnlineLearner):
 
     @property
     def _n_features_out(self) -> int:
-        return self._fitted.parameter.n_components
+        return network_of(self._fitted).n_components
 
     # ------------------------------------------------------------------ inside
 
@@ -188,12 +180,9 @@ class DeepLearner(DeepSettings, MapMixin, OnlineLearner):
     def _training(self) -> Training:
         return Training() if self.training is None else self.training
 
-    @contextmanager
-    def _computing(self) -> Iterator[None]:
+    def _computing(self) -> AbstractContextManager[None]:
         # Networks built here are small: threads would wait for each other.
-        n_threads = 1 if getattr(self, "module", None) is None else None
-        with deterministic(self._training.deterministic), limit_threads(n_threads):
-            yield
+        return computing(1 if getattr(self, "module", None) is None else None, self._training.deterministic)
 
     def _find_device(self) -> torch.device:
         return find_device(self.device, self._name)
@@ -237,7 +226,7 @@ class DeepLearner(DeepSettings, MapMixin, OnlineLearner):
         training, device = self._training, self._find_device()
         processes = Processes.join(training, device, self._name)
         if processes.size == 1 and training.checkpoint is None:
-            return FitCheckpoint(None, "", self._name)
+            return FitCheckpoint(None)
         rows = self.check_rows(X, reset=True)
         digest = digest_of(self.get_params(deep=False), rows, self._check_labels(rows, y))
         if processes.size > 1 and not processes.agree_on(digest, device):
@@ -245,7 +234,7 @@ class DeepLearner(DeepSettings, MapMixin, OnlineLearner):
                 "distributed=True divides every batch, so all processes need the same rows, labels and parameters.",
                 owner=self,
             )
-        return FitCheckpoint(training.checkpoint, digest, self._name)
+        return FitCheckpoint(training.checkpoint, digest, self._name, processes.is_first)
 
     def _make_source(self) -> TripletSource:
         if isinstance(self.triplets, str) and self.triplets == "octg":
@@ -265,7 +254,7 @@ class DeepLearner(DeepSettings, MapMixin, OnlineLearner):
 
     def _represent(self, state: State, rows: Rows) -> Rows:
         """Map rows to the space of the prototypes."""
-        found = np.concatenate([state.parameter.represent(block) for _, block in rows.blocks()])
+        found = np.concatenate([network_of(state).represent(block) for _, block in rows.blocks()])
         if not np.isfinite(found).all():
             raise not_finite("an embedding", self._name)
         return Rows(found.astype(np.float32))

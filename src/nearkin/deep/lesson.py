@@ -9,6 +9,7 @@ import numpy as np
 
 from nearkin.arrays import Array, Codes
 from nearkin.deep.engine import reproducible
+from nearkin.deep.network import network_of
 from nearkin.deep.trainer import batches
 from nearkin.learners.loop import Answer, Lesson
 from nearkin.measures import DISTANCE
@@ -49,7 +50,8 @@ class NetworkLesson(Lesson):
 
     def walk_pass(self, rows: Rows, codes: Codes, done: int) -> Generator[Triplets, Answer, None]:
         """Yield the triplets of one pass, batch by batch."""
-        trainer, source = self.state.parameter.trainer, self.source
+        trainer, source = network_of(self.state).trainer, self.source
+        assert trainer is not None
         training = trainer.training
         n_plain = training.warm_up if self.n_plain is None else self.n_plain
         prior = self.running[self.order] if done else None

@@ -13,12 +13,13 @@ from nearkin.arrays import Array
 from nearkin.deep.engine import Weights, arrays_of
 from nearkin.deep.trainer import Trainer
 from nearkin.errors import InputError
+from nearkin.learners import State
 from nearkin.measures import DISTANCE
 from nearkin.parameters import MappedParameter, StepRule
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
-__all__ = ["Network", "Plan", "to_unit_length"]
+__all__ = ["Network", "Plan", "network_of", "to_unit_length"]
 
 #: Rows embedded at once.
 _AT_ONCE = 1024
@@ -184,3 +185,9 @@ class Network(MappedParameter):
         raise AttributeError("the learned map is a network and has no matrix: use transform().")
 
     metric = components
+
+
+def network_of(state: State) -> Network:
+    """Return the network that a deep learner's state holds."""
+    assert isinstance(state.parameter, Network)
+    return state.parameter

@@ -14,6 +14,7 @@ from torch import nn
 from nearkin import saving
 from nearkin._version import __version__
 from nearkin.deep.learner import DeepLearner
+from nearkin.deep.network import network_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +111,7 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
 
 
 def _give_module(model: DeepLearner, path: Path) -> None:
-    network = model.state_.parameter
+    network = network_of(model.state_)
     network.plan = model._plan(network.n_features)
     try:
         network.n_components  # noqa: B018  # builds the network
@@ -127,14 +128,14 @@ def _without_module(model: DeepLearner) -> tuple[DeepLearner, str | None]:
     bare.set_params(module=None)
     if hasattr(model, "state_"):
         state = model.state_.copy()
-        state.parameter.plan = None
+        network_of(state).plan = None
         bare.state_ = state
     return bare, repr(own)
 
 
 def _names(model: DeepLearner, arrays: list[np.ndarray]) -> list[str]:
     """One name for every array: its own for a weight of the network, else a number."""
-    weights = model.state_.parameter.weights if hasattr(model, "state_") else {}
+    weights = network_of(model.state_).weights if hasattr(model, "state_") else {}
     names = {one.ctypes.data: f"network.{name}" for name, one in weights.items() if one.size}
     return [names.get(one.ctypes.data, str(number)) for number, one in enumerate(arrays)]
 

@@ -32,20 +32,12 @@ class Objective(Protocol):
 
 
 class EmbeddedTriplets(NamedTuple):
-    """Triplets of a batch, whose positives and negatives are rows of it or constants such as prototypes.
+    """Triplets of a batch, whose positives and negatives are rows of it or constants such as prototypes."""
 
-    Parameters
-    ----------
-    anchor, positive, negative : Tensor of int64
-        Rows of the batch; -1 for a constant.
-    positives, negatives : Tensor of shape (n_triplets, n_components)
-        The constants.
-    """
-
-    anchor: Tensor
-    positive: Tensor
+    anchor: Tensor  # rows of the batch
+    positive: Tensor  # rows of the batch, -1 for a constant
     negative: Tensor
-    positives: Tensor
+    positives: Tensor  # the constants, of shape (n_triplets, n_components)
     negatives: Tensor
 
     @classmethod
@@ -136,19 +128,10 @@ class Batch:
 
 
 class Trainer:
-    """Trains a network on batches of rows, or on explicit triplets.
+    """Trains a network on batches of rows, or on explicit triplets; ``C`` is the factor of their cost.
 
     For a batch of rows call `begin_batch`, then `learn` for each piece of its triplets, then `end_batch`. Without a
     batch `learn` takes its steps at once.
-
-    Parameters
-    ----------
-    engine : Engine
-        Takes the steps.
-    objective : Objective
-        Cost of the triplets.
-    C : float
-        Factor of the loss.
     """
 
     batch: Batch | None = None
@@ -205,8 +188,8 @@ class Trainer:
                 self.engine.begin_batch()
                 batch = Batch(X, self.engine.embed(X))
                 rows = torch.arange(len(X), device=self.engine.device).chunk(3)
-                members = EmbeddedTriplets.within(*rows, batch.embedding)
-                plausibility, moved = self._take_steps(batch, members, len(rows[0]))
+                embedded = EmbeddedTriplets.within(rows[0], rows[1], rows[2], batch.embedding)
+                plausibility, moved = self._take_steps(batch, embedded, len(rows[0]))
                 weight[part] = plausibility.cpu().numpy()
                 n_moved += moved
         return weight, n_moved
