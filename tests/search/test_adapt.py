@@ -165,7 +165,7 @@ def test_ids_and_columns_may_have_other_names(files, rng):
     ("query,clicked\n0,1\n", "fit no form of feedback"),
     ("query,item,relevant\n0,1,2\n", "data row 1 holds 2 in 'relevant'"),
     ("query,item,relevant\n0,1,1\n0,1,0\n", "data row 2 repeats an earlier one"),
-    ("query,clicked,skipped\n0,,1\n", "column 'clicked' of bad.csv holds nothing in data row 1"),
+    ("query,clicked,skipped\n0,,1\n", "bad.csv: column 'clicked' holds nothing in data row 1"),
     ("query,clicked,skipped\n0,1,2\n", "of 1 queries with feedback"),
 ])  # fmt: skip
 def test_bad_feedback_ends_with_one_line_and_no_file(files, table, message):
