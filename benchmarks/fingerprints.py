@@ -99,7 +99,15 @@ def of_decisions() -> Iterator[tuple[str, np.ndarray]]:
             yield f"{set_name}/{name}/plausibility", model.plausibility_
             yield f"{set_name}/{name}/rate", np.asarray(model.noise_rate_)
         audit = nearkin.audit_labels(X, y, random_state=0)
-        for key in ("plausibility", "score", "suggested_label", "confidence", "is_suspect", "noise_rate", "noise_interval"):
+        for key in (
+            "plausibility",
+            "score",
+            "suggested_label",
+            "confidence",
+            "is_suspect",
+            "noise_rate",
+            "noise_interval",
+        ):
             yield f"{set_name}/audit/{key}", np.asarray(getattr(audit, key))
 
 

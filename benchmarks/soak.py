@@ -27,7 +27,7 @@ import numpy as np  # noqa: E402
 import nearkin  # noqa: E402
 from nearkin import streams  # noqa: E402
 from nearkin.saving import write_tree  # noqa: E402
-from nearkin.streams._checkpoint import Checkpoint  # noqa: E402
+from nearkin.streams.checkpoint import Checkpoint  # noqa: E402
 
 ROWS, FEATURES, ALIVE = 2048, 16, 8
 #: Batches after which a class is replaced by a new one, and rows a second at most.

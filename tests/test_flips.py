@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from nearkin.noise import Flips, estimate_flips, estimate_noise_rate, judged
 from nearkin.noise import _votes as votes_of
-from nearkin.noise._rate import certain_rate, most_noise
 from nearkin.noise._votes import parts, survey
+from nearkin.noise.rate import certain_rate, most_noise
 
 
 def uniform_matrix(rate, n_classes):
@@ -158,7 +158,7 @@ def test_too_many_classes_get_no_matrix(rng, monkeypatch):
     matrix[0, :2] = 0.65, 0.35
     _, _, codes, votes = world(matrix, rng, overlap=0.15)
     assert estimate_flips(votes.__getitem__, codes, 6).matrix is not None
-    monkeypatch.setattr("nearkin.noise._flips._MOST_CLASSES", 5)
+    monkeypatch.setattr("nearkin.noise.model._MOST_CLASSES", 5)
     assert estimate_flips(votes.__getitem__, codes, 6).matrix is None
 
 

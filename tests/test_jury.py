@@ -17,13 +17,13 @@ from sklearn.preprocessing import StandardScaler
 
 import nearkin
 from nearkin import RobustKNeighborsClassifier, RobustODML
+from nearkin.jury import Jury, LocalNeighbours, rank_votes
+from nearkin.jury import local_scaling as local
+from nearkin.jury.learned_spaces import whitening
+from nearkin.jury.ridge import RidgeVotes
+from nearkin.jury.voters import BANDWIDTHS, CrossVotes, NeighbourVotes, mixed, stacked
 from nearkin.measures import DISTANCE
-from nearkin.neighbors import Jury, LocalNeighbours, rank_votes
-from nearkin.neighbors import _local as local
-from nearkin.neighbors._classifier import _kept
-from nearkin.neighbors._jury import BANDWIDTHS, CrossVotes, NeighbourVotes, mixed, stacked
-from nearkin.neighbors._ridge import RidgeVotes
-from nearkin.neighbors._whitening import whitening
+from nearkin.neighbors.classifier import _kept
 from nearkin.noise import _votes as votes_of
 from nearkin.noise import flip_labels
 
@@ -249,7 +249,7 @@ def test_the_bandwidth_agrees_best_with_the_labels(voters, monkeypatch):
 
 def test_a_space_may_be_a_matrix_or_a_learned_parameter(voters, rng):
     X, codes, (_, by_matrix) = voters
-    parameter = nearkin.learners._parameters.LowRank(by_matrix.space, DISTANCE)
+    parameter = nearkin.parameters.LowRank(by_matrix.space, DISTANCE)
     by_parameter = NeighbourVotes(LocalNeighbours(parameter.embed(X)), codes, 3, 4.0, parameter)
     queries = rng.normal(size=(6, 3))
     for voter in (by_matrix, by_parameter):

@@ -59,8 +59,8 @@ def test_the_classifier_is_algorithm_5(name, k, noise_rate, noisy_blobs, global_
 @pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=["distance", "similarity"])
 @pytest.mark.parametrize("n", [1, 7, 40])
 def test_a_search_in_blocks_finds_what_a_search_among_mapped_rows_does(measure, n, rng, monkeypatch):
-    monkeypatch.setattr("nearkin.neighbors._search._ITEMS", 9)
-    monkeypatch.setattr("nearkin.neighbors._search._TABLE", 50)
+    monkeypatch.setattr("nearkin.neighbors.search._ITEMS", 9)
+    monkeypatch.setattr("nearkin.neighbors.search._TABLE", 50)
     items, queries = rng.normal(size=(n, 3)), rng.normal(size=(23, 3))
     k = min(n, 4)
     mapped = NeighbourSearch(items, measure).query(queries, k)
@@ -71,8 +71,8 @@ def test_a_search_in_blocks_finds_what_a_search_among_mapped_rows_does(measure, 
 
 
 def test_a_search_in_blocks_hands_every_item_over_with_its_class_and_no_table_of_all_pairs(rng, monkeypatch):
-    monkeypatch.setattr("nearkin.neighbors._search._ITEMS", 10)
-    monkeypatch.setattr("nearkin.neighbors._search._TABLE", 40)
+    monkeypatch.setattr("nearkin.neighbors.search._ITEMS", 10)
+    monkeypatch.setattr("nearkin.neighbors.search._TABLE", 40)
     items, codes, asked = rng.normal(size=(35, 2)), np.arange(35) % 3, []
 
     def scores(queries, part, part_codes):

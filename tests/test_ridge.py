@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from nearkin.jury import features as features_of
+from nearkin.jury import ridge as ridge_of
+from nearkin.jury.features import Landmarks, Leading
+from nearkin.jury.ridge import RidgeVotes
 from nearkin.kernels import one_blas_thread
-from nearkin.neighbors import _features as features_of
-from nearkin.neighbors import _ridge as ridge_of
-from nearkin.neighbors._features import Landmarks, Leading
-from nearkin.neighbors._ridge import RidgeVotes
 from reference import ridge as literal
 
 TOLERANCE = 1e-4  # features and sums are in single precision

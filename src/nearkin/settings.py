@@ -9,6 +9,7 @@ the Parameters section.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import textwrap
 from collections.abc import Iterator
 from typing import Any, TypeVar, dataclass_transform
@@ -16,7 +17,7 @@ from typing import Any, TypeVar, dataclass_transform
 from nearkin.checks import Rule
 from nearkin.errors import InputError
 
-__all__ = ["check_settings", "declare", "setting"]
+__all__ = ["check_argument", "check_settings", "declare", "setting"]
 
 Class = TypeVar("Class", bound=type)
 
@@ -44,26 +45,29 @@ def setting(default: Any, *rules: Rule, kind: str, doc: str, kw_only: bool = Tru
 def declare(cls: Class) -> Class:
     """Give a class a constructor for its settings and those it inherits, and fill ``{settings}`` in its docstring.
 
+    A plain value (``C: float = 1.0``) gives an inherited setting another default and keeps its rules and description.
+
     Examples
     --------
     >>> from nearkin.checks import Real
     >>> @declare
     ... class Steps:
-    ...     '''Parameters
-    ...     ----------
-    ...     {settings}
-    ...     '''
+    ...     '''How far a step goes: {settings}'''
     ...
     ...     C: float = setting(0.1, Real(0.0), kind="float", doc="Aggressiveness.")
-    >>> print(Steps.__doc__.rstrip())
-    Parameters
-        ----------
-        C : float, default=0.1
+    >>> print(Steps.__doc__)
+    How far a step goes: C : float, default=0.1
             Aggressiveness.
     >>> check_settings(Steps(C=-1.0))
     Traceback (most recent call last):
     nearkin.errors.InputError: Steps: parameter `C` must be a number in [0, inf]; got -1.0.
-    """  # noqa: D215, D410, D411
+    >>> @declare
+    ... class LargeSteps(Steps):
+    ...     C: float = 10.0
+    >>> LargeSteps().C
+    10.0
+    """
+    _inherit_rules(cls)
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     text = vars(made).get("__doc__") or ""
     if "{settings}" in text:
@@ -71,14 +75,35 @@ def declare(cls: Class) -> Class:
     return made
 
 
+def _inherit_rules(cls: type) -> None:
+    """Turn plain values of inherited settings into settings with the rules and the description they inherit."""
+    known = {one.name: one for base in cls.__mro__[:0:-1] for one in getattr(base, "__dataclass_fields__", {}).values()}
+    for name in inspect.get_annotations(cls).keys() & known.keys() & vars(cls).keys():
+        value = vars(cls)[name]
+        if not isinstance(value, dataclasses.Field):
+            was = known[name]
+            setattr(cls, name, dataclasses.field(default=value, kw_only=was.kw_only, metadata=was.metadata))
+
+
 def check_settings(owner: Any) -> None:
     """Raise an `InputError` that names the owner, the setting, its rules and its value if no rule allows it."""
     for one in _fields(type(owner)):
-        rules = one.metadata.get("rules", ())
-        value = getattr(owner, one.name)
-        if rules and not any(rule.allows(value) for rule in rules):
-            words = " or ".join(str(rule) for rule in rules)
-            raise InputError(f"parameter `{one.name}` must be {words}; got {value!r}.", owner=owner)
+        check_argument(owner, one.name, getattr(owner, one.name), *one.metadata.get("rules", ()))
+
+
+def check_argument(owner: object, name: str, value: Any, *rules: Rule) -> None:
+    """Apply rules to an argument of a function or method, as `check_settings` does to settings.
+
+    Examples
+    --------
+    >>> from nearkin.checks import Integer
+    >>> check_argument("adapt", "k", 0, Integer(1))
+    Traceback (most recent call last):
+    nearkin.errors.InputError: adapt: parameter `k` must be a whole number >= 1; got 0.
+    """
+    if rules and not any(rule.allows(value) for rule in rules):
+        words = " or ".join(str(rule) for rule in rules)
+        raise InputError(f"parameter `{name}` must be {words}; got {value!r}.", owner=owner)
 
 
 def _fields(cls: type) -> list[dataclasses.Field[Any]]:

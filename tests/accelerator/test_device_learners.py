@@ -7,7 +7,7 @@ from scipy import sparse
 import nearkin
 from nearkin.learners import fit_many
 from nearkin.measures import DISTANCE, SIMILARITY
-from nearkin.neighbors._search import NeighbourSearch
+from nearkin.neighbors.search import NeighbourSearch
 
 CASES = [
     (nearkin.OASIS, {}),

@@ -438,7 +438,7 @@ def test_a_failed_write_leaves_the_old_file(audit, tmp_path, monkeypatch, kind):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(f"nearkin.audit._{'page.as_json' if kind == 'html' else 'exports.json.dumps'}", full)
-    monkeypatch.setattr("nearkin.audit._exports.write_csv", full)
+    monkeypatch.setattr("nearkin.audit.exports.write_csv", full)
     with pytest.raises(OSError, match="No space"):
         getattr(audit, f"to_{kind}")(path)
     assert path.read_text() == "old"

@@ -11,9 +11,9 @@ import pytest
 
 import nearkin
 from nearkin.audit._layout import _affinities, kl_gradient, neighbour_layout
-from nearkin.audit._map import flat_map, framed, shown_rows
-from nearkin.audit._pack import as_json, pack
-from nearkin.audit._thumbnails import thumbnails
+from nearkin.audit.map import flat_map, framed, shown_rows
+from nearkin.audit.page.packing import as_json, pack
+from nearkin.audit.page.thumbnails import thumbnails
 
 HOSTILE = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\u202egnp.exe", "\"'`${1}&amp;"]
 

@@ -12,10 +12,10 @@ import nearkin  # noqa: E402
 import nearkin.distributed  # noqa: E402
 from cluster.grid import Grid, grid  # noqa: E402, F401  # a fixture
 from nearkin import streams  # noqa: E402
-from nearkin.distributed._rounds import ClusterLost  # noqa: E402
-from nearkin.distributed._tasks import learn_share, packed, unpacked  # noqa: E402
-from nearkin.learners._merge import merge_states  # noqa: E402
-from nearkin.streams._plain import from_plain, to_plain  # noqa: E402
+from nearkin.distributed.cluster import ClusterLost  # noqa: E402
+from nearkin.distributed.tasks import learn_share, packed, unpacked  # noqa: E402
+from nearkin.learners.merge import merge_states  # noqa: E402
+from nearkin.streams.plain import from_plain, to_plain  # noqa: E402
 from streams import tables  # noqa: E402
 
 HOW = {"n_shards": 3, "merge_every": 128, "timeout": 60.0}
@@ -36,7 +36,7 @@ def opened(folder, **more):
 
 def in_shares(model, stream, n_shards, n_batches, epochs=1):
     """The same without any cluster: tasks called one after the other."""
-    from nearkin.distributed._fit import _shares
+    from nearkin.distributed.driver import _shares
 
     for epoch in range(epochs):
         at = 0
@@ -173,7 +173,7 @@ def test_a_damaged_row_group_is_named_and_what_came_before_is_kept(client, folde
     path.write_bytes(whole)
     with pytest.raises(ValueError, match=r"1.parquet, row group 1 cannot be read"):
         nearkin.distributed.fit(learner(), stream, client=client, checkpoint=tmp_path / "ck", **HOW)
-    from nearkin.streams._checkpoint import Checkpoint
+    from nearkin.streams.checkpoint import Checkpoint
 
     assert Checkpoint(tmp_path / "ck").read()["learner"].n_rows_seen_ == 64 + 4 * 3 * 128
 

@@ -40,8 +40,8 @@ def test_blocks_do_not_change_what_is_found(rng, monkeypatch):
     items, queries = rng.normal(size=(70, 4)), rng.normal(size=(5, 4))
     index = Index(measure="distance").fit(items)
     at_once = index.query(queries, 7)
-    monkeypatch.setattr("nearkin.neighbors._search._ITEMS", 9)
-    monkeypatch.setattr("nearkin.neighbors._search._TABLE", 20)
+    monkeypatch.setattr("nearkin.neighbors.search._ITEMS", 9)
+    monkeypatch.setattr("nearkin.neighbors.search._TABLE", 20)
     in_pieces = index.query(queries, 7)
     np.testing.assert_array_equal(at_once[1], in_pieces[1])
 

@@ -10,7 +10,7 @@ import pytest
 
 import nearkin
 from nearkin import progress, streams
-from nearkin.streams._checkpoint import Checkpoint
+from nearkin.streams.checkpoint import Checkpoint
 from streams import tables
 
 

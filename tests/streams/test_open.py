@@ -41,8 +41,8 @@ def test_every_kind_of_file_gives_the_rows_in_order_and_in_whole_batches(kind, b
 @pytest.mark.parametrize("kind", ["parquet", "csv", "npy"])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_batches_from_any_number_on_are_those_of_the_whole_pass(kind, shuffle, data, tmp_path, monkeypatch):
-    monkeypatch.setattr("nearkin.streams._npy._RANGE", 300)
-    monkeypatch.setattr("nearkin.streams._csv._BLOCK", 20_000)
+    monkeypatch.setattr("nearkin.streams.npy_batches._RANGE", 300)
+    monkeypatch.setattr("nearkin.streams.csv_batches._BLOCK", 20_000)
     stream = opened(tmp_path / "data", kind, *data, batch_rows=170, shuffle=shuffle, seed=3)
     assert len(stream.units) > 4
     for epoch in (0, 1):
@@ -149,7 +149,7 @@ def test_a_row_that_lacks_something_is_named_or_dropped_and_counted(kind, what, 
 
 
 def test_quoted_line_breaks_empty_lines_and_odd_delimiters_in_csv(tmp_path, monkeypatch):
-    monkeypatch.setattr("nearkin.streams._csv._BLOCK", 64)
+    monkeypatch.setattr("nearkin.streams.csv_batches._BLOCK", 64)
     text = 'a;label;b\r\n1;"x\n""y""";2\r\n\r\n' + "3;z;4\r\n" * 30 + "\n5;z;6"
     (tmp_path / "t.csv").write_bytes(text.encode())
     stream = streams.open(tmp_path / "t.csv", label="label", batch_rows=7)
@@ -161,7 +161,7 @@ def test_quoted_line_breaks_empty_lines_and_odd_delimiters_in_csv(tmp_path, monk
 
 
 def test_csv_labels_that_change_their_kind_are_named_and_text_on_request(tmp_path, monkeypatch):
-    monkeypatch.setattr("nearkin.streams._csv._BLOCK", 100)
+    monkeypatch.setattr("nearkin.streams.csv_batches._BLOCK", 100)
     (tmp_path / "t.csv").write_text("a,y\n" + "1,7\n" * 80 + "2,seven\n")
     with pytest.raises(ValueError, match=r"t.csv, data row 81: label 'seven'.*text_labels=True"):
         all_rows(streams.open(tmp_path / "t.csv", label="y", batch_rows=10))

@@ -5,7 +5,7 @@ import pytest
 
 import nearkin
 from nearkin import streams
-from nearkin.streams._watch import Drift, Seen, Watch
+from nearkin.streams.watch import Drift, Seen, Watch
 from streams import tables
 
 

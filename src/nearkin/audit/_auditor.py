@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearkin.audit._audit import LabelAudit
-from nearkin.audit._audit_labels import audit_labels
 from nearkin.audit._names import speaking_as
+from nearkin.audit.audit_labels import audit_labels
+from nearkin.audit.label_audit import LabelAudit
 from nearkin.learners import OnlineLearner
-from nearkin.learners._state import all_or_nothing
+from nearkin.transactions import all_or_nothing
 
 __all__ = ["LabelAuditor"]
 

@@ -110,7 +110,7 @@ class StreamOptions:
 
     def is_asked(self, data: Sequence[Path]) -> bool:
         """Whether the data is to be read in batches."""
-        from nearkin.streams._open import is_many
+        from nearkin.streams.opening import is_many
 
         return self.stream or self.checkpoint is not None or self.dask is not None or is_many(data)
 

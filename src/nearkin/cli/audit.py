@@ -99,8 +99,8 @@ def audit(
     No model is needed and nothing is cross-validated.
     """
     from nearkin.audit import audit_labels
-    from nearkin.audit._exports import CLEANED, COLUMNS
     from nearkin.audit._names import speaking_as
+    from nearkin.audit.exports import CLEANED, COLUMNS
     from nearkin.cli import _text
     from nearkin.cli._data import check_passed_on, read_training
     from nearkin.cli._output import write_columns
@@ -180,7 +180,7 @@ def _beginning(path: Path) -> bytes:
 
 def _pictures(rows: Data, image: str, data: Path) -> list[Path]:
     """Files of the pictures; some of the first must be there."""
-    from nearkin.audit._thumbnails import require_pillow
+    from nearkin.audit.page.thumbnails import require_pillow
 
     try:
         require_pillow()

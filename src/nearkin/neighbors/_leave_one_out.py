@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.measures import DISTANCE, Measure
-from nearkin.neighbors._search import NeighbourSearch
-from nearkin.neighbors._vote import vote
+from nearkin.neighbors.robust_knn import vote
+from nearkin.neighbors.search import NeighbourSearch
 
 __all__ = ["leave_one_out_votes"]
 

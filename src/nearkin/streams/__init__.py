@@ -1,13 +1,13 @@
 """Streams larger than memory: labelled rows from files or iterators, learned batch by batch, and resumable."""
 
-from nearkin.streams._batch import Batch
-from nearkin.streams._fit import fit_stream
-from nearkin.streams._memory import Memory, memory_estimate
-from nearkin.streams._open import open_stream as open
-from nearkin.streams._run import Report
-from nearkin.streams._sample import sample_rows
-from nearkin.streams._score import score_stream
-from nearkin.streams._source import FileStream, Stream
+from nearkin.streams.batch import Batch
+from nearkin.streams.file_stream import FileStream, Stream
+from nearkin.streams.fitting import fit_stream
+from nearkin.streams.memory import Memory, memory_estimate
+from nearkin.streams.opening import open_stream as open
+from nearkin.streams.run import Report
+from nearkin.streams.sample import sample_rows
+from nearkin.streams.scores import score_stream
 
 __all__ = [
     "Batch",

@@ -1,0 +1,469 @@
+"""What an audit found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from nearkin.audit._interval import rate_interval
+from nearkin.audit._suggest import suggest
+from nearkin.audit._votes import truths, votes_on
+from nearkin.audit.cleaning import DEFAULT_HOW, Cleaning, taken
+from nearkin.audit.evidence import Evidence, Neighbour, Prototype, Space
+from nearkin.audit.exports import (
+    COLUMNS,
+    Columns,
+    checked_ids,
+    cleaned_columns,
+    columns_of,
+    knn_graph,
+    plain,
+    write_json,
+    write_table,
+)
+from nearkin.audit.summary import notes_on, summary_of
+from nearkin.checks import Integer
+from nearkin.files import replacing
+from nearkin.labels import as_labels, sorted_classes
+from nearkin.neighbors import RobustKNeighborsClassifier
+
+__all__ = ["ASKED", "LabelAudit"]
+
+Array = NDArray[np.floating]
+
+#: Share of the rows that the estimate of the rate asks at least; see `nearkin.noise.estimate_noise_rate`.
+ASKED = 0.1
+
+
+class LabelAudit:
+    """What is known about every label; made by `audit_labels`.
+
+    Parameters
+    ----------
+    classifier : RobustKNeighborsClassifier
+        Fitted on ``X`` and ``y`` with ``n_neighbors="auto"``.
+    X : array-like of shape (n_samples, n_features)
+        The rows; kept, not copied, since `evidence` looks at them again.
+    y : array-like of shape (n_samples,)
+        The labels.
+
+    Attributes
+    ----------
+    given_label : ndarray of shape (n_samples,)
+        Labels as given.
+    plausibility : ndarray of shape (n_samples,)
+        Probability that the label is right, in (0, 1].
+    score : ndarray of shape (n_samples,)
+        Votes for the label against those for the best other one, in [0, 1]; suspects have the lowest. It tells rows
+        apart that are equally implausible, so it is the order in which to look at rows.
+    is_suspect : ndarray of bool of shape (n_samples,)
+        Rows whose labels are probably wrong: about as many as the noise rate says, and some where another label has
+        twice the votes.
+    suggested_label : ndarray of shape (n_samples,)
+        Label that fits best; the given one for rows that are no suspects.
+    confidence : ndarray of shape (n_samples,)
+        Probability that the suggested label is right.
+    noise_rate : float
+        Estimated share of wrong labels.
+    noise_rates : ndarray of shape (n_classes,)
+        Estimated share of wrong labels among the rows that belong to each class; all the same unless the data says
+        clearly otherwise.
+    noise_interval : tuple of float
+        Interval that holds the rate with probability 0.95 if wrong labels do not follow the features; see
+        `nearkin.audit.rate_interval`. Both ends are the rate itself where it was given.
+    classes : ndarray
+        Sorted classes.
+    classifier : RobustKNeighborsClassifier
+        The fitted classifier, which predicts as if the labels were clean.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> import nearkin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[[0, 99]] = 2  # two wrong labels
+    >>> audit = nearkin.audit_labels(X, y, random_state=0)
+    >>> bool(audit.plausibility[0] < 0.5), int(audit.suggested_label[0])
+    (True, 0)
+    >>> X_clean, y_clean = audit.clean(X, y)
+    >>> len(y) - len(y_clean) == audit.n_suspects
+    True
+    """
+
+    # The rows in the learned space, which are mapped again when somebody asks, and not saved.
+    _transient = ("_held",)
+    _held: Space | None = None
+
+    def __init__(self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike):
+        labels = as_labels(y, type(self).__name__)
+        self.classifier = classifier
+        self.given_label = labels
+        self.classes = classifier.classes_
+        found, codes = sorted_classes(labels)
+        if found.tolist() != self.classes.tolist():
+            raise ValueError(f"{type(self).__name__}: y is not what the classifier was fitted on; its classes differ.")
+        self.plausibility: Array = classifier.plausibility_
+        self.score: Array = classifier.score_
+        self.is_suspect = np.ones(len(labels), dtype=bool)
+        self.is_suspect[classifier.kept_] = False
+        votes, flips = votes_on(classifier), classifier._flips
+        best, self.confidence = suggest(
+            lambda rows: truths(flips, votes(rows), codes[rows]),
+            codes, self.plausibility, self.is_suspect, len(self.classes),
+        )  # fmt: skip
+        self.suggested_label = np.where(self.is_suspect, self.classes[best], labels)
+        self.noise_rate = float(classifier.noise_rate_)
+        self.noise_rates: Array = flips.rates
+        self.noise_interval = (self.noise_rate, self.noise_rate)
+        if self.rate_is_estimated:
+            self.noise_interval = rate_interval(self.noise_rate, max(1, round(ASKED * len(labels))))
+        self._codes, self._best = codes, best
+        self._X: Any = X
+
+    @property
+    def rate_is_estimated(self) -> bool:
+        """Whether the noise rate was estimated rather than given."""
+        return isinstance(self.classifier.noise_rate, str)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.given_label)
+
+    @property
+    def n_suspects(self) -> int:
+        """Number of suspects."""
+        return int(self.is_suspect.sum())
+
+    @property
+    def n_likely_suggestions(self) -> int:
+        """Number of suspects whose suggested label is more likely right than not."""
+        return int((self.is_suspect & (self.confidence > 0.5)).sum())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to beware of: sentences about data that is too small, or tells too little, for its figures."""
+        return notes_on(self)
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """Rows in the order in which to look at them: the most doubtful first."""
+        return np.lexsort((self.plausibility, self.score, ~self.is_suspect))
+
+    @property
+    def noise_matrix(self) -> NDArray[np.int64]:
+        """Rows by given class (down) and suggested class (across), in the order of `classes`.
+
+        What is off the diagonal are the suspects. Of shape (n_classes, n_classes); with thousands of classes
+        `noise_pairs` is smaller.
+        """
+        k = len(self.classes)
+        return np.bincount(self._codes * k + self._best, minlength=k * k).reshape(k, k)
+
+    def noise_pairs(self) -> list[tuple[Any, Any, int]]:
+        """Given label, suggested label and number of suspects, the most frequent first."""
+        k = len(self.classes)
+        pairs, counts = np.unique((self._codes * k + self._best)[self.is_suspect], return_counts=True)
+        at = np.argsort(-counts, kind="stable")
+        names = self.classes.tolist()
+        return [(names[p // k], names[p % k], int(n)) for p, n in zip(pairs[at].tolist(), counts[at], strict=True)]
+
+    def doubt_by_class(self) -> list[tuple[Any, int, int]]:
+        """Given label, number of rows and number of suspects, the largest share of suspects first."""
+        n_classes = len(self.classes)
+        size = np.bincount(self._codes, minlength=n_classes)
+        bad = np.bincount(self._codes[self.is_suspect], minlength=n_classes)
+        names = self.classes.tolist()
+        return [(names[c], int(size[c]), int(bad[c])) for c in np.lexsort((-bad, -bad / size))]
+
+    def evidence(self, i: int, n_neighbors: int = 5) -> Evidence:
+        """Why the label of a row is doubted, or is not.
+
+        Parameters
+        ----------
+        i : int
+            Number of the row, from 0.
+        n_neighbors : int, default=5
+            Neighbours to show.
+
+        Returns
+        -------
+        Evidence
+            Print it, or read its parts.
+        """
+        if not Integer(0).allows(i) or i >= self.n_rows:
+            raise ValueError(f"LabelAudit: row must be a whole number from 0 to {self.n_rows - 1}; got {i!r}.")
+        if not Integer(1).allows(n_neighbors):
+            raise ValueError(f"LabelAudit: `n_neighbors` must be {Integer(1)}; got {n_neighbors!r}.")
+        row, space = np.array([i]), self._space
+        typical, names = space.prototypes()[2], self.classes.tolist()
+        near = []
+        for codes in (self._codes[row], self._best[row]):
+            which, distance = space.nearest_prototypes(row, codes)
+            near.append(Prototype(names[codes[0]], int(typical[which[0]]), float(distance[0])))
+        found, distances = space.neighbours(row, n_neighbors)
+        neighbours = tuple(
+            Neighbour(plain(self.given_label[j]), int(j), float(distance), float(self.plausibility[j]))
+            for j, distance in zip(found[0], distances[0], strict=True)
+        )
+        return Evidence(
+            int(i), plain(self.given_label[i]), plain(self.suggested_label[i]), float(self.plausibility[i]),
+            float(self.confidence[i]), near[0], near[1], neighbours, space.costliest(int(i)),
+        )  # fmt: skip
+
+    def clean(self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None) -> tuple[Any, Any]:
+        """Rows and labels without the suspects, or with the suggested labels that are likely right.
+
+        Dropping makes no right label wrong. A suggested label is taken only where its confidence is high; other
+        suspects are dropped in either case, since their labels are in doubt as given, too.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            The rows, or anything with one entry a row (a frame, a list of texts).
+        y : array-like of shape (n_samples,)
+            The labels that were audited.
+        how : {"drop", "relabel"}, default="drop"
+            Leave all suspects out, or give those with a confident suggestion the suggested label.
+        min_confidence : float in [0, 1] or None, default=None
+            With "relabel": least confidence of a suggestion that is taken; None is 0.8, and 0 relabels every suspect.
+
+        Returns
+        -------
+        X : same kind as given
+            Rows that stay; a frame keeps its index.
+        y : same kind as given
+            Their labels.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> import nearkin
+        >>> X, y = load_iris(return_X_y=True)
+        >>> y[[0, 99]] = 2
+        >>> audit = nearkin.audit_labels(X, y, random_state=0)
+        >>> _, labels = audit.clean(X, y.tolist(), how="relabel", min_confidence=0)
+        >>> type(labels).__name__, len(labels), labels[0]
+        ('list', 150, 0)
+        """
+        cleaning = Cleaning(how, min_confidence)
+        labels = as_labels(y, type(self).__name__)
+        if not hasattr(X, "__len__") and not hasattr(X, "shape"):
+            raise ValueError(f"LabelAudit: X must have one entry a row, like the rows that were audited; got {X!r}.")
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n != self.n_rows or len(labels) != self.n_rows:
+            raise ValueError(
+                f"LabelAudit: {self.n_rows} rows were audited; X has {n} rows and y has {len(labels)} labels."
+            )
+        if labels.tolist() != self.given_label.tolist():
+            raise ValueError("LabelAudit: y differs from the labels that were audited; audit these first.")
+        stays, relabelled = cleaning.of(self.is_suspect, self.confidence)
+        kept = np.flatnonzero(stays)
+        # A new label is taken from a row that has it, so that y keeps its kind whatever that is.
+        first_of_class = np.unique(self._codes, return_index=True)[1]
+        donors = np.where(relabelled, first_of_class[self._best], np.arange(self.n_rows))[kept]
+        return X if len(kept) == n else taken(X, kept), taken(y, donors, kept)
+
+    def summary(self) -> list[tuple[str, str]]:
+        """A few lines for people: names and values."""
+        return summary_of(self)
+
+    def __repr__(self) -> str:
+        low, high = self.noise_interval
+        return (
+            f"LabelAudit({self.n_rows} rows, {len(self.classes)} classes, {self.n_suspects} suspects, "
+            f"noise rate {self.noise_rate:.3f} [{low:.3f}, {high:.3f}])"
+        )
+
+    # ------------------------------------------------------------------ tables and files
+
+    def columns(self, ids: Columns | None = None, first_row: int = 0) -> dict[str, Any]:
+        """All rows as named columns, in their order.
+
+        Parameters
+        ----------
+        ids : mapping of str to sequence or None
+            Columns to put first, such as an id.
+        first_row : int, default=0
+            Number of the first row.
+
+        Returns
+        -------
+        dict
+            ``row``, ``given_label``, ``suggested_label``, ``is_suspect``, ``plausibility``, ``confidence``,
+            ``score``.
+        """
+        return columns_of(self, ids, first_row)
+
+    def cleaned_columns(
+        self,
+        ids: Columns | None = None,
+        first_row: int = 0,
+        *,
+        how: str = DEFAULT_HOW,
+        min_confidence: float | None = None,
+    ) -> dict[str, Any]:
+        """Cleaned labels as named columns; see `clean`.
+
+        Parameters
+        ----------
+        ids : mapping of str to sequence or None
+            Columns to put first, such as an id.
+        first_row : int, default=0
+            Number of the first row.
+        how : {"drop", "relabel"}, default="drop"
+            What becomes of suspects.
+        min_confidence : float in [0, 1] or None, default=None
+            With "relabel": least confidence of a suggestion that is taken.
+
+        Returns
+        -------
+        dict
+            ``row``, ``label``, ``given_label`` and ``confidence`` in the label, of the rows that stay.
+        """
+        return cleaned_columns(self, Cleaning(how, min_confidence), ids, first_row)
+
+    def to_frame(self) -> Any:
+        """All rows as a pandas frame, with the index of X where that is a frame."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError(
+                "LabelAudit.to_frame needs pandas (pip install pandas); `columns` gives the same as a dict."
+            ) from None
+        return pandas.DataFrame(self.columns(), index=getattr(self._X, "index", None))
+
+    def to_csv(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        ids: Columns | None = None,
+        suspects_only: bool = False,
+        first_row: int = 0,
+    ) -> None:
+        """Write the rows as CSV, the most doubtful first.
+
+        Parameters
+        ----------
+        path : path-like
+            Destination; replaced only when the new file is complete.
+        ids : mapping of str to sequence or None
+            Columns to put first.
+        suspects_only : bool, default=False
+            Leave out the rows that are no suspects, and add the nearest plausible rows and their labels.
+        first_row : int, default=0
+            Number of the first row.
+        """
+        with replacing(path) as file:
+            write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
+
+    def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
+        """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order.
+
+        Parameters
+        ----------
+        path : path-like
+            Destination; replaced only when the new file is complete.
+        ids : mapping of str to sequence or None
+            Columns to add to the rows.
+        """
+        with replacing(path) as file:
+            write_json(self, file, ids)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str = "Label audit",
+        ids: Columns | None = None,
+        texts: Sequence[Any] | NDArray[Any] | None = None,
+        images: Sequence[Any] | NDArray[Any] | None = None,
+        notes: Mapping[str, str] | None = None,
+        first_row: int = 0,
+    ) -> None:
+        """Write one page that needs nothing else: noise, map, suspects with evidence, noise matrix, cleaned labels.
+
+        Parameters
+        ----------
+        path : path-like
+            Destination; replaced only when the page is complete.
+        title : str, default="Label audit"
+            Heading.
+        ids : mapping of str to sequence or None
+            Columns that name the rows; the first is shown.
+        texts : sequence of str or None
+            A text for every row, shown beside it.
+        images : sequence of path or None
+            An image file for every row, shown small; needs Pillow.
+        notes : mapping of str to str or None
+            More lines for the list of what was done.
+        first_row : int, default=0
+            Number of the first row.
+        """
+        from nearkin.audit.page import page
+
+        made = page(
+            self,
+            title=title,
+            ids=checked_ids(ids, self.n_rows, COLUMNS),
+            texts=checked_ids({"texts": texts} if texts is not None else None, self.n_rows).get("texts"),
+            images=checked_ids({"images": images} if images is not None else None, self.n_rows).get("images"),
+            notes=notes or {},
+            first_row=first_row,
+        )
+        with replacing(path) as file:
+            file.write(made.encode())
+
+    # ------------------------------------------------------------------ for other tools
+
+    def knn_graph(self, n_neighbors: int = 10) -> sparse.csr_matrix:
+        """Distances to the nearest other rows in the learned space, as cleanlab's ``knn_graph`` wants them.
+
+        Parameters
+        ----------
+        n_neighbors : int, default=10
+            Entries of each row, the nearest first.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_samples)
+            Distances.
+        """
+        if not Integer(1).allows(n_neighbors) or n_neighbors >= self.n_rows:
+            raise ValueError(
+                f"LabelAudit: `n_neighbors` must be a whole number from 1 to {self.n_rows - 1}; got {n_neighbors!r}."
+            )
+        return knn_graph(self, n_neighbors)
+
+    def to_cleanlab(self, n_neighbors: int = 10) -> dict[str, Any]:
+        """What cleanlab asks for, from this audit instead of a cross-validated model.
+
+        Parameters
+        ----------
+        n_neighbors : int, default=10
+            Of the graph.
+
+        Returns
+        -------
+        dict
+            ``labels`` as whole numbers, ``pred_probs`` (n_samples, n_classes) as the neighbours vote with the row
+            itself left out, ``label_quality`` (the `score`), and ``knn_graph``.
+        """
+        votes = votes_on(self.classifier)
+        return {
+            "labels": self._codes.copy(),
+            "pred_probs": votes(np.arange(self.n_rows)),
+            "label_quality": self.score.copy(),
+            "knn_graph": self.knn_graph(n_neighbors),
+        }
+
+    @property
+    def _space(self) -> Space:
+        if self._held is None:
+            self._held = Space(self.classifier, self._X, self.given_label, self._codes)
+        return self._held

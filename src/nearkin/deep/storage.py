@@ -1,0 +1,175 @@
+"""Deep learners as safetensors files: arrays by name and a JSON header, never pickle."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from nearkin import saving
+from nearkin._version import __version__
+from nearkin.deep.learner import DeepLearner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["load", "save"]
+
+KIND = "nearkin-deep-model"
+
+
+def save(model: DeepLearner, path: str | os.PathLike[str]) -> None:
+    """Write a deep learner (fitted or not) to one safetensors file.
+
+    The weights of the network stand in it under their own names, after ``network.``, so that other programs can read
+    them. A module of your own is not written, only its weights: give it again to `load`.
+
+    Parameters
+    ----------
+    model : DeepMetric, OAHU or RobustOAHU
+        The learner; `nearkin.save` also takes it where it built its network itself.
+    path : path-like
+        Destination; replaced only when the new file is complete and on disk.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from nearkin.deep import DeepMetric
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.safetensors"
+    ...     save(DeepMetric(eta=1.0), path)
+    ...     load(path)
+    DeepMetric(eta=1.0)
+    """
+    if not isinstance(model, DeepLearner):
+        raise TypeError(f"nearkin.deep.save takes a deep learner; got {type(model).__name__}. Use nearkin.save.")
+    bare, own = _without_module(model)
+    arrays: list[np.ndarray] = []
+    tree = saving._encode(bare, arrays, "model")
+    names = _names(bare, arrays)
+    header = {"kind": KIND, "format": saving.FORMAT, "nearkin": __version__, "names": names, "own": own, "model": tree}
+    data = _safetensors().numpy.save(
+        dict(zip(names, arrays, strict=True)), {"nearkin": json.dumps(header, allow_nan=False)}
+    )
+    with saving.replacing(path) as file:
+        file.write(data)
+
+
+def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Module] | None = None) -> Any:
+    """Read a deep learner written by `save`.
+
+    Parameters
+    ----------
+    path : path-like
+        File.
+    module : nn.Module, callable or None, default=None
+        The module that the learner was given, if it was given one; its weights come from the file.
+
+    Returns
+    -------
+    DeepMetric, OAHU or RobustOAHU
+        Equal to the one saved; it can learn on.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, of another kind, written by a newer version, or needs a module.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from nearkin.deep import DeepMetric
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.safetensors"
+    ...     save(DeepMetric(n_epochs=1).fit([[0.0], [0.1], [1.0]], [0, 0, 1]), path)
+    ...     load(path).classes_.tolist()
+    [0, 1]
+    """
+    path = Path(path)
+    header, arrays = _read(path)
+    if header["own"] is not None and module is None:
+        raise ValueError(f"{path} holds the weights of a module of your own; give it: load(path, module=...).")
+    if header["own"] is None and module is not None:
+        raise ValueError(f"{path} was written by a learner that built its network itself; leave out `module`.")
+    try:
+        model = saving._checked(saving._decode(header["model"], arrays))
+        if not isinstance(model, DeepLearner):
+            raise TypeError(f"it holds {type(model).__name__}")
+    except Exception as error:  # whatever a foreign or damaged file brings up, it is no model
+        raise _damaged(path, error) from None
+    if module is not None:
+        model.set_params(module=module)
+        if model._is_begun:
+            _give_module(model, path)
+    return model
+
+
+def _give_module(model: DeepLearner, path: Path) -> None:
+    network = model._state.parameter
+    network.plan = model._plan(network.n_features)
+    try:
+        network.n_components  # noqa: B018  # builds the network
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"the module is not the one whose weights {path} holds: {error}") from None
+
+
+def _without_module(model: DeepLearner) -> tuple[DeepLearner, str | None]:
+    """The learner without a module of the user's own, and how that prints."""
+    own = getattr(model, "module", None)
+    if own is None:
+        return model, None
+    bare = copy.copy(model)
+    bare.set_params(module=None)
+    if model._is_begun:
+        state = model._state.copy()
+        state.parameter.plan = None
+        bare._state = state
+    return bare, repr(own)
+
+
+def _names(model: DeepLearner, arrays: list[np.ndarray]) -> list[str]:
+    """One name for every array: its own for a weight of the network, else a number."""
+    weights = model._state.parameter.weights if model._is_begun else {}
+    names = {one.ctypes.data: f"network.{name}" for name, one in weights.items() if one.size}
+    return [names.get(one.ctypes.data, str(number)) for number, one in enumerate(arrays)]
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    safetensors = _safetensors()
+    try:
+        with path.open("rb"), safetensors.safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {})["nearkin"])
+            if header["kind"] != KIND:
+                raise KeyError(f"{KIND} expected, {header['kind']} found")
+            newer = header["format"] > saving.FORMAT
+            arrays = {str(i): file.get_tensor(name) for i, name in enumerate([] if newer else header["names"])}
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:
+        raise _damaged(path, error) from None
+    if newer:
+        raise ValueError(
+            f"{path} was written by a newer nearkin ({header['nearkin']}); this is {__version__}. Upgrade nearkin to "
+            "read it."
+        )
+    return header, arrays
+
+
+def _damaged(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} is not a deep model of nearkin, or it is damaged ({type(error).__name__}: {error}).")
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError:
+        raise ImportError(
+            "files of deep learners need safetensors, which is not installed: pip install 'nearkin[deep]'"
+        ) from None
+    return safetensors

@@ -1,0 +1,157 @@
+"""A global matrix and one local part per class: what LPA-ODML learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nearkin.arrays import Array, Codes
+from nearkin.losses import Loss
+from nearkin.measures import DISTANCE
+from nearkin.parameters.full import FullMatrix, from_eigenpairs
+from nearkin.parameters.sweep import Sweep, feed, steps_at_once
+from nearkin.triplets import Triplets
+
+__all__ = ["NAMELESS", "LocalMetrics"]
+
+
+#: Code of triplets whose anchors have no class.
+NAMELESS = -1
+
+
+class LocalMetrics:
+    """``M + L_c`` for every class c, with M begun at the identity and every L_c at zero.
+
+    Where a class is not known or does not matter, M alone answers. Local parts are shown as if their class were used
+    next, which clips ``M + L_c``; learning goes on with what it has.
+    """
+
+    # Metrics of the classes, made when somebody asks and not saved.
+    _transient = ("_shown",)
+    _shown: dict[int, FullMatrix]
+
+    def __init__(self, n_features: int, dtype: np.dtype, mu: float):
+        self.measure = DISTANCE
+        self.mu = float(mu)
+        self.shared = FullMatrix(n_features, dtype, DISTANCE, "project")
+        self.codes = np.zeros(0, np.int64)
+        self.local = np.zeros((0, n_features, n_features))
+        # Kept by the sweep (nearkin.kernels.local): per class a bound of the smallest eigenvalue of M + L_c, the clock
+        # at that time and a counter; the clock.
+        self.marks = np.zeros((0, 3))
+        self.clock = np.zeros(1)
+
+    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+        """One sweep; the class of an anchor chooses the local part that moves with M."""
+        from nearkin.kernels import local
+
+        kernel = Sweep(local.sweep, local.sweep_with, ())
+        codes = _codes_of(triplets)
+        self._make_room(codes)
+        at = np.argsort(self.codes)
+        classes = at[np.searchsorted(self.codes, codes, sorter=at)]
+        one, place = self.shared, 0
+
+        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
+            nonlocal place
+            here, place = classes[place : place + len(caps)], place + len(caps)
+            return kernel.run(
+                loss,
+                one.M, self.local, self.marks, self.clock, 1.0 / self.mu, here, *v, caps, loss.params, max_hq_iter,
+                (one.numbers, one.nulls, one.inverse), plausibility,
+            )  # fmt: skip
+
+        one._root = None
+        self._shown = {}
+        # Differences are what counts; a clock that starts anew keeps their digits.
+        self.marks[:, 1] -= self.clock
+        self.clock[:] = 0.0
+        return feed(triplets, C, sweep, steps_at_once(len(one.M)) // 4)
+
+    def _make_room(self, codes: Codes) -> None:
+        """A zero local part for every class met for the first time; until it moves, M's bound is its bound."""
+        new = np.setdiff1d(codes, self.codes)
+        if not len(new):
+            return
+        self.codes = np.concatenate([self.codes, new])
+        self.local = np.pad(self.local, ((0, len(new)), (0, 0), (0, 0)))
+        mark = np.array([self.shared.numbers[0], self.clock[0], 0.0])
+        self.marks = np.concatenate([self.marks, np.tile(mark, (len(new), 1))])
+
+    def of_class(self, code: int) -> FullMatrix:
+        """``M + L_c`` on the cone; M for a class that had no triplet."""
+        shown = self.__dict__.setdefault("_shown", {})
+        if code not in shown:
+            where = np.flatnonzero(self.codes == code)
+            shown[code] = self._on_the_cone(int(where[0])) if len(where) else self.shared
+        return shown[code]
+
+    def _on_the_cone(self, place: int) -> FullMatrix:
+        made = FullMatrix(len(self.shared.M), np.dtype(self.shared.dtype), DISTANCE, "none")
+        made.M = self.shared.M + self.local[place]
+        values, vectors = np.linalg.eigh(made.M)
+        if values[0] < 0.0:
+            made.M = from_eigenpairs(vectors, np.maximum(values, 0.0))
+        return made
+
+    def margins(self, triplets: Triplets) -> Array:
+        """``g' (M + L_c) h`` with c the class of the anchor."""
+        codes = _codes_of(triplets)
+        z = np.empty(len(triplets))
+        for code in np.unique(codes):
+            at = np.flatnonzero(codes == code)
+            members = {name: getattr(triplets, name)[at] for name in ("anchor", "positive", "negative")}
+            z[at] = self.of_class(int(code)).margins(replace(triplets, **members, classes=None))
+        return z
+
+    def item_scores(self, queries: Array, items: Array, codes: Codes) -> Array:
+        """Minus the squared distances of all pairs, by the metric of the item's class."""
+        out = np.empty((len(queries), len(items)), queries.dtype)
+        for code in np.unique(codes):
+            at = np.flatnonzero(codes == code)
+            metric = self.of_class(int(code))
+            out[:, at] = DISTANCE.scores(metric.embed(queries), metric.embed(items[at]))
+        return out
+
+    def anchor_scores(self, anchors: Array, codes: Codes, others: Array) -> Array:
+        """The same for a triplet source, by the metric of the anchor's class."""
+        return np.ascontiguousarray(self.item_scores(others, anchors, codes).T)
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """By M."""
+        return self.shared.scores(left, right)
+
+    def embed(self, X: Array) -> Array:
+        """By M."""
+        return self.shared.embed(X)
+
+    @property
+    def sizes(self) -> tuple[Array, ...]:
+        """What must stay finite."""
+        return self.shared.M, self.local
+
+    def copy(self) -> LocalMetrics:
+        """Deep copy."""
+        other = LocalMetrics.__new__(LocalMetrics)
+        other.measure, other.mu, other.shared = self.measure, self.mu, self.shared.copy()
+        for name in ("codes", "local", "marks", "clock"):
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
+    @property
+    def metric(self) -> Array:
+        """M."""
+        return self.shared.metric
+
+    @property
+    def components(self) -> Array:
+        """Of M."""
+        return self.shared.components
+
+    query_map = item_map = components
+
+
+def _codes_of(triplets: Triplets) -> Codes:
+    return np.full(len(triplets), NAMELESS) if triplets.classes is None else triplets.classes

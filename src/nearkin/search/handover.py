@@ -1,0 +1,252 @@
+"""Learned maps in forms that other programs run: a plain numpy file, ONNX, a faiss transform."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from nearkin._version import __version__
+from nearkin.files import replacing
+from nearkin.search.adapter import SimilarityAdapter
+from nearkin.search.vectors import as_vectors
+
+__all__ = ["SideMap", "faiss_transform", "side_map", "write_numpy", "write_onnx"]
+
+Array = NDArray[np.floating]
+
+#: Version of the operators in ONNX files; old, so that old runtimes read them.
+_OPSET = 13
+
+
+@dataclass(frozen=True)
+class SideMap:
+    """One side of a learned measure as five arrays: ``unit((x - shift) * factor) @ matrix.T + offset``.
+
+    Parameters
+    ----------
+    shift, factor : ndarray of shape (n_features,)
+        Applied to the raw vector first.
+    unit : bool
+        Whether it is then divided by its length (a zero vector stays zero).
+    matrix : ndarray of shape (n_components, n_features)
+        The map.
+    offset : ndarray of shape (n_components,)
+        Added at the end.
+
+    Examples
+    --------
+    >>> half = SideMap(np.zeros(2), np.ones(2), False, np.array([[0.5, 0.5]]), np.zeros(1))
+    >>> half.apply([[1.0, 3.0]]).tolist()
+    [[2.0]]
+    """
+
+    shift: Array
+    factor: Array
+    unit: bool
+    matrix: Array
+    offset: Array
+
+    def apply(self, X: ArrayLike) -> Array:
+        """Mapped vectors."""
+        x = (as_vectors(X, "vectors", len(self.shift), self.matrix.dtype) - self.shift) * self.factor
+        if self.unit:
+            length = np.sqrt(np.square(x).sum(axis=1, keepdims=True))
+            x = x / np.where(length > 0, length, 1)
+        return x @ self.matrix.T + self.offset
+
+    def affine(self) -> tuple[Array, Array]:
+        """Matrix A and offset b of ``A x + b``; only if no length is divided by."""
+        if self.unit:
+            raise ValueError(
+                "this learner divides every row by its length (scale='auto'), which no linear map can do. "
+                "Learn with scale=None on unit vectors, or map queries before they are sent."
+            )
+        A = self.matrix * self.factor
+        return A, self.offset - A @ self.shift
+
+
+def side_map(model: Any, side: str = "query") -> SideMap:
+    """Map of the queries or the items of a fitted model.
+
+    Parameters
+    ----------
+    model : SimilarityAdapter or fitted learner
+        With `query_map_` and `item_map_`.
+    side : {"query", "item"}, default="query"
+        Which of the two. Learners of distances map both alike.
+
+    Returns
+    -------
+    SideMap
+        So that ``side_map(model).apply(Q)`` equals ``model.map_queries(Q)``.
+
+    Examples
+    --------
+    >>> from nearkin import RobustLODML
+    >>> X = np.array([[0.0, 0.0], [0.1, 0.0], [1.0, 1.0], [1.1, 1.0]])
+    >>> model = RobustLODML(random_state=0).fit(X, [0, 0, 1, 1])
+    >>> bool(np.allclose(side_map(model).apply(X), model.transform(X)))
+    True
+    """
+    if side not in ("query", "item"):
+        raise ValueError(f"`side` must be 'query' or 'item'; got {side!r}.")
+    check_is_fitted(model)
+    if not hasattr(model, "query_map_"):
+        raise ValueError(f"{type(model).__name__} has no map that could be handed over.")
+    d = model.n_features_in_
+    if isinstance(model, SimilarityAdapter):
+        dtype = model.query_mean_.dtype
+        none, one = np.zeros(d, dtype), np.ones(d, dtype)
+        if side == "item":
+            return SideMap(none, one, False, np.eye(d, dtype=dtype), none)
+        return SideMap(none, one, False, model.query_map_, model.query_offset_)
+    matrix = model.query_map_ if side == "query" else model.item_map_
+    scaling, dtype = model.scaling_, matrix.dtype
+    shift = np.zeros(d, dtype) if scaling.shift is None else scaling.shift
+    factor = np.ones(d, dtype) if scaling.factor is None else scaling.factor
+    return SideMap(shift, factor, scaling.unit_rows, matrix, np.zeros(len(matrix), dtype))
+
+
+def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -> None:
+    """Write a map as a plain npz file, which numpy alone can apply.
+
+    ```text
+    f = np.load("map.npz")
+    x = (q - f["shift"]) * f["factor"]
+    if f["unit"]:
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+    mapped = x @ f["matrix"].T + f["offset"]
+    ```
+
+    Parameters
+    ----------
+    model : SimilarityAdapter or fitted learner
+        What to write.
+    path : path-like
+        File; replaced only when the new one is complete.
+    side : {"query", "item"}, default="query"
+        Which of the two sides.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, nearkin
+    >>> model = nearkin.LODML().fit([[0.0], [0.1], [1.0]], [0, 0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_numpy(model, pathlib.Path(folder) / "map.npz")
+    ...     sorted(np.load(pathlib.Path(folder) / "map.npz").files)
+    ['factor', 'matrix', 'offset', 'shift', 'unit']
+    """
+    found = side_map(model, side)
+    buffer = io.BytesIO()
+    np.savez(
+        buffer, shift=found.shift, factor=found.factor, unit=np.array(found.unit), matrix=found.matrix,
+        offset=found.offset,
+    )  # fmt: skip
+    with replacing(path) as file:
+        file.write(buffer.getvalue())
+
+
+def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") -> None:
+    """Write a map as an ONNX model, which onnxruntime and many servers run.
+
+    Input ``x`` of shape (n, n_features), output ``mapped`` of shape (n, n_components), both of the model's dtype.
+
+    Parameters
+    ----------
+    model : SimilarityAdapter or fitted learner
+        What to write.
+    path : path-like
+        File; replaced only when the new one is complete.
+    side : {"query", "item"}, default="query"
+        Which of the two sides.
+
+    Examples
+    --------
+    >>> import nearkin
+    >>> model = nearkin.LODML().fit([[0.0], [0.1], [1.0]], [0, 0, 1])
+    >>> write_onnx(model, "map.onnx")  # doctest: +SKIP
+    """
+    try:
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+    except ImportError:
+        raise ImportError("onnx is not installed; use pip install 'nearkin[onnx]'.") from None
+    found = side_map(model, side)
+    dtype = found.matrix.dtype
+    kind = TensorProto.FLOAT if dtype == np.float32 else TensorProto.DOUBLE
+    arrays = {
+        "shift": found.shift, "factor": found.factor, "matrix": found.matrix, "offset": found.offset,
+        "tiny": np.array(np.finfo(dtype).tiny, dtype),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Sub", ["x", "shift"], ["moved"]),
+        helper.make_node("Mul", ["moved", "factor"], ["scaled"]),
+    ]
+    last = "scaled"
+    if found.unit:
+        nodes += [
+            helper.make_node("ReduceL2", ["scaled"], ["length"], axes=[1], keepdims=1),
+            helper.make_node("Max", ["length", "tiny"], ["divisor"]),
+            helper.make_node("Div", ["scaled", "divisor"], ["unit"]),
+        ]
+        last = "unit"
+    else:
+        del arrays["tiny"]
+    nodes.append(helper.make_node("Gemm", [last, "matrix", "offset"], ["mapped"], transB=1))
+    graph = helper.make_graph(
+        nodes,
+        f"nearkin_{side}_map",
+        [helper.make_tensor_value_info("x", kind, ["n", len(found.shift)])],
+        [helper.make_tensor_value_info("mapped", kind, ["n", len(found.matrix)])],
+        [numpy_helper.from_array(np.ascontiguousarray(values), name) for name, values in arrays.items()],
+    )
+    made = helper.make_model(
+        graph, producer_name="nearkin", producer_version=__version__, opset_imports=[helper.make_opsetid("", _OPSET)]
+    )
+    made.ir_version = min(made.ir_version, 8)  # what belongs to that set of operators
+    onnx.checker.check_model(made)
+    with replacing(path) as file:
+        file.write(made.SerializeToString())
+
+
+def faiss_transform(model: Any, side: str = "query") -> Any:
+    """A map as a `faiss.LinearTransform`, for `faiss.IndexPreTransform`.
+
+    Parameters
+    ----------
+    model : SimilarityAdapter or fitted learner
+        Its map must be linear: a learner with ``scale="unit"``, the default of similarities, is refused.
+    side : {"query", "item"}, default="query"
+        Which of the two sides.
+
+    Returns
+    -------
+    faiss.LinearTransform
+        ``IndexPreTransform(transform, index)`` maps whatever passes through it. In front of an index that holds raw
+        items, wrap the filled index and send only queries through it.
+
+    Examples
+    --------
+    >>> from nearkin import RobustOASIS
+    >>> unit = RobustOASIS(random_state=0).fit([[0.0, 1.0], [0.1, 1.0], [1.0, 0.0]], [0, 0, 1])
+    >>> try:
+    ...     faiss_transform(unit)
+    ... except ValueError as error:
+    ...     str(error)[:50]
+    'this learner divides every row by its length (scal'
+    """
+    from nearkin.search.cells import require_faiss
+
+    A, b = (np.ascontiguousarray(one, dtype=np.float32) for one in side_map(model, side).affine())
+    faiss = require_faiss()
+    made = faiss.LinearTransform(A.shape[1], A.shape[0], True)
+    faiss.copy_array_to_vector(A.ravel(), made.A)
+    faiss.copy_array_to_vector(b, made.b)
+    made.is_trained = True
+    return made

@@ -1,0 +1,103 @@
+"""Learning from a stream in one process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from numpy.typing import ArrayLike
+
+from nearkin import progress
+from nearkin.learners import OnlineLearner
+from nearkin.streams.file_stream import Stream
+from nearkin.streams.run import Options, Report, Run
+from nearkin.streams.watch import learn_batch
+
+__all__ = ["fit_stream"]
+
+Learner = TypeVar("Learner", bound=OnlineLearner)
+
+
+def fit_stream(
+    learner: Learner,
+    source: Stream,
+    *,
+    epochs: int | None = None,
+    classes: ArrayLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 30.0,
+    resume: bool = False,
+    log: str | os.PathLike[str] | None = None,
+    log_every: int = 16,
+    on_report: Callable[[Report], None] | None = None,
+    prequential: bool = True,
+) -> Learner:
+    """Learn from a stream that need not fit into memory; a run that was killed goes on where it was.
+
+    Parameters
+    ----------
+    learner : learner of this package
+        Learns batch by batch with `partial_fit`; one that is fitted goes on.
+    source : stream
+        From `nearkin.streams.open`.
+    epochs : int or None, default=None
+        Passes over the data; None for the learner's ``n_epochs``.
+    classes : array-like or None, default=None
+        All classes there will be, if you know them; needed if the first batch holds a single class.
+    checkpoint : path or None, default=None
+        File to go on from after a kill. The one before it is kept beside it, in case the disk damages the newest.
+    checkpoint_every : float, default=30.0
+        Seconds between two checkpoints; 0 writes one after every batch.
+    resume : bool, default=False
+        Go on from the checkpoint, if there is one. The result is the same to the bit as without the break.
+    log : path or None, default=None
+        File for a log, one JSON object a line (the fields of `Report`).
+    log_every : int, default=16
+        Batches between two lines.
+    on_report : callable or None, default=None
+        Called with a `Report` after every batch.
+    prequential : bool, default=True
+        Whether to predict every label before it is learned, which gives the accuracy in the reports and costs about as
+        much as finding the triplets.
+
+    Returns
+    -------
+    learner
+        The learner that was given, fitted. Its `plausibility_` is that of the last batch; `score_stream` scores all
+        rows with the final model.
+
+    Notes
+    -----
+    Checkpoints do not change what is learned. If something fails, or at an interrupt from the keyboard, the learner
+    keeps what it has learned from the batches before, and a last checkpoint is written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearkin
+    >>> from nearkin import streams
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 1000)
+    >>> chunks = [(y[:, None] + rng.normal(size=(1000, 4)), y)]
+    >>> learner = nearkin.RobustLODML(random_state=0)
+    >>> learner = streams.fit_stream(learner, streams.open(chunks, batch_rows=200))
+    >>> learner.n_rows_seen_
+    1000
+    """
+    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
+    run = Run(learner, source, options, {})
+    for epoch in range(run.epoch, run.epochs):
+        try:
+            for batch in source.batches(epoch, run.batch):
+                with progress.part_of(run.n_rows, run.total_rows or 0):
+                    seen = learn_batch(learner, batch, classes, test=prequential)
+                run.saw(seen)
+                run.save_if_due()
+        except BaseException:
+            run.save_quietly()
+            raise
+        run.end_epoch()
+    if not run.is_done:
+        run.finish()
+    return learner

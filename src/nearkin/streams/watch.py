@@ -1,0 +1,175 @@
+"""How a stream goes while it is learned: accuracy and plausibility of rows just met, and whether they fall."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.kernels import one_blas_thread
+from nearkin.labels import first_appearance
+from nearkin.learners import OnlineLearner
+from nearkin.streams.batch import Batch
+
+__all__ = ["Drift", "Seen", "Watch", "learn_batch"]
+
+#: Batches over which "recent" numbers are averaged.
+_RECENT = 20
+
+
+@dataclass
+class Seen:
+    """What one batch showed before and while it was learned; sums, so that those of several batches add up.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows learned.
+    n_dropped : int
+        Rows left out because something was missing.
+    n_tested, n_right : int
+        Rows whose label was predicted before it was learned, and how often rightly.
+    plausibility : float
+        Sum over the rows learned.
+    """
+
+    n_rows: int = 0
+    n_dropped: int = 0
+    n_tested: int = 0
+    n_right: int = 0
+    plausibility: float = 0.0
+
+
+def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: bool) -> Seen:
+    """Test, then train: both see the batch for the first time."""
+    if not len(batch.X):
+        return Seen(n_dropped=batch.n_dropped)
+    begun = learner.__sklearn_is_fitted__()
+    try:
+        tested, right = _tested(learner, batch) if test and begun else (0, 0)
+        learner.partial_fit(batch.X, batch.y, classes=None if begun else classes)
+    except ValueError as error:
+        raise ValueError(f"{batch.first} and the {batch.n_rows - 1:,} rows after it: {error}") from error
+    return Seen(len(batch.X), batch.n_dropped, tested, right, float(learner.plausibility_.sum()))
+
+
+def _tested(learner: OnlineLearner, batch: Batch) -> tuple[int, int]:
+    """How many labels are those of the nearest class centre; a class that is not known yet is predicted by nobody."""
+    state = learner._state
+    centers = getattr(state.source, "centers_", None)
+    if centers is None or batch.X.shape[1] != learner.n_features_in_:
+        return 0, 0
+    owners = state.source.center_codes_  # type: ignore[union-attr]
+    by_item = getattr(state.parameter, "item_scores", None)
+
+    def nearest(block: NDArray[Any]) -> NDArray[Any]:
+        scores = state.parameter.scores(block, centers) if by_item is None else by_item(block, centers, owners)
+        return owners[scores.argmax(axis=1)]
+
+    with one_blas_thread():
+        guessed = learner._mapped(batch.X, nearest)
+    distinct, inverse = first_appearance(batch.y)
+    codes = np.array([state.labels.codes.get(one, -1) for one in distinct], dtype=np.int64)[inverse]
+    return len(codes), int((guessed == codes).sum())
+
+
+@dataclass
+class Drift:
+    """Tells when the mean plausibility of batches falls: a one-sided CUSUM test.
+
+    The mean and spread to compare with are running ones, so that a slow change is followed and only a fall that is
+    faster counts. Without a change, a false signal comes about once in twenty thousand batches.
+
+    Parameters
+    ----------
+    slack : float
+        Standard deviations that a batch may lie below the mean.
+    limit : float
+        Sum of what lies lower at which there is a signal.
+    warm_up : int
+        Batches before anything is compared; the learner is still improving.
+
+    Examples
+    --------
+    >>> drift, rng = Drift(), np.random.default_rng(0)
+    >>> any(drift.see(0.9 + 0.01 * rng.normal()) for _ in range(200))
+    False
+    >>> [drift.see(0.8 + 0.01 * rng.normal()) for _ in range(3)]
+    [True, False, False]
+    """
+
+    slack: float = 0.5
+    limit: float = 8.0
+    warm_up: int = 20
+    n: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+    fallen: float = 0.0
+
+    def see(self, value: float) -> bool:
+        """The next batch; True if it completes a fall. What follows is then compared with a fresh mean."""
+        if self.n >= self.warm_up:
+            spread = max(math.sqrt(self.variance), 1e-3)
+            self.fallen = max(0.0, self.fallen + (self.mean - value) / spread - self.slack)
+            if self.fallen > self.limit:
+                self.n, self.mean, self.variance, self.fallen = 0, 0.0, 0.0, 0.0
+                return True
+        self.n += 1
+        rate = max(1.0 / self.n, 0.01)
+        before = self.mean
+        self.mean += rate * (value - before)
+        self.variance += rate * ((value - before) * (value - self.mean) - self.variance)
+        return False
+
+
+@dataclass
+class Watch:
+    """Sums over a whole stream, and what the last batches showed."""
+
+    total: Seen = field(default_factory=Seen)
+    drift: Drift = field(default_factory=Drift)
+    n_batches: int = 0
+    n_signals: int = 0
+    recent_accuracy: float | None = None
+    recent_plausibility: float | None = None
+
+    def see(self, seen: Seen) -> bool:
+        """Add the next batch; True if plausibility has fallen."""
+        self.n_batches += 1
+        for name, value in asdict(seen).items():
+            setattr(self.total, name, getattr(self.total, name) + value)
+        if seen.n_tested:
+            self.recent_accuracy = _followed(self.recent_accuracy, seen.n_right / seen.n_tested)
+        if not seen.n_rows:
+            return False
+        mean = seen.plausibility / seen.n_rows
+        self.recent_plausibility = _followed(self.recent_plausibility, mean)
+        signal = self.drift.see(mean)
+        self.n_signals += signal
+        return signal
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of labels predicted rightly before they were learned."""
+        return self.total.n_right / self.total.n_tested if self.total.n_tested else None
+
+    @property
+    def plausibility(self) -> float | None:
+        """Mean over all rows learned."""
+        return self.total.plausibility / self.total.n_rows if self.total.n_rows else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Watch:
+        """From a checkpoint."""
+        return cls(**{**values, "total": Seen(**values["total"]), "drift": Drift(**values["drift"])})
+
+
+def _followed(before: float | None, value: float) -> float:
+    return value if before is None else before + (value - before) / _RECENT

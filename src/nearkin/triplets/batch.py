@@ -1,0 +1,73 @@
+"""Batch triplets of LMNN (Weinberger, Saul 2009): target neighbours joined with impostors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+
+from nearkin.arrays import Codes
+from nearkin.checks import Integer, OneOf, Real, Rule
+from nearkin.rows import Rows
+from nearkin.triplets.source import TripletSource, View
+from nearkin.triplets.triplets import Triplets
+
+__all__ = ["BatchTriplets"]
+
+
+#: Largest table of scores (anchors x rows) held at once, in numbers.
+_TABLE = 1 << 22
+
+
+class BatchTriplets(TripletSource):
+    """All pairs (target neighbour, impostor) of every row within its batch.
+
+    O(n^2 d) time; nothing is remembered of earlier batches.
+
+    Targets of a row are its `n_targets` nearest rows of its own class. Impostors of (row, target) are the rows of
+    other classes with ``d2(row, impostor) <= margin + d2(row, target)``.
+
+    Parameters
+    ----------
+    n_targets : int, default=3
+        Target neighbours per row.
+    margin : float, default=1.0
+        Gap in squared distances (or in similarities), on the learner's scale.
+    max_impostors : int or None, default=None
+        Keep only this many nearest impostors of a pair.
+
+    Examples
+    --------
+    >>> triplets = BatchTriplets(n_targets=1).build([[0.0], [0.2], [1.0], [1.4]], [0, 0, 1, 1])
+    >>> sorted(zip(triplets.anchor.tolist(), triplets.positive.tolist(), triplets.negative.tolist()))
+    [(0, 1, 2), (1, 0, 2), (2, 3, 0), (2, 3, 1)]
+    """
+
+    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
+        "n_targets": (Integer(1),),
+        "margin": (Real(0.0, np.inf, open_high=True),),
+        "max_impostors": (Integer(1), OneOf((None,))),
+    }
+
+    def __init__(self, n_targets: int = 3, *, margin: float = 1.0, max_impostors: int | None = None):
+        self.n_targets = n_targets
+        self.margin = margin
+        self.max_impostors = max_impostors
+
+    def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
+        """Triplets of a block of anchors against the whole batch."""
+        from nearkin.kernels.impostors import scan_batch
+
+        origin = self.number_rows(len(rows))
+        most = len(rows) if self.max_impostors is None else self.max_impostors
+        step = max(1, min(_TABLE // len(rows), rows.block_size))
+        scores = np.empty((step, len(rows)), rows.dtype)
+        for start in range(0, len(rows), step):
+            anchors = rows.take(slice(start, start + step))
+            for part, block in rows.blocks():
+                scores[: len(anchors), part] = view.measure.scores(anchors, block)
+            found = scan_batch(scores[: len(anchors)], start, codes, self.n_targets, self.margin, most)
+            if len(found):
+                anchor, positive, negative = found.T.copy()
+                yield Triplets(rows, rows, anchor, positive, negative, origin, origin)

@@ -1,0 +1,212 @@
+"""The contract of a triplet source: labelled rows in, triplets out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_X_y
+
+from nearkin.arrays import Array, Codes
+from nearkin.checks import Rule, check_parameters, generator
+from nearkin.measures import DISTANCE, SIMILARITY, Measure
+from nearkin.rows import Rows
+from nearkin.triplets.triplets import Triplets
+
+__all__ = ["Scorer", "TripletSource", "View"]
+
+
+class Scorer(Protocol):
+    """Something that scores pairs of scaled rows."""
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """All pairs; larger is closer."""
+
+
+class View(Protocol):
+    """What a source sees of the learner it feeds.
+
+    Examples
+    --------
+    >>> view = PlainView(DISTANCE)  # of no learner at all
+    >>> view.codes_of(["b", "a", "b"]).tolist(), view.scores(np.array([[0.0]]), np.array([[2.0]])).tolist()
+    ([0, 1, 0], [[-4.0]])
+    """
+
+    @property
+    def measure(self) -> Measure:
+        """Distance or similarity."""
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """All pairs of scaled rows under the metric learned so far; larger is closer."""
+
+    def scaled(self, X: ArrayLike) -> Array:
+        """Raw rows on the learner's scale."""
+
+    def frozen(self) -> Scorer:
+        """The metric learned so far, as something that later learning does not change."""
+
+    def codes_of(self, labels: ArrayLike) -> Codes:
+        """Whole numbers that stand for labels; new ones are given to new labels."""
+
+
+class PlainView:
+    """The view of nobody: no scaling, nothing learned."""
+
+    def __init__(self, measure: Measure):
+        self.measure = measure
+        self.classes: dict[Any, int] = {}
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """Scores under the identity."""
+        return self.measure.scores(left, right)
+
+    def frozen(self) -> Scorer:
+        """Nothing is learned here."""
+        return self
+
+    def scaled(self, X: ArrayLike) -> Array:
+        """The rows as they are."""
+        return np.asarray(X)
+
+    def codes_of(self, labels: ArrayLike) -> Codes:
+        """Labels numbered by first appearance."""
+        one = [self.classes.setdefault(label, len(self.classes)) for label in np.asarray(labels).tolist()]
+        return np.asarray(one, dtype=np.int64)
+
+
+class TripletSource(BaseEstimator):
+    """Base of all sources: parameters in the constructor, state in attributes that end in an underscore.
+
+    A learner calls `start` with its first batch, then for every batch iterates over `generate` and tells the source
+    with `receive` how plausible each triplet was before it asks for the next piece. Labels arrive as whole numbers
+    in order of first appearance, so nothing can depend on their names.
+
+    To write your own: derive, implement `generate` (number the rows of every piece with `number_rows`), and `start` and
+    `receive` if there is something to remember.
+
+    Examples
+    --------
+    A source that pairs every row with the row before it, when the two have the same label, against the last row of
+    another label:
+
+    >>> class Runs(TripletSource):
+    ...     def generate(self, rows, codes, view):
+    ...         found = [
+    ...             (i, i - 1, max(np.flatnonzero(codes[:i] != codes[i])))
+    ...             for i in range(1, len(rows))
+    ...             if codes[i] == codes[i - 1] and (codes[:i] != codes[i]).any()
+    ...         ]
+    ...         anchor, positive, negative = np.array(found, dtype=np.int64).reshape(-1, 3).T.copy()
+    ...         origin = self.number_rows(len(rows))
+    ...         yield Triplets(rows, rows, anchor, positive, negative, origin, origin)
+    >>> triplets = Runs().build([[0.0], [1.0], [1.1], [0.1], [0.2]], ["a", "b", "b", "a", "a"])
+    >>> list(zip(triplets.anchor.tolist(), triplets.positive.tolist(), triplets.negative.tolist()))
+    [(2, 1, 0), (4, 3, 2)]
+    """
+
+    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {}
+
+    n_rows_seen_: int
+
+    @property
+    def n_classes_needed(self) -> int:
+        """Classes that must be known before anything can be learned."""
+        return 2
+
+    def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
+        """Begin a stream with its first batch; overriding methods call this first."""
+        check_parameters(self, self._rules)
+        self.n_rows_seen_ = 0
+        self.rng_ = rng
+
+    def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
+        """Pieces of the triplets of a batch, in the order in which they are to be learned."""
+        raise TypeError(f"{type(self).__name__} must implement generate().")
+
+    def receive(self, triplets: Triplets, plausibility: Array) -> None:
+        """Hear how plausible the triplets just yielded were; most sources do not care."""
+
+    def probe(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
+        """Triplets that ask how plausible labelled rows are; the source stays as it is."""
+        return self.copy().generate(rows, codes, view)
+
+    def copy(self) -> TripletSource:
+        """A source that can go on while this one stays as it is."""
+        return copy.deepcopy(self)
+
+    @property
+    def living(self) -> Codes | None:
+        """Classes that are remembered, if others are not; None if none is ever forgotten."""
+        return None
+
+    def for_shard(self, number: int) -> TripletSource:
+        """A copy that goes on with a share of the rows; its draws are its own, those of share 0 are this source's."""
+        one = self.copy()
+        one.rng_ = copy.deepcopy(self.rng_)
+        if number:
+            one.rng_ = np.random.default_rng([*copy.deepcopy(self.rng_).integers(2**63, size=2).tolist(), number])
+        return one
+
+    def merged(self, shards: Sequence[TripletSource], codes: Sequence[Codes], view: View) -> TripletSource:
+        """A source that has seen the rows of all shares, each of which began as a copy of this one.
+
+        Parameters
+        ----------
+        shards : sequence of TripletSource
+            What the copies have become.
+        codes : sequence of ndarray
+            For every share the number of each of its classes from now on.
+        view : View
+            Of the merged learner.
+        """
+        one = shards[0].copy()
+        one.n_rows_seen_ = self.n_rows_seen_ + sum(other.n_rows_seen_ - self.n_rows_seen_ for other in shards)
+        return one
+
+    def build(
+        self, X: ArrayLike, y: ArrayLike, *, measure: str = "distance", random_state: int | None = None
+    ) -> Triplets:
+        """All triplets of labelled rows, for looking at them (Table 1 of the paper); learners do not need this.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows on the scale on which the margin is meant.
+        y : array-like of shape (n_samples,)
+            Labels.
+        measure : {"distance", "similarity"}, default="distance"
+            What nearness means.
+        random_state : int or None
+            Seed.
+
+        Returns
+        -------
+        Triplets
+            With `margins` and `noisy_roles` to count and weigh them.
+        """
+        X, y = check_X_y(X, y, dtype=[np.float64, np.float32])
+        view = PlainView(DISTANCE if measure == "distance" else SIMILARITY)
+        rows, codes = Rows(X), view.codes_of(y)
+        self.start(rows, codes, view, generator(random_state))
+        parts = []
+        for part in self.generate(rows, codes, view):
+            self.receive(part, np.ones(len(part)))
+            parts.append(part)
+        if not parts:
+            none = np.empty(0, dtype=np.int64)
+            return Triplets(rows, rows, none, none, none, np.arange(len(rows)), np.arange(len(rows)))
+        return Triplets.join(parts)
+
+    def number_rows(self, n: int) -> Codes:
+        """Count the next n rows as seen and return their numbers in the stream.
+
+        `generate` calls this for the rows behind every piece before it yields it.
+        """
+        first = self.n_rows_seen_
+        self.n_rows_seen_ += n
+        return np.arange(first, first + n)
