@@ -6,7 +6,8 @@ import pytest
 import nearkin
 from compiled import Compiled
 from nearkin import losses, steps
-from nearkin.kernels import direction, scalar
+from nearkin.kernels import direction
+from nearkin.kernels import formulas as scalar
 from nearkin.measures import DISTANCE, SIMILARITY
 from reference import full, lowrank
 from reference.losses import plausibility

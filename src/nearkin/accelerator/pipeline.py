@@ -160,8 +160,8 @@ class Feed:
 
     Parameters
     ----------
-    vectors : Vectors
-        See `nearkin.triplets`.
+    vectors : TripletRows
+        See `nearkin.kernels`.
     device : torch.device
         Where.
     is_distance : bool

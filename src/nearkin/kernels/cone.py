@@ -34,8 +34,8 @@ def _sweep(M, triplets, rule, tracked, plausibility):
     for t in range(len(plausibility)):
         x, positive, negative = members(triplets, t)
         gg, hh, gh = directions(x, positive, negative, True, g, h)
+        A = Direction(g, h, gg, hh, gh, squared_norm(gg, hh, gh, True))
         z = multiply_between(M, g, h, Mh)
-        A = Direction(g, h, gg, hh, gh)
         tau, w = take_step(M, A, z, rule.C[t], rule, weight, full_weight, tracked, work)
         if tau > 0.0:
             n_updates += 1
@@ -47,7 +47,7 @@ def _sweep(M, triplets, rule, tracked, plausibility):
 @body
 def take_step(M, A, z, C, rule, weight, full_weight, tracked, work):
     """The passive-aggressive step (Algorithm 2, step 3), then the positive semi-definite part (step 4)."""
-    tau, w = linear_step(z, squared_norm(A.gg, A.hh, A.gh, True), C, rule, weight, full_weight)
+    tau, w = linear_step(z, A.sq_norm, C, rule, weight, full_weight)
     if tau > 0.0:
         move_in_cone(M, A, tau, tracked, work)
     return tau, w
@@ -96,10 +96,9 @@ project = Sweep(_sweep)
 @body
 def exact_step(M, A, z, C, rule, weight, full_weight, tracked, work):
     """Minimiser of the step's problem on the cone (Eq. 24), by bisection on the projected margin."""
-    sq_norm = squared_norm(A.gg, A.hh, A.gh, True)
-    if not (z < 1.0 and sq_norm > 0.0):
-        return linear_step(z, sq_norm, C, rule, weight, full_weight)
-    kink = _exact_kink(M, A.g, A.h, C * full_weight, linear_kink((z, sq_norm)))
+    if not (z < 1.0 and A.sq_norm > 0.0):
+        return linear_step(z, A.sq_norm, C, rule, weight, full_weight)
+    kink = _exact_kink(M, A.g, A.h, C * full_weight, linear_kink((z, A.sq_norm)))
     tau = 0.0
     w = 1.0
     for _ in range(rule.max_hq_iter):

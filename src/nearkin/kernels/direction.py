@@ -12,13 +12,14 @@ __all__ = ["Direction", "block_directions", "direction_of", "directions", "membe
 
 
 class Direction(NamedTuple):
-    """Vectors of ``A = (g h' + h g') / 2`` and their inner products."""
+    """Vectors of ``A = (g h' + h g') / 2``, their inner products, and ``||A||_F^2``."""
 
     g: np.ndarray
     h: np.ndarray
     gg: float
     hh: float
     gh: float
+    sq_norm: float
 
 
 @step

@@ -29,7 +29,16 @@ from nearkin.kernels.machine.compile import body, helper
 from nearkin.kernels.machine.lapack import invert_positive_definite
 from nearkin.kernels.machine.symmetric import add_outer_products, eigen_small, smallest_of_tridiagonal
 
-__all__ = ["Tracked", "cover_null_space", "spend_bound", "start_tracking", "track", "track_mean", "tracking_workspace"]
+__all__ = [
+    "Tracked",
+    "bound_of",
+    "cover_null_space",
+    "spend_bound",
+    "start_tracking",
+    "track",
+    "track_mean",
+    "tracking_workspace",
+]
 
 #: Longest Krylov basis.
 _BASIS = 128
@@ -37,8 +46,8 @@ _BASIS = 128
 #: Most rows of Z: directions in which M is expected to be singular at a time.
 _NULLS = 32
 
-#: Positions in ``Tracked.numbers``: a lower bound of M's smallest eigenvalue, the number of rows of Z, steps since W was
-#: computed from M, and M's mean eigenvalue and norm at that time.
+#: Positions in ``Tracked.numbers``: a lower bound of M's smallest eigenvalue, the number of rows of Z, steps since W
+#: was computed from M, and M's mean eigenvalue and norm at that time.
 _BOUND, _N_NULLS, _AGE, _MEAN, _NORM = range(5)
 
 #: Age when there is no W.
@@ -98,8 +107,13 @@ def start_tracking(n_features, is_tracked=True):
 
 def track_mean(states):
     """State of a mean of matrices: its smallest eigenvalue is not below the smallest of all, its inverse is unknown."""
-    bound = min(float(one.numbers[_BOUND]) for one in states)
+    bound = min(map(bound_of, states))
     return Tracked(_untracked(bound), np.zeros_like(states[0].nulls), np.zeros_like(states[0].inverse))
+
+
+def bound_of(tracked):
+    """Lower bound of the smallest eigenvalue."""
+    return float(tracked.numbers[_BOUND])
 
 
 def _untracked(bound):
@@ -120,7 +134,7 @@ def tracking_workspace(tracked):
 
 @body
 def spend_bound(tracked, drop):
-    """Whether the bound of the smallest eigenvalue alone shows that a step stays in the cone; if so, lower the bound."""
+    """Whether the bound of the smallest eigenvalue shows that a step stays in the cone; if so, lower the bound."""
     numbers = tracked.numbers
     if numbers[_AGE] == _OLD and numbers[_BOUND] >= drop:
         numbers[_BOUND] -= drop

@@ -3,7 +3,7 @@
 Both M and ``M + L_c`` stay on the cone. M moves as in `nearkin.kernels.cone`. Steps of other classes can push
 ``M + L_c`` out of the cone in several directions, so a class is checked only when it is used, before and after its
 step. Each class keeps a lower bound of the smallest eigenvalue of ``M + L_c``: M falls by at most the drop of each
-step, whatever the class, so the sum of all drops (the clock) tells how much of a bound is left. Where nothing is left, a
+step, whatever the class, so the sum of all drops (the clock) tells how much of a bound is left. When none is left, a
 Cholesky decomposition tells whether an eigenvalue is negative, and LAPACK finds those eigenpairs alone.
 """
 
@@ -15,15 +15,15 @@ from nearkin.kernels.cone import move_in_cone
 from nearkin.kernels.direction import Direction, directions, members, shift
 from nearkin.kernels.formulas import exponential_weight as weight
 from nearkin.kernels.formulas import linear_step, plausibility_of, squared_norm
-from nearkin.kernels.inverse import tracking_workspace
+from nearkin.kernels.inverse import bound_of, tracking_workspace
 from nearkin.kernels.machine.compile import Sweep, helper
 from nearkin.kernels.machine.lapack import is_positive_definite, negative_eigenpairs
 from nearkin.kernels.machine.symmetric import mirror, multiply
 
-__all__ = ["LocalParts", "settle", "sweep"]
+__all__ = ["LocalParts", "new_marks", "restart_clock", "settle", "sweep"]
 
-#: Positions in a row of ``LocalParts.marks``: a lower bound of the smallest eigenvalue of ``M + L_c``, the clock at that
-#: time, and the number of checks before a bound is sought again.
+#: Positions in a row of ``LocalParts.marks``: a lower bound of the smallest eigenvalue of ``M + L_c``, the clock at
+#: that time, and the number of checks before a bound is sought again.
 _BOUND, _CLOCK, _WAIT = range(3)
 
 #: Share of the mean eigenvalue up to which a negative one counts as rounding.
@@ -43,6 +43,17 @@ class LocalParts(NamedTuple):
     share: float
 
 
+def new_marks(n, tracked, clock):
+    """Marks of n new classes: until a local part moves, M's bound is its bound."""
+    return np.tile([bound_of(tracked), clock[0], 0.0], (n, 1))
+
+
+def restart_clock(local):
+    """Set the clock to zero; only differences matter, and small ones keep their digits."""
+    local.marks[:, _CLOCK] -= local.clock
+    local.clock[:] = 0.0
+
+
 def _sweep(M, local, classes, triplets, rule, tracked, plausibility):
     """Both parts move along A, the local one by ``share`` of the global one's step; ``classes`` chooses it."""
     d = M.shape[0]
@@ -56,6 +67,7 @@ def _sweep(M, local, classes, triplets, rule, tracked, plausibility):
     for t in range(len(plausibility)):
         x, positive, negative = members(triplets, t)
         gg, hh, gh = directions(x, positive, negative, True, g, h)
+        A = Direction(g, h, gg, hh, gh, squared_norm(gg, hh, gh, True))
         L, mark = local.L[classes[t]], local.marks[classes[t]]
         if share > 0.0:
             settle(M, L, mark, clock[0], drop, work)
@@ -64,10 +76,8 @@ def _sweep(M, local, classes, triplets, rule, tracked, plausibility):
         z = 0.0
         for k in range(d):
             z += g[k] * (Mh[k] + Lh[k])
-        sq_norm = (1.0 + share) * squared_norm(gg, hh, gh, True)
-        tau, w = linear_step(z, sq_norm, rule.C[t], rule, weight, full_weight)
+        tau, w = linear_step(z, (1.0 + share) * A.sq_norm, rule.C[t], rule, weight, full_weight)
         if tau > 0.0:
-            A = Direction(g, h, gg, hh, gh)
             drop = move_in_cone(M, A, tau, tracked, tracking)
             clock[0] += drop
             if share > 0.0:

@@ -76,7 +76,7 @@ def gram(p, q):
     return pp, qq, pq
 
 
-@helper
+@body
 def prepare_step(factor, a1, a2, b1, b2):
     """Make ``g (a1 p + a2 q)' + h (b1 p + b2 q)'`` the pending step of a factor."""
     p, q, along_g, along_h = factor.p, factor.q, factor.along_g, factor.along_h

@@ -1,8 +1,8 @@
 """Several modalities at once, weighted by Hedge: OMDML and LOMDML.
 
-Modality k has the columns ``starts[k]`` to ``starts[k + 1]`` of the rows and its own parameter, at an address. A triplet
-moves nothing unless the weighted sum of its margins is below ``margin``; then every modality takes its own step, and
-those that order the triplet wrongly lose weight.
+Modality k has the columns ``starts[k]`` to ``starts[k + 1]`` of the rows and its own parameter, at an address. A
+triplet moves nothing unless the weighted sum of its margins is below ``margin``; then every modality takes its own
+step, and those that order the triplet wrongly lose weight.
 """
 
 from typing import NamedTuple
@@ -51,7 +51,7 @@ def _full(places, hedging, triplets, rule, plausibility):
     size = starts[K]
     g, h, Mh = np.empty(size), np.empty(size), np.empty(size)
     z, w, mistakes = np.empty(K), np.empty(K), np.empty(K)
-    grams = np.empty((K, 3))
+    grams = np.empty((K, 4))
     matrices = [view(places[k, 0], (starts[k + 1] - starts[k], starts[k + 1] - starts[k]), number) for k in range(K)]
     tracked = [_tracked_at(places[k], starts[k + 1] - starts[k], number) for k in range(K)]
     works = [tracking_workspace(tracked[k]) for k in range(K)]
@@ -61,16 +61,16 @@ def _full(places, hedging, triplets, rule, plausibility):
         x, y, n = members(triplets, t)
         for k in range(K):
             a, b = starts[k], starts[k + 1]
-            grams[k, 0], grams[k, 1], grams[k, 2] = directions(x[a:b], y[a:b], n[a:b], True, g[a:b], h[a:b])
+            gg, hh, gh = directions(x[a:b], y[a:b], n[a:b], True, g[a:b], h[a:b])
+            grams[k, 0], grams[k, 1], grams[k, 2], grams[k, 3] = gg, hh, gh, squared_norm(gg, hh, gh, True)
             z[k] = multiply_between(matrices[k], g[a:b], h[a:b], Mh[a:b])
         learn = _sum(theta, z) < hedging.margin
         moved = False
         for k in range(K):
-            gg, hh, gh = grams[k, 0], grams[k, 1], grams[k, 2]
-            sq_norm = squared_norm(gg, hh, gh, True) if learn else 0.0
-            tau, w[k] = linear_step(z[k], sq_norm, rule.C[t], rule, weight, full_weight)
+            a, b = starts[k], starts[k + 1]
+            A = Direction(g[a:b], h[a:b], grams[k, 0], grams[k, 1], grams[k, 2], grams[k, 3])
+            tau, w[k] = linear_step(z[k], A.sq_norm if learn else 0.0, rule.C[t], rule, weight, full_weight)
             if tau > 0.0:
-                A = Direction(g[starts[k] : starts[k + 1]], h[starts[k] : starts[k + 1]], gg, hh, gh)
                 move_in_cone(matrices[k], A, tau, tracked[k], works[k])
                 moved = True
         plausibility[t] = mean_plausibility(theta, w, full_weight)

@@ -159,7 +159,7 @@ def _value(kind, numbers, dot, left, right):
 
 @helper
 def _learned(kind, numbers, taus, squares, n, own, dots):
-    """Sum of the terms in the margin from their inner products; ``own`` are the squared lengths of the triplet's rows."""
+    """The terms' part of the margin from inner products; ``own`` are the squared lengths of the triplet's rows."""
     _values(kind, numbers, dots[0], own[0], squares[0], n, dots[5])
     _values(kind, numbers, dots[1], own[1], squares[1], n, dots[5])
     _values(kind, numbers, dots[2], own[1], squares[2], n, dots[5])

@@ -29,8 +29,8 @@ __all__ = ["COMPILES", "Sweep", "body", "exact_helper", "helper", "kernel", "not
 
 _REORDER = {"reassoc", "contract", "nsz"}
 
-# Only compiled code may call a helper; a call from Python would crash. Without an entry from Python it compiles in three
-# quarters of the time.
+# Only compiled code may call a helper; a call from Python would crash. Without an entry from Python it compiles in
+# three quarters of the time.
 _INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 step = njit(inline="always", error_model="numpy")

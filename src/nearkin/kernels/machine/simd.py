@@ -23,9 +23,9 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 from nearkin.kernels.machine.compile import exact_helper
 
 __all__ = [
-    "BYTES", "REGISTER_BYTES", "WIDE_REGISTERS", "Vector", "VectorCode", "above", "count_bits", "equal", "exponentials",
-    "fill", "lanes", "largest", "load", "load_few", "lowest_bit", "not_below", "prefetch", "prefetch_to_write", "spread",
-    "store", "total", "zeros",
+    "BYTES", "REGISTER_BYTES", "WIDE_REGISTERS", "Vector", "VectorCode",
+    "above", "count_bits", "equal", "exponentials", "fill", "lanes", "largest", "load", "load_few", "lowest_bit",
+    "not_below", "prefetch", "prefetch_to_write", "spread", "store", "total", "zeros",
 ]  # fmt: skip
 
 _features = llvmlite.binding.get_host_cpu_features()

@@ -125,9 +125,9 @@ def eigen_small(B, n, vectors):
 def smallest_of_tridiagonal(diagonal, off, m, above, fall):
     """Smallest eigenvalue of a tridiagonal matrix of order m, given that of its leading part of order m - 1.
 
-    It is the root left of ``above`` of ``(diagonal[m-1] - x) p(x) = off[m-2]^2``. There p, the last pivot of the leading
-    part less x, is nearly linear; with its tangent in its place the root solves a quadratic equation. ``fall`` is minus
-    the slope of p at ``above``: the squared length of the leading part's eigenvector that ends in 1.
+    It is the root left of ``above`` of ``(diagonal[m-1] - x) p(x) = off[m-2]^2``. There p, the last pivot of the
+    leading part less x, is nearly linear; with its tangent in its place the root solves a quadratic equation. ``fall``
+    is minus the slope of p at ``above``: the squared length of the leading part's eigenvector that ends in 1.
     """
     if m == 1:
         return diagonal[0]

@@ -61,7 +61,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def worker_pool() -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]]:
-    """Yield ``run(work, parts)``, which returns ``[work(part) for part in parts]`` from as many threads as BLAS may use.
+    """Yield ``run(work, parts)``: ``[work(part) for part in parts]``, computed by as many threads as BLAS may use.
 
     Work must release the interpreter lock to run faster, and write nothing that another part reads or writes.
 
