@@ -167,11 +167,11 @@ def adapt(
     kept and the command says so.
     """
     from nearkin.cli._feedback import read_feedback, read_vectors, rows_from_one
-    from nearkin.cli._output import check_destination
     from nearkin.cli._progress import progress_bar
     from nearkin.saving import save
     from nearkin.search import adapt as run
     from nearkin.search import write_numpy, write_onnx
+    from nearkin.tables import check_destination
 
     inputs = [one for one in (queries, items, feedback, query_ids, item_ids) if one is not None]
     begun = time.perf_counter()
