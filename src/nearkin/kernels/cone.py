@@ -96,9 +96,11 @@ project = Sweep(_sweep)
 @body
 def exact_step(M, A, z, C, rule, weight, full_weight, tracked, work):
     """Minimiser of the step's problem on the cone (Eq. 24), by bisection on the projected margin."""
-    if not (z < 1.0 and A.sq_norm > 0.0):
-        return linear_step(z, A.sq_norm, C, rule, weight, full_weight)
-    kink = _exact_kink(M, A.g, A.h, C * full_weight, linear_kink((z, A.sq_norm)))
+    if not z < 1.0:
+        return 0.0, full_weight
+    if not A.sq_norm > 0.0:
+        return 0.0, weight(1.0 - z, rule.params[0], rule.params[1])
+    kink = _exact_kink(M, A.g, A.h, C * weight(0.0, rule.params[0], rule.params[1]), linear_kink((z, A.sq_norm)))
     tau = 0.0
     w = 1.0
     for _ in range(rule.max_hq_iter):

@@ -18,7 +18,7 @@ from nearkin.kernels.lowrank import gram, prepare_step, subgradient_solve
 from nearkin.kernels.machine.compile import Sweep, helper
 from nearkin.kernels.machine.pack import advance, pack_factor, unpack_factor
 from nearkin.kernels.machine.pointers import addresses, view
-from nearkin.kernels.machine.symmetric import mirror, multiply_between
+from nearkin.kernels.machine.symmetric import mirror, multiply
 
 __all__ = ["Hedging", "factor_addresses", "full", "low_rank", "matrix_addresses", "mean_plausibility"]
 
@@ -63,7 +63,11 @@ def _full(places, hedging, triplets, rule, plausibility):
             a, b = starts[k], starts[k + 1]
             gg, hh, gh = directions(x[a:b], y[a:b], n[a:b], True, g[a:b], h[a:b])
             grams[k, 0], grams[k, 1], grams[k, 2], grams[k, 3] = gg, hh, gh, squared_norm(gg, hh, gh, True)
-            z[k] = multiply_between(matrices[k], g[a:b], h[a:b], Mh[a:b])
+            multiply(matrices[k], h[a:b], Mh[a:b])
+            total = 0.0
+            for i in range(a, b):
+                total += g[i] * Mh[i]
+            z[k] = total
         learn = _sum(theta, z) < hedging.margin
         moved = False
         for k in range(K):

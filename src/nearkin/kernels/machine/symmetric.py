@@ -6,7 +6,7 @@ memory traffic they wait for.
 
 import math
 
-from nearkin.kernels.machine.compile import helper
+from nearkin.kernels.machine.compile import body, helper
 
 __all__ = ["add_outer_products", "eigen_small", "mirror", "multiply", "multiply_between", "smallest_of_tridiagonal"]
 
@@ -46,7 +46,7 @@ def multiply(W, x, y):
         y[i] += s_0 + W[i, i] * x_0
 
 
-@helper
+@body
 def multiply_between(W, x, y, Wy):
     """``x' W y``; also writes ``Wy``."""
     multiply(W, y, Wy)
