@@ -50,7 +50,7 @@ class FullSweep:
         self._pipelines: dict[Any, Pipeline] = {}
 
     def learn(self, vectors: Any, C: float, params: tuple[float, float], n_hq: int) -> tuple[Array, int]:
-        """Learn the triplets of `nearkin.kernels.TripletRows` in order; their plausibilities and the number of updates."""
+        """Learn from triplets (`TripletRows`) in order; returns their plausibilities and the number of updates."""
         import torch
 
         n, d = len(vectors.anchor), self.M.shape[0]

@@ -193,7 +193,7 @@ class FactorSweep:
         self._walk = walk_of(len(components), self.L.element_size(), shared_memory(device), BLOCK)
 
     def learn(self, vectors: Any, C: float, params: tuple[float, float], n_hq: int) -> tuple[Array, int]:
-        """Learn the triplets of `nearkin.kernels.TripletRows` in order; their plausibilities and the number of updates."""
+        """Learn from triplets (`TripletRows`) in order; returns their plausibilities and the number of updates."""
         import torch
 
         n, d = len(vectors.anchor), self.L.shape[0]

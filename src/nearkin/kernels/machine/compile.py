@@ -62,7 +62,7 @@ class Sweep:
         Compiled by `step` or `body`; they replace the globals of those names.
     """
 
-    def __init__(self, loop: FunctionType, **names: Any):
+    def __init__(self, loop: Any, **names: Any):
         self._loop = loop
         self._names = names
         self._own: dict[Callable[..., float], Any] = {}
