@@ -69,7 +69,7 @@ class FullMatrix:
 
     def learn_on(self, device: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """`learn` on a device, where M stays until somebody asks for it; not for steps that are projected."""
-        from nearkin.accelerator.full import FullSweep
+        from nearkin.accelerator.matrix_sweep import FullSweep
 
         sweep = self._sweep or FullSweep(self.M, self.measure.is_distance, device)
         self._root, self._sweep = None, sweep

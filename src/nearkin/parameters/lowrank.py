@@ -46,7 +46,7 @@ class LowRank:
 
     def learn_on(self, device: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """`learn` with exact steps on a device, where L stays until somebody asks for it."""
-        from nearkin.accelerator.lowrank import FactorSweep
+        from nearkin.accelerator.factor_sweeps import FactorSweep
 
         sweep = self._sweep or FactorSweep(self.L, self.measure.is_distance, device)
         self._sweep = sweep
