@@ -39,6 +39,7 @@ def test_blocks_agree_with_the_literal_run(name, d, n, eta, C, rng):
     assert model.n_updates_ > n // 2
 
 
+@pytest.mark.slow
 @each(name=tuple(LEARNERS), d=[100, 256, 520])
 def test_single_precision_blocks_stay_close_to_double_precision(name, d, rng):
     cls, options, _, _ = LEARNERS[name]
@@ -91,6 +92,7 @@ def test_few_triplets_go_one_by_one_and_end_where_blocks_do(name, rng):
     np.testing.assert_allclose(model.metric_, whole, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @each(symmetric=[False, True], dtype=[np.float32, np.float64])
 def test_packed_panels_hold_the_matrix_and_give_it_back(dtype, symmetric, rng):
     for d in (1, 5, 31, 64, 75):

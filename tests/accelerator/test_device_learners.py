@@ -29,6 +29,7 @@ def same(one, other):
     assert one.n_rows_seen_ == other.n_rows_seen_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "parameters"), CASES, ids=lambda one: getattr(one, "__name__", ""))
 def test_a_fit_on_a_device_is_that_of_the_processor(gpu, blobs, cls, parameters):
     X, y = blobs(n=30, d=4)

@@ -52,6 +52,7 @@ def test_full_matrix_in_several_stages_of_several_blocks(device, triplets, measu
     agree("M", FullMatrix(7, np.float64, measure), device, triplets(150, 7), 0.05, RescaledHinge(1.0))
 
 
+@pytest.mark.slow
 def test_full_matrix_in_single_precision(device, triplets):
     agree("M", FullMatrix(7, np.float32, SIMILARITY), device, triplets(40, 7, "float32"), 0.1, RescaledHinge(1.0),
           dtype="float32")  # fmt: skip
@@ -64,6 +65,7 @@ def test_low_rank(device, rng, triplets, measure, C, loss):
     agree("L", start, device, triplets(40, 7), C, loss)
 
 
+@pytest.mark.slow
 def test_low_rank_in_single_precision(device, rng, triplets):
     start = LowRank(rng.normal(size=(3, 7)).astype("float32"), DISTANCE)
     agree("L", start, device, triplets(40, 7, "float32"), 0.05, RescaledHinge(1.0), dtype="float32")
@@ -75,6 +77,7 @@ def test_low_rank_in_several_stages_of_several_blocks(device, rng, triplets, mon
     agree("L", start, device, triplets(100, 7), 0.05, RescaledHinge(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("r", "together"), [(7, 8), (40, 8), (70, 4)])
 def test_low_rank_in_a_block_of_which_far_rows_are_kept_by_others(device, rng, triplets, monkeypatch, r, together):
     from nearkin.accelerator.factor_sweeps import walk_of
