@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 distributed = pytest.importorskip("distributed", reason="clusters need the extra dask")
+pytestmark = pytest.mark.slow  # processes of a real cluster
 import nearkin  # noqa: E402
 import nearkin.distributed  # noqa: E402
 from cluster.grid import Grid, grid  # noqa: E402, F401  # a fixture
