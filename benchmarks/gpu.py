@@ -72,7 +72,7 @@ def ceilings(device) -> dict:
 
 def checks(device) -> list[dict]:
     """Largest differences to the CPU core; every sweep, both measures, both precisions."""
-    from nearkin.accelerator.lowrank import FactorSweep
+    from nearkin.accelerator.factor_sweeps import FactorSweep
 
     found = []
     for measure in (SIMILARITY, DISTANCE):
@@ -101,7 +101,7 @@ class InRegisters:
     """One of the learners of `fit_many`, in place of a `FactorSweep`."""
 
     def __init__(self, components, is_distance: bool, device):
-        from nearkin.accelerator.lowrank import ManyFactors
+        from nearkin.accelerator.factor_sweeps import ManyFactors
 
         self.many = ManyFactors(components[None], is_distance, device)
 
@@ -185,7 +185,7 @@ def many(device, ceiling: float) -> list[dict]:
     import torch
 
     from nearkin.accelerator.device import step_settings, to_device
-    from nearkin.accelerator.lowrank import ManyFactors
+    from nearkin.accelerator.factor_sweeps import ManyFactors
 
     learners, each = 128, 2000
     found = []

@@ -39,7 +39,6 @@ _PARTS = {
     "ConvPlan": "nearkin.deep.architectures",
     "DeepMetric": "nearkin.deep.deep_metric",
     "CrossVotes": "nearkin.jury.voters",
-    "DeepState": "nearkin.deep.trainer",
     "Flips": "nearkin.noise.model",
     "FullMatrix": "nearkin.parameters",
     "Identity": "nearkin.parameters",
