@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.measures import DISTANCE
-from nearkin.parameters import MappedParameter, StepRule
+from nearkin.parameters import LearningRule, MappedParameter
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -178,7 +178,7 @@ class Network(MappedParameter):
         other.rng = copy.deepcopy(self.rng)
         return other
 
-    def learn(self, triplets: Triplets, rule: StepRule) -> NoReturn:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> NoReturn:
         """Never called: its learner trains a network, because the learner has the optimiser."""
         raise TypeError("a network is trained by its learner.")
 
