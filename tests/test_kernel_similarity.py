@@ -13,7 +13,7 @@ import nearkin
 from each import each
 from nearkin.losses import RescaledHinge
 from nearkin.mercer import MercerKernel
-from nearkin.parameters import StepRule, Supports
+from nearkin.parameters import LearningRule, Supports
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 from reference import kernel_similarity as literal
@@ -69,7 +69,7 @@ def test_the_cosine_with_a_zero_row_is_zero():
 
 
 def test_exponentials_are_correct_to_the_last_digits(rng):
-    from nearkin.kernels.machine.exponential import exponentials
+    from nearkin.kernels.machine.simd import exponentials
 
     @numba.njit
     def taken(*arguments):  # a helper has no way in from Python
@@ -92,7 +92,7 @@ def test_the_compiled_sweep_agrees_with_the_literal_twin(random_triplets, name, 
     sets = random_triplets(80, 5, 0.6)
     kernel, formula = LITERAL[name]
     parameter = Supports([kernel], 5, np.dtype(float), budget)
-    weights, updates = parameter.learn(as_triplets(sets), StepRule(C, RescaledHinge(eta), 3))
+    weights, updates = parameter.learn(as_triplets(sets), LearningRule(C, RescaledHinge(eta), 3))
     twin = literal.oks(*sets, formula, C, eta, 3, budget)
     tau, rows = parameter.terms_of(0)
     np.testing.assert_allclose(tau, [one[0] for one in twin.operator.terms], rtol=1e-10, atol=1e-12)
@@ -111,7 +111,7 @@ def test_several_kernels_agree_with_the_literal_twin(random_triplets, budget, et
     sets = random_triplets(80, 5, 0.6)
     kernels, formulas = zip(*LITERAL.values(), strict=True)
     parameter = Supports(kernels, 5, np.dtype(float), budget, 0.8)
-    weights, updates = parameter.learn(as_triplets(sets), StepRule(0.3, RescaledHinge(eta), 3))
+    weights, updates = parameter.learn(as_triplets(sets), LearningRule(0.3, RescaledHinge(eta), 3))
     twin = literal.omks(*sets, formulas, 0.3, 0.8, eta, 3, budget)
     np.testing.assert_allclose(parameter.theta, twin.theta, atol=1e-13)
     np.testing.assert_allclose(weights, twin.plausibility, atol=1e-12)
@@ -123,7 +123,7 @@ def test_several_kernels_agree_with_the_literal_twin(random_triplets, budget, et
 def test_margins_are_differences_of_scores(random_triplets):
     sets = random_triplets(50, 4, 0.6)
     parameter = Supports([MercerKernel("rbf", 0.5), MercerKernel("linear")], 4, np.dtype(float), 30, 0.9)
-    parameter.learn(as_triplets(sets), StepRule(0.5, RescaledHinge(0.0), 3))
+    parameter.learn(as_triplets(sets), LearningRule(0.5, RescaledHinge(0.0), 3))
     S = parameter.scores
     expected = [(S(x[None], p[None]) - S(x[None], n[None]))[0, 0] for x, p, n in zip(*sets, strict=True)]
     np.testing.assert_allclose(parameter.margins(as_triplets(sets)), expected, atol=1e-12)

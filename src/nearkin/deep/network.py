@@ -15,7 +15,7 @@ from nearkin.deep.trainer import Trainer
 from nearkin.errors import InputError
 from nearkin.learners import State
 from nearkin.measures import DISTANCE
-from nearkin.parameters import MappedParameter, StepRule
+from nearkin.parameters import LearningRule, MappedParameter
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -125,7 +125,7 @@ class Network(MappedParameter):
         """Compute there from now on; None is the processor."""
         self._device = torch.device("cpu") if device is None else device
 
-    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """Hand triplets to the trainer, which knows the rule and the settings of the training."""
         assert self.trainer is not None
         return self.trainer.learn(triplets)

@@ -24,7 +24,7 @@ from nearkin.learners.loop import Lesson, explicit_lesson, learn, with_classes
 from nearkin.learners.state import State
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
-from nearkin.parameters import Parameter, StepRule
+from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Rows, Scaling
 from nearkin.settings import check_settings
 from nearkin.transactions import all_or_nothing
@@ -225,9 +225,9 @@ class OnlineLearner(BaseEstimator):
         learn([lesson], lambda pieces: [parameter.learn(pieces[0], rule)])  # type: ignore[arg-type]
 
     @property
-    def step_rule(self) -> StepRule:
+    def step_rule(self) -> LearningRule:
         """How far one triplet may move the parameter, by the settings."""
-        return StepRule(self.C, as_loss(self.loss, self.eta), self.max_hq_iter)
+        return LearningRule(self.C, as_loss(self.loss, self.eta), self.max_hq_iter)
 
     # ------------------------------------------------------------------ judging labels
 

@@ -78,7 +78,7 @@ def fit_many(
 def _group(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], list[int]]:
     """Numbers of the learners that can learn side by side, and of the others."""
     from nearkin.accelerator.device import shared_memory
-    from nearkin.accelerator.lowrank import held
+    from nearkin.accelerator.factor_sweeps import held
 
     d = X.shape[1] if X.ndim == 2 else 0
     itemsize = 4 if X.dtype == np.float32 else 8
@@ -126,7 +126,7 @@ def _side_by_side(
 ) -> tuple[Any, Callable[[list[Triplets | None]], list[Answer]]]:
     """The sweep that holds the factors of all, and what learns their next triplets with it."""
     from nearkin.accelerator.device import step_settings, to_device, to_host
-    from nearkin.accelerator.lowrank import ManyFactors
+    from nearkin.accelerator.factor_sweeps import ManyFactors
 
     one = learners[0]
     device = find(one.device, type(one).__name__)

@@ -486,7 +486,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         device = self.learner_.device
         if not is_accelerator(device):
             return NeighbourSearch(items, measure)
-        from nearkin.accelerator.nearest import DeviceSearch
+        from nearkin.accelerator.device_search import DeviceSearch
 
         return DeviceSearch(items, measure, find(device, type(self).__name__))
 

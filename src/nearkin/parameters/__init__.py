@@ -1,6 +1,6 @@
 """What learners learn: one family of parameters with one contract."""
 
-from nearkin.parameters.contract import MappedParameter, Parameter, StepRule, weighted_mean
+from nearkin.parameters.contract import LearningRule, MappedParameter, Parameter, weighted_mean
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.identity import Identity
 from nearkin.parameters.local import NAMELESS, LocalMetrics
@@ -17,6 +17,7 @@ __all__ = [
     "FullMatrix",
     "Hedged",
     "Identity",
+    "LearningRule",
     "LocalMetrics",
     "LogDet",
     "LowRank",
@@ -28,7 +29,6 @@ __all__ = [
     "Parameter",
     "Recovered",
     "Sketched",
-    "StepRule",
     "Supports",
     "weighted_mean",
 ]

@@ -16,11 +16,11 @@ from nearkin.losses import Loss
 from nearkin.measures import Measure
 from nearkin.triplets import Triplets
 
-__all__ = ["MappedParameter", "Parameter", "StepRule", "weighted_mean"]
+__all__ = ["LearningRule", "MappedParameter", "Parameter", "weighted_mean"]
 
 
 @dataclass(frozen=True)
-class StepRule:
+class LearningRule:
     """How far one triplet may move a parameter.
 
     Parameters
@@ -56,7 +56,7 @@ class Parameter(ABC):
     moving: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """Learn from triplets in order; return their plausibilities and the number of updates."""
 
     @abstractmethod

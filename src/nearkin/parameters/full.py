@@ -9,9 +9,10 @@ import numpy as np
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import Measure
-from nearkin.parameters.contract import MappedParameter, StepRule, weighted_mean
-from nearkin.parameters.sweep import Resident, Sweep, feed, feed_device, steps_at_once
+from nearkin.parameters.contract import LearningRule, MappedParameter, weighted_mean
+from nearkin.parameters.sweep import Resident, feed, feed_device, steps_at_once
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -20,9 +21,6 @@ __all__ = ["FullMatrix", "from_eigenpairs"]
 #: Features and triplets from which a full matrix is learned in blocks: for fewer, packing costs more than it saves.
 _IN_BLOCKS = 16
 _ENOUGH = 12
-
-#: Most directions in which the projecting sweep expects M to be singular at a time.
-_NULLS = 32
 
 
 @stored("measure", "psd", "dtype", "M", "numbers", "nulls", "inverse")
@@ -48,25 +46,21 @@ class FullMatrix(MappedParameter):
     _root: Array | None = None  # the components of this M, once read
 
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure, psd: str = "none"):
-        from nearkin.kernels.inverse import untracked
+        from nearkin.kernels.inverse import start_tracking
 
         self.measure = measure
         self.psd = psd
         self.dtype = np.dtype(dtype).name
         # On the cone, eigenvalues next to zero need the digits whatever the rows' type is.
         self.M = np.eye(n_features, dtype=np.float64 if psd in ("project", "exact") else dtype)
-        # What the projecting sweep keeps (nearkin.kernels.inverse): numbers; directions in which M is singular or
-        # nearly so, and their products with the inverse; the inverse.
-        tracked = n_features if psd == "project" else 0
-        self.numbers = untracked()
-        self.nulls = np.zeros((2, min(tracked, _NULLS), n_features))
-        self.inverse = np.zeros((tracked, tracked))
+        # State of the projecting sweep, saved with M.
+        self.numbers, self.nulls, self.inverse = start_tracking(n_features, psd == "project")
 
     def on(self, device: Any) -> None:
         """Learn there; M stays there until it is read."""
         self._device = device
 
-    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep; ``psd`` chooses what a step does."""
         self.forget_root()
         if self._device is not None:
@@ -74,28 +68,30 @@ class FullMatrix(MappedParameter):
         from nearkin.kernels import blocks, cone, full
 
         loss = rule.loss
-        kernels = {
-            "project": Sweep(cone.sweep_project, cone.sweep_with, (cone.project_step,)),
-            "exact": Sweep(cone.sweep_exact, cone.sweep_with, (cone.exact_step,)),
-        }
-        free = (
-            Sweep(blocks.sweep, blocks.sweep_with, ())
-            if len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
-            else Sweep(full.sweep, full.sweep_with, ())
-        )
-        kernel = kernels.get(self.psd, free)
+        if self.psd in ("project", "exact"):
+            on_cone = cone.project if self.psd == "project" else cone.exact
 
-        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                self.M, *v, self.measure.is_distance, caps, loss.params, rule.max_hq_iter,
-                (self.numbers, self.nulls, self.inverse), plausibility,
-            )  # fmt: skip
+            def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+                return on_cone.run(loss, self.M, rows, step, self.tracked, plausibility)
 
-        return feed(triplets, rule.C, sweep, steps_at_once(len(self.M)) if self.psd in ("project", "exact") else None)
+            return feed(triplets, rule, sweep, steps_at_once(len(self.M)))
+        in_blocks = len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
+        free = blocks.sweep if in_blocks else full.sweep
 
-    def _learn_on_device(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
-        from nearkin.accelerator.full import FullSweep
+        def free_sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return free.run(loss, self.M, rows, step, self.measure.is_distance, plausibility)
+
+        return feed(triplets, rule, free_sweep)
+
+    @property
+    def tracked(self) -> Any:
+        """State of the projecting sweep as it takes it."""
+        from nearkin.kernels.inverse import Tracked
+
+        return Tracked(self.numbers, self.nulls, self.inverse)
+
+    def _learn_on_device(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
+        from nearkin.accelerator.matrix_sweep import FullSweep
 
         sweep = self._sweep or FullSweep(self.M, self.measure.is_distance, self._device)
         self._sweep = sweep
@@ -166,16 +162,14 @@ class FullMatrix(MappedParameter):
     @classmethod
     def merge(cls, shards: Sequence[Self], weights: Sequence[float]) -> Self:
         """Mean of the matrices."""
-        from nearkin.kernels.inverse import BOUND, untracked
+        from nearkin.kernels.inverse import track_mean
 
         merged = shards[0].copy()
         if all(np.array_equal(one.M, merged.M) for one in shards[1:]):
             return merged
         merged.M = weighted_mean([one.M for one in shards], weights)
-        merged._root = None
-        # The smallest eigenvalue of a mean is no smaller than the smallest of all; of an inverse nothing is known.
-        merged.numbers = untracked(min(float(one.numbers[BOUND]) for one in shards))
-        merged.nulls, merged.inverse = np.zeros_like(merged.nulls), np.zeros_like(merged.inverse)
+        merged.forget_root()
+        merged.numbers, merged.nulls, merged.inverse = track_mean([one.tracked for one in shards])
         return merged
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from nearkin.arrays import Array
 from nearkin.measures import Measure
-from nearkin.parameters.contract import MappedParameter, StepRule
+from nearkin.parameters.contract import LearningRule, MappedParameter
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -27,7 +27,7 @@ class Identity(MappedParameter):
         self.n_features = n_features
         self.dtype = np.dtype(dtype).name
 
-    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """Weigh the triplets, without an update."""
         return rule.loss.plausibility(self.margins(triplets)), 0
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
-from nearkin.parameters.contract import MappedParameter, StepRule
+from nearkin.parameters.contract import LearningRule, MappedParameter
 from nearkin.parameters.lowrank import Factor
-from nearkin.parameters.sweep import Sweep, feed
+from nearkin.parameters.sweep import feed
 from nearkin.rows import Rows
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
@@ -73,26 +73,17 @@ class LogDet(Factor, MappedParameter):
         super().__init__(np.eye(n_features, dtype=dtype), DISTANCE)
         self.bounds = bounds
 
-    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep."""
         from nearkin.kernels import logdet
 
-        loss, as_pairs = rule.loss, self.bounds is not None
-        one = self.bounds or PairBounds(0.0, 0.0)
-        kernel = (
-            Sweep(logdet.sweep_pairs, logdet.sweep_with, (logdet.pairs_solve,))
-            if as_pairs
-            else Sweep(logdet.sweep, logdet.sweep_with, (logdet.triplet_solve,))
-        )
+        as_pairs, one = self.bounds is not None, self.bounds or PairBounds(0.0, 0.0)
+        kernel, bounds = logdet.by_pair if as_pairs else logdet.by_triplet, (one.similar, one.dissimilar, one.is_hinge)
 
-        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                self.L, *v, as_pairs, caps, loss.params, rule.max_hq_iter,
-                (one.similar, one.dissimilar, one.is_hinge), plausibility,
-            )  # fmt: skip
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return kernel.run(rule.loss, self.L, rows, step, as_pairs, bounds, plausibility)
 
-        return feed(triplets, rule.C, sweep)
+        return feed(triplets, rule, sweep)
 
     def margins(self, triplets: Triplets) -> Array:
         """Those of the triplets; with bounds 1 less the larger excess of the two pairs, the hinge of the worse one."""

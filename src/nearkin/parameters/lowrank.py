@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import Measure
-from nearkin.parameters.contract import MappedParameter, StepRule, weighted_mean
-from nearkin.parameters.sweep import Resident, Sweep, feed, feed_device
+from nearkin.parameters.contract import LearningRule, MappedParameter, weighted_mean
+from nearkin.parameters.sweep import Resident, feed, feed_device
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -75,30 +76,24 @@ class LowRank(Factor, MappedParameter):
         """Learn there; L stays there until it is read."""
         self._device = device
 
-    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep with the chosen solver."""
         if self._device is not None:
             return self._learn_on_device(triplets, rule)
         from nearkin.kernels import lowrank
 
-        loss = rule.loss
-        kernel = {
-            "exact": Sweep(lowrank.sweep, lowrank.sweep_with, (lowrank.exact_solve,)),
-            "published": Sweep(lowrank.sweep_published, lowrank.sweep_with, (lowrank.published_solve,)),
-            "subgradient": Sweep(lowrank.sweep_subgradient, lowrank.sweep_with, (lowrank.subgradient_solve,)),
-        }[self.solver]
+        kernel = {"exact": lowrank.exact, "published": lowrank.published, "subgradient": lowrank.subgradient}
+        descent = self.step_size, self.n_steps
 
-        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                self.L, *v, self.measure.is_distance, caps, loss.params, rule.max_hq_iter, self.step_size, self.n_steps,
-                plausibility,
-            )  # fmt: skip
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return kernel[self.solver].run(
+                rule.loss, self.L, rows, step, self.measure.is_distance, descent, plausibility
+            )
 
-        return feed(triplets, rule.C, sweep)
+        return feed(triplets, rule, sweep)
 
-    def _learn_on_device(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
-        from nearkin.accelerator.lowrank import FactorSweep
+    def _learn_on_device(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
+        from nearkin.accelerator.factor_sweeps import FactorSweep
 
         sweep = self._sweep or FactorSweep(self.L, self.measure.is_distance, self._device)
         self._sweep = sweep

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE, Measure
-from nearkin.parameters.contract import MappedParameter, StepRule, weighted_mean
+from nearkin.parameters.contract import LearningRule, MappedParameter, weighted_mean
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.lowrank import LowRank
 from nearkin.parameters.modalities import Modalities
-from nearkin.parameters.sweep import Sweep, feed, steps_at_once
+from nearkin.parameters.sweep import feed, steps_at_once
 from nearkin.stored import stored
-from nearkin.triplets import Triplets, Vectors
+from nearkin.triplets import Triplets
 
 __all__ = ["Modal", "ModalFull", "ModalLowRank"]
 
@@ -88,24 +89,22 @@ class Hedged(Modal):
         self.margin = float(margin)
 
     @abstractmethod
-    def _sweep(self) -> tuple[Sweep, NDArray[np.intp], int | None]:
-        """The loop, where the blocks lie, and how many triplets to take at once."""
+    def _sweep(self) -> tuple[Any, NDArray[np.intp], int | None]:
+        """The loop, the addresses of the blocks, and how many triplets to take at once."""
 
-    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep over all modalities."""
+        from nearkin.kernels.modalities import Hedging
+
         kernel, places, at_once = self._sweep()
-        loss = rule.loss
+        hedging = Hedging(self.modalities.starts, self.theta, self.beta, self.margin)
 
-        def sweep(v: Vectors, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                places, self.modalities.starts, self.theta, self.beta, self.margin, *self._grouped(v), caps,
-                loss.params, rule.max_hq_iter, plausibility,
-            )  # fmt: skip
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return kernel.run(rule.loss, places, hedging, self._grouped(rows), step, plausibility)
 
-        return feed(triplets, rule.C, sweep, at_once)
+        return feed(triplets, rule, sweep, at_once)
 
-    def _grouped(self, v: Vectors) -> Vectors:
+    def _grouped(self, v: TripletRows) -> TripletRows:
         group = self.modalities.grouped
         positives = group(v.positives)
         negatives = positives if v.negatives is v.positives else group(v.negatives)
@@ -135,15 +134,14 @@ class ModalFull(Hedged, MappedParameter):
         blocks = [FullMatrix(d, dtype, DISTANCE, "project") for d in modalities.sizes]
         super().__init__(modalities, blocks, beta, margin)
 
-    def _sweep(self) -> tuple[Sweep, NDArray[np.intp], int | None]:
+    def _sweep(self) -> tuple[Any, NDArray[np.intp], int | None]:
         from nearkin.kernels import modalities
-        from nearkin.kernels.machine.pointers import addresses
 
         for block in self.blocks:
             block.forget_root()
-        places = [[*addresses(b.M, b.numbers, b.nulls, b.inverse), len(b.numbers), *b.nulls.shape] for b in self.blocks]
-        kernel = Sweep(modalities.sweep_full, modalities.full_with, ())
-        return kernel, np.array(places, dtype=np.intp), steps_at_once(max(self.modalities.sizes))
+        matrices, states = [block.M for block in self.blocks], [block.tracked for block in self.blocks]
+        places = modalities.matrix_addresses(matrices, states)
+        return modalities.full, places, steps_at_once(max(self.modalities.sizes))
 
     def margins(self, triplets: Triplets) -> Array:
         """``sum_k theta_k g_k' M_k h_k``."""
@@ -170,9 +168,7 @@ class ModalLowRank(Hedged, MappedParameter):
         blocks = [LowRank(start.astype(dtype), DISTANCE, "subgradient") for start in starts]
         super().__init__(modalities, blocks, beta, margin)
 
-    def _sweep(self) -> tuple[Sweep, NDArray[np.intp], int | None]:
+    def _sweep(self) -> tuple[Any, NDArray[np.intp], int | None]:
         from nearkin.kernels import modalities
-        from nearkin.kernels.machine.pointers import addresses
 
-        places = [[*addresses(block.L), len(block.L)] for block in self.blocks]
-        return Sweep(modalities.sweep_low_rank, modalities.low_rank_with, ()), np.array(places, dtype=np.intp), None
+        return modalities.low_rank, modalities.factor_addresses([block.L for block in self.blocks]), None

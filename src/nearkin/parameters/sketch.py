@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
-from nearkin.parameters.contract import MappedParameter, StepRule
+from nearkin.parameters.contract import LearningRule, MappedParameter
 from nearkin.parameters.modal import Modal
 from nearkin.parameters.modalities import Modalities
-from nearkin.parameters.sweep import Sweep, feed
+from nearkin.parameters.sweep import feed
 from nearkin.rows import Rows
 from nearkin.sketch import random_pair
 from nearkin.stored import stored
-from nearkin.triplets import Triplets, Vectors
+from nearkin.triplets import Triplets
 
 __all__ = ["Recovered", "Sketched"]
 
@@ -194,24 +195,19 @@ class Sketched(Modal, MappedParameter):
         """The matrices in the sketches."""
         return tuple((hat, 0.5) for hat in self.hats)
 
-    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """Steps in the sketch, then the same steps in the original space."""
         from nearkin.kernels import sketch
         from nearkin.kernels.machine.pointers import addresses
 
-        loss = rule.loss
-        kernel = Sweep(sketch.sweep, sketch.sweep_with, ())
         taus = np.empty((len(triplets), len(self.hats)))
         places, sizes = addresses(*self.hats), np.array([len(hat) for hat in self.hats])
+        sketches = sketch.Sketches(places, sizes, self.theta, self.C_weights, self.simplex)
 
-        def sweep(v: Vectors, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                places, sizes, self.theta, self.C_weights, self.simplex, *v, caps, loss.params, rule.max_hq_iter, taus,
-                plausibility,
-            )  # fmt: skip
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return sketch.sweep.run(rule.loss, sketches, rows, step, taus, plausibility)
 
-        learned = feed(self._sketched(triplets), rule.C, sweep)
+        learned = feed(self._sketched(triplets), rule, sweep)
         for part, g, h in triplets.directions(DISTANCE):
             parts = zip(self.blocks, self.modalities.split(g), self.modalities.split(h), taus[part].T, strict=True)
             for recovered, g_k, h_k, tau in parts:

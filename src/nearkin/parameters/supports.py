@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import SIMILARITY
 from nearkin.mercer import MercerKernel
-from nearkin.parameters.contract import Parameter, StepRule
-from nearkin.parameters.sweep import Sweep, feed
+from nearkin.parameters.contract import LearningRule, Parameter
+from nearkin.parameters.sweep import feed
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -51,24 +52,20 @@ class Supports(Parameter):
         self.rows = np.zeros((K, 3, 0, n_features), dtype)
         self.squares = np.zeros((K, 3, 0))
 
-    def learn(self, triplets: Triplets, rule: StepRule) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep; every kernel takes its own step."""
         from nearkin.kernels import supports
 
-        loss = rule.loss
-        kernel = Sweep(supports.sweep, supports.sweep_with, ())
         kinds = np.array([one.kind for one in self.kernels])
         numbers = np.array([one.numbers for one in self.kernels])
+        spaces = supports.Spaces(kinds, numbers, self.theta, self.discount)
 
-        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            self._make_room(len(caps))
-            terms = self.tau, self.rows, self.squares, self.seen
-            return kernel.run(
-                loss,
-                terms, kinds, numbers, self.theta, self.discount, *v, caps, loss.params, rule.max_hq_iter, plausibility,
-            )  # fmt: skip
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            self._make_room(len(plausibility))
+            terms = supports.Terms(self.tau, self.rows, self.squares, self.seen)
+            return supports.sweep.run(rule.loss, terms, spaces, rows, step, plausibility)
 
-        return feed(triplets, rule.C, sweep)
+        return feed(triplets, rule, sweep)
 
     def _make_room(self, n: int) -> None:
         """Let n more terms find a place; before the budget is reached nothing is ever overwritten."""
