@@ -13,8 +13,8 @@ import nearkin
 from compiled import Compiled
 from each import each
 from nearkin.kernels import blocks, one_blas_thread
-from nearkin.kernels.machine import blas, panels
-from nearkin.kernels.machine.announce import COMPILES, announcing_compilation
+from nearkin.kernels.machine import blas, pack
+from nearkin.kernels.machine.compile import COMPILES, notice_compilation
 from reference import full
 
 LEARNERS = {
@@ -99,9 +99,9 @@ def test_packed_panels_hold_the_matrix_and_give_it_back(dtype, symmetric, rng):
         M = rng.normal(size=(d, d)).astype(dtype)
         if symmetric:
             M = M + M.T
-        kept, out = Compiled(panels).pack(M, symmetric), np.empty_like(M)
+        kept, out = Compiled(pack).pack_matrix(M, symmetric), np.empty_like(M)
         assert kept.ctypes.data % 64 == 0
-        Compiled(panels).unpack(kept, out, symmetric)
+        Compiled(pack).unpack_matrix(kept, out, symmetric)
         np.testing.assert_array_equal(out, M)
 
 
@@ -130,13 +130,13 @@ class _Slow:
 
 
 def test_a_first_call_that_compiles_long_says_so_once(caplog, monkeypatch):
-    monkeypatch.setattr("nearkin.kernels.machine.announce._PATIENCE", 0.05)
+    monkeypatch.setattr("nearkin.kernels.machine.compile._PATIENCE", 0.05)
     with caplog.at_level("WARNING", logger="nearkin"):
-        with announcing_compilation(_Slow()):
+        with notice_compilation(_Slow()):
             time.sleep(0.3)
         assert [one.message for one in caplog.records] == [caplog.records[0].message]
         assert caplog.records[0].message == f"nearkin {COMPILES}."
-        with announcing_compilation(_Slow()):
+        with notice_compilation(_Slow()):
             pass
     assert len(caplog.records) == 1
 
