@@ -486,7 +486,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         device = getattr(self.learner_, "device", "cpu")
         if not is_accelerator(device):
             return NeighbourSearch(items, measure)
-        from nearkin.accelerator.nearest import DeviceSearch
+        from nearkin.accelerator.device_search import DeviceSearch
 
         return DeviceSearch(items, measure, find(device, type(self).__name__))
 
