@@ -46,8 +46,8 @@ def learn_share(learner: bytes, work: dict[str, Any], number: int, of: int, *, t
     With ``test`` every label is predicted before it is learned.
     """
     model: OnlineLearner = unpack(learner)
-    if of > 1 and model._state.source is not None:
-        model._state.source = model._state.source.for_shard(number)
+    if of > 1 and model.state_.source is not None:
+        model.state_.source = model.state_.source.for_shard(number)
     found = _read_batches(work, lambda batch: asdict(learn_batch(model, batch, None, test=test)))
     return found if "error" in found else {"learner": pack(model), "seen": found["results"]}
 
