@@ -48,7 +48,7 @@ def test_prototypes_belong_to_their_classes_and_are_the_nearest(found):
             assert prototype.label == label == given[prototype.row]
             assert kept[prototype.row]
             if hasattr(source, "centers_"):
-                code = learner._fitted.labels.codes[label]
+                code = learner.state_.labels.codes[label]
                 centers = source.centers_[source.center_codes_ == code] @ learner.components_.T
             else:
                 centers = mapped[kept & (given == label)].mean(axis=0, keepdims=True)

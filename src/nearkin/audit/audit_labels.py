@@ -76,7 +76,7 @@ def audit_labels(
             "audit_labels: X is sparse, and neighbours are looked for among dense rows; reduce it first, for example "
             "with make_pipeline(TruncatedSVD(100), LabelAuditor())."
         )
-    if isinstance(learner, OnlineLearner) and not learner._measure.is_distance:
+    if isinstance(learner, OnlineLearner) and not learner.measure.is_distance:
         raise ValueError(
             f"audit_labels: {type(learner).__name__} learns a similarity; give a learner of a distance, such as "
             "RobustLODML."

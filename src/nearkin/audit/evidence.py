@@ -209,11 +209,11 @@ class Space:
         source: Any = learner.triplet_source_
         if hasattr(source, "centers_"):
             place = {label: code for code, label in enumerate(classes.tolist())}
-            numbered = {code: place.get(label, -1) for label, code in learner._fitted.labels.codes.items()}
+            numbered = {code: place.get(label, -1) for label, code in learner.state_.labels.codes.items()}
             owners = np.array([numbered[int(code)] for code in source.center_codes_], dtype=np.int64)
             known = owners >= 0
             if len(np.unique(owners[known])) == len(classes):
-                centers = np.asarray(learner._fitted.parameter.embed(source.centers_[known]))
+                centers = np.asarray(learner.state_.parameter.embed(source.centers_[known]))
                 return centers, owners[known]
         kept = self.model.kept_ if len(np.unique(self.codes[self.model.kept_])) == len(classes) else slice(None)
         size = np.bincount(self.codes[kept], minlength=len(classes))
@@ -243,7 +243,7 @@ class Space:
     def costliest(self, row: int) -> TripletCost | None:
         """The triplet of a row with the largest loss under the learned measure."""
         learner = self.model.learner_
-        state = learner._fitted
+        state = learner.state_
         if state.source is None:
             return None
         scaled = state.scaling.apply(np.asarray(self.take(np.array([row])), dtype=state.dtype))

@@ -156,7 +156,7 @@ class StreamAudit(BaseEstimator):
         inner = [type(learner).__name__] if self.learner is None else []
         with speaking_as(owner, *inner):
             learner.partial_fit(X, labels, classes=classes)
-        rows = np.asarray(learner._check_rows(X, reset=False))
+        rows = np.asarray(learner.check_rows(X))
         if first:
             held = Reservoir(self.n_per_class, self.max_rows, generator(copy.deepcopy(self.random_state)))
             numbering, window = Labels(), cast("Array", np.empty((0, 3)))

@@ -19,7 +19,7 @@ from nearkin.jury.ridge import RidgeVotes
 from nearkin.jury.voters import CrossVotes, Jury, NeighbourVotes, Space, Voter, into, mixed, stacked
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import as_labels, sorted_classes
-from nearkin.learners import Euclidean, OnlineLearner, RobustLODML, joined
+from nearkin.learners import Euclidean, OnlineLearner, RobustLODML, join_modalities
 from nearkin.measures import Measure
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors.robust_knn import vote
@@ -232,7 +232,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         owner = type(self).__name__
         with named_errors(self):
             check_seed(self.random_state)
-            whole = joined(X)
+            whole = join_modalities(X)
         checked = check_rows(self, whole, dtype=[np.float64, np.float32], reset=True)
         if y is None:
             raise ValueError(f"{owner} requires y to be passed, but the target y is None.")
@@ -260,7 +260,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self._items = (self.learner_.map_items(X) if has_map else self._scaled(X))[self.kept_]
         self._codes = codes[self.kept_]
         if not has_map:
-            self._item_codes = self.learner_._fitted.labels.encode(labels, owner, grow=False)[self.kept_]
+            self._item_codes = self.learner_.state_.labels.encode(labels, owner, grow=False)[self.kept_]
         self._search = self._index()
         return self
 
@@ -355,7 +355,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """Whether "auto" can be more than a few neighbours: dense rows, and one map into a space with distances."""
         if not isinstance(self.n_neighbors, str) or sparse.issparse(X):
             return False
-        return self._item_scores is None and self.learner_._measure.is_distance
+        return self._item_scores is None and self.learner_.measure.is_distance
 
     def _undoubted(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows whose labels are not doubtful; doubtful is only a label that has fewer votes than another one."""
@@ -424,8 +424,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             shares = _half_way(stacked([asked[0], learned.left_out(ones), *asked[1:]], codes, k))
         else:
             # A network has no matrix.
-            has_matrix = self.learner_._is_linear and not is_wide
-            space = self.learner_.components_ if has_matrix else self.learner_._fitted.parameter.copy()
+            has_matrix = self.learner_.state_.parameter.has_matrix and not is_wide
+            space = self.learner_.components_ if has_matrix else self.learner_.state_.parameter.copy()
             learned = _voter(space, scaled, near)
             # This space has seen all labels: they do not say how far to trust it.
             shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
@@ -474,7 +474,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if not Integer(1).allows(wanted):
             raise ValueError(f"{type(self).__name__}: `n_neighbors` must be {Integer(1)}; got {wanted!r}.")
         with named_errors(self):
-            whole = joined(X)
+            whole = join_modalities(X)
         check_rows(self, whole, dtype=[np.float64, np.float32], reset=False)
         if self._search is None:  # after loading
             self._search = self._index()
@@ -483,7 +483,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _search_of(self, items: Array, measure: Measure) -> Any:
         """Search among items where the learner learns: here, or on its device."""
-        device = getattr(self.learner_, "device", "cpu")
+        device = self.learner_.device
         if not is_accelerator(device):
             return NeighbourSearch(items, measure)
         from nearkin.accelerator.device_search import DeviceSearch
@@ -492,16 +492,17 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _index(self) -> Any:
         if self._item_scores is None:
-            return self._search_of(self._items, self.learner_._measure)
-        return BlockSearch(self._items, self._item_codes, self._item_scores, self.learner_._measure)
+            return self._search_of(self._items, self.learner_.measure)
+        return BlockSearch(self._items, self._item_codes, self._item_scores, self.learner_.measure)
 
     @property
     def _item_scores(self) -> Any:
         """How a learner without one map scores scaled rows against items; None if it has one."""
-        return getattr(self.learner_._fitted.parameter, "item_scores", None)
+        parameter = self.learner_.state_.parameter
+        return None if parameter.has_one_space else parameter.item_scores
 
     def _scaled(self, X: ArrayLike) -> Array:
-        return self.learner_._mapped(X, np.asarray)
+        return self.learner_.map_blocks(X, np.asarray)
 
 
 def _half_way(shares: Array) -> Array:
