@@ -1,4 +1,4 @@
-# Everything runs in .venv, which is made from what pyproject.toml asks for. Needs Python 3.11 or newer, nothing else.
+# Every target runs in .venv, which make builds from pyproject.toml. You need Python 3.11 or newer, nothing else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,23 +6,23 @@ BIN := $(VENV)/bin
 .PHONY: help demo test test-all lint types docs scale clean
 .DEFAULT_GOAL := help
 
-help: ## this list
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.base ## set up and run the main job on embedded data
+demo: $(VENV)/.base ## set up and run the main job on built-in data
 	$(BIN)/nearkin demo
 
-test: $(VENV)/.test ## set up and run all tests (heavy optional parts where they are installed)
-	$(BIN)/python -m pytest -n auto -q
+test: $(VENV)/.test ## set up and run the fast tests, within 3 minutes on two cores
+	$(BIN)/python -m pytest -n auto -q -m 'not slow'
 
-test-all: $(VENV)/.test $(VENV)/.docs lint types docs ## everything, and a skipped test is a failure
-	$(BIN)/python tests/passed.py || NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto -q $$($(BIN)/python tests/passed.py --left)
+test-all: $(VENV)/.test $(VENV)/.docs lint types docs ## lint, types, documentation and every test; skipping a test fails (see .ci/run for the parts to install first)
+	NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto -q
 
 .PHONY: torch
-torch: $(VENV)/.torch ## torch, so that the tests of networks and of the GPU kernels run too (in an interpreter)
+torch: $(VENV)/.torch ## install torch and a C compiler for the tests of networks and of device code
 
 .PHONY: engines
-engines: $(VENV)/.engines ## search engines, so that the tests against them run too
+engines: $(VENV)/.engines ## install the search engines that tests compare with
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -31,32 +31,32 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-docs: $(VENV)/.docs ## build the documentation into site/, warnings are errors
+docs: $(VENV)/.docs ## build the documentation into site/; warnings are errors
 	$(BIN)/mkdocs build --strict -q
 
-scale: $(VENV)/.base ## repeat the experiment behind scale="auto" (NEARKIN_DATA names the data folder)
+scale: $(VENV)/.base ## repeat the experiment behind scale="auto" (set NEARKIN_DATA to the data folder)
 	$(BIN)/python benchmarks/scale.py
 
 .PHONY: bench bench-quick
-bench: $(VENV)/.bench ## measure speed and memory, up to 25 minutes (NEARKIN_DATA names the data folder)
+bench: $(VENV)/.bench ## measure speed and memory, up to 25 minutes (set NEARKIN_DATA to the data folder)
 	$(BIN)/python -m benchmarks
 
-bench-quick: $(VENV)/.bench ## the same with few sizes, under 3 minutes
+bench-quick: $(VENV)/.bench ## the same for a few sizes, under 3 minutes
 	$(BIN)/python -m benchmarks --quick
 
 .PHONY: dask soak
-dask: $(VENV)/.dask ## install what the tests of clusters need
+dask: $(VENV)/.dask ## install dask for the tests of clusters
 
-soak: $(VENV)/.base ## ten minutes of an endless stream with kills and damage
+soak: $(VENV)/.base ## stream for ten minutes while processes are killed and files damaged
 	$(BIN)/python -m benchmarks.soak --report benchmarks/results/soak.txt
 
 .PHONY: browser
-browser: $(VENV)/.browser ## install what the tests of pages need: chromium (by apt) and playwright; and cleanlab
+browser: $(VENV)/.browser ## install chromium (by apt), playwright and cleanlab for the tests of pages
 	@command -v chromium >/dev/null || { \
 	  as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$as_root apt-get update -q && $$as_root apt-get install -q -y --no-install-recommends chromium; }
 
-clean: ## remove everything that was made
+clean: ## remove everything that make built
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -17,7 +17,7 @@ SOURCES = str(Path(__file__).resolve().parents[2] / "src")
 #: them.
 PRELOAD = """
 import os, signal, time
-from nearkin.distributed import _tasks
+from nearkin.distributed import tasks
 from nearkin.streams.watch import learn_batch as learn
 
 ORDERS = os.environ["NEARKIN_TEST_ORDERS"]
@@ -38,7 +38,7 @@ def slow(model, batch, classes, *, test):
     carry_out("stop", signal.SIGSTOP)
     return learn(model, batch, classes, test=test)
 
-_tasks.learn_batch = slow
+tasks.learn_batch = slow
 """
 
 

@@ -12,8 +12,8 @@ import nearkin  # noqa: E402
 import nearkin.distributed  # noqa: E402
 from cluster.grid import Grid, grid  # noqa: E402, F401  # a fixture
 from nearkin import streams  # noqa: E402
-from nearkin.distributed._rounds import ClusterLost  # noqa: E402
-from nearkin.distributed._tasks import learn_share, packed, unpacked  # noqa: E402
+from nearkin.distributed.cluster import ClusterLost  # noqa: E402
+from nearkin.distributed.tasks import learn_share, packed, unpacked  # noqa: E402
 from nearkin.learners._merge import merge_states  # noqa: E402
 from nearkin.streams.plain import from_plain, to_plain  # noqa: E402
 from streams import tables  # noqa: E402
@@ -36,7 +36,7 @@ def opened(folder, **more):
 
 def in_shares(model, stream, n_shards, n_batches, epochs=1):
     """The same without any cluster: tasks called one after the other."""
-    from nearkin.distributed._fit import _shares
+    from nearkin.distributed.driver import _shares
 
     for epoch in range(epochs):
         at = 0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearkin.search import METRICS, Interval, ranking_scores, ranks_of
-from nearkin.search._ranking import bootstrap
+from nearkin.search.ranking import bootstrap
 
 
 def literal(relevant, k):
@@ -55,7 +55,7 @@ def test_ranks_do_not_depend_on_the_size_of_blocks(rng, monkeypatch):
     queries, items = rng.normal(size=(7, 4)), rng.normal(size=(30, 4))
     query, item = rng.integers(0, 7, 50), rng.integers(0, 30, 50)
     at_once = ranks_of(queries, items, query, item)
-    monkeypatch.setattr("nearkin.search._ranking._TABLE", 31)
+    monkeypatch.setattr("nearkin.search.ranking._TABLE", 31)
     assert (ranks_of(queries, items, query, item) == at_once).all()
 
 

@@ -10,10 +10,10 @@ try:
 except ImportError:
     raise ImportError("nearkin.deep needs torch, which is not installed: pip install 'nearkin[deep]'") from None
 
-from nearkin.deep._bounds import AdaptiveBounds
-from nearkin.deep._files import load, save
-from nearkin.deep._loss import RescaledHingeTripletLoss
-from nearkin.deep._metric import DeepMetric
-from nearkin.deep._oahu import OAHU, RobustOAHU
+from nearkin.deep.bounds import AdaptiveBounds
+from nearkin.deep.deep_metric import DeepMetric
+from nearkin.deep.oahu import OAHU, RobustOAHU
+from nearkin.deep.rescaled_hinge import RescaledHingeTripletLoss
+from nearkin.deep.storage import load, save
 
 __all__ = ["OAHU", "AdaptiveBounds", "DeepMetric", "RescaledHingeTripletLoss", "RobustOAHU", "load", "save"]

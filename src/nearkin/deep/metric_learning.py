@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearkin.deep._loss import RescaledHingeTripletLoss, rescaled
+from nearkin.deep.rescaled_hinge import RescaledHingeTripletLoss, rescaled
 from nearkin.losses import RescaledHinge
 
 try:

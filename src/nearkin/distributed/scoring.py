@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nearkin.distributed._connect import connect
-from nearkin.distributed._rounds import Cluster, Task
-from nearkin.distributed._tasks import packed, score_share, unpacked
+from nearkin.distributed.cluster import Cluster, Task
+from nearkin.distributed.connection import connect
+from nearkin.distributed.tasks import packed, score_share, unpacked
 from nearkin.learners._learner import OnlineLearner
 from nearkin.streams import FileStream
 from nearkin.streams.plain import to_plain

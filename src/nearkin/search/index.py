@@ -14,8 +14,8 @@ from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters
 from nearkin.learners._state import all_or_nothing
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.neighbors import BlockSearch
-from nearkin.search._faiss import FaissCells, has_faiss, require_faiss
-from nearkin.search._vectors import Places, as_ids, as_vectors, zero_rows
+from nearkin.search.cells import FaissCells, has_faiss, require_faiss
+from nearkin.search.vectors import Places, as_ids, as_vectors, zero_rows
 
 __all__ = ["Index"]
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
 
-from nearkin.deep._network import Network, Weights, arrays_of
+from nearkin.deep.network import Network, Weights, arrays_of
 
 __all__ = ["Engine", "Settings", "deterministic", "find_device", "threads"]
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from nearkin import saving
 from nearkin._version import __version__
-from nearkin.deep._learner import DeepLearner
+from nearkin.deep.learner import DeepLearner
 
 if TYPE_CHECKING:
     from collections.abc import Callable

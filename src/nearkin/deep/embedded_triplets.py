@@ -15,7 +15,7 @@ from nearkin.rows import Rows
 from nearkin.triplets import Triplets, TripletSource
 from nearkin.triplets._source import PlainView
 
-__all__ = ["SPACE", "BatchTriplets", "Criterion", "find_triplets", "smallest"]
+__all__ = ["SPACE", "Criterion", "EmbeddedTriplets", "find_triplets", "smallest"]
 
 Array = NDArray[np.floating]
 Codes = NDArray[np.int64]
@@ -27,7 +27,7 @@ SPACE = PlainView(DISTANCE)
 Criterion = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-class BatchTriplets(NamedTuple):
+class EmbeddedTriplets(NamedTuple):
     """Triplets of a batch: rows of it, and constants such as prototypes.
 
     Parameters
@@ -59,7 +59,7 @@ def find_triplets(
     embedding: Tensor,
     codes: Codes,
     plausible: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
-) -> BatchTriplets:
+) -> EmbeddedTriplets:
     """Triplets of an embedded batch by a source, which hears of each piece how plausible it was.
 
     Parameters
@@ -75,7 +75,7 @@ def find_triplets(
     """
     rows, device = Rows(embedding.detach().cpu().numpy()), embedding.device
     first = source.n_rows_seen_
-    pieces: list[BatchTriplets] = []
+    pieces: list[EmbeddedTriplets] = []
     for triplets in source.generate(rows, codes, SPACE):
         piece = _of_batch(triplets, first, device)
         with torch.no_grad():
@@ -85,18 +85,18 @@ def find_triplets(
     if not pieces:
         none = torch.empty(0, dtype=torch.int64, device=device)
         empty = embedding.detach()[:0]
-        return BatchTriplets(none, none, none, empty, empty)
-    return BatchTriplets(*(torch.cat(parts) for parts in zip(*pieces, strict=True)))
+        return EmbeddedTriplets(none, none, none, empty, empty)
+    return EmbeddedTriplets(*(torch.cat(parts) for parts in zip(*pieces, strict=True)))
 
 
-def _of_batch(triplets: Triplets, first: int, device: torch.device) -> BatchTriplets:
+def _of_batch(triplets: Triplets, first: int, device: torch.device) -> EmbeddedTriplets:
     def numbers(origin: Codes) -> Tensor:
         return torch.from_numpy(np.maximum(origin - first, -1)).to(device)
 
     def vectors(which: Codes) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(triplets.pool.take(which))).to(device)
 
-    return BatchTriplets(
+    return EmbeddedTriplets(
         numbers(triplets.row_origin[triplets.anchor]),
         numbers(triplets.pool_origin[triplets.positive]),
         numbers(triplets.pool_origin[triplets.negative]),

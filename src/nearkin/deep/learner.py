@@ -19,11 +19,11 @@ from torch.nn.parameter import is_lazy
 from nearkin import progress
 from nearkin.accelerator.device import DeviceRule
 from nearkin.checks import Instance, Integer, OneOf, Real, Rule, generator, named_errors
-from nearkin.deep._batch import SPACE, find_triplets, smallest
-from nearkin.deep._bounds import AdaptiveBounds
-from nearkin.deep._engine import Engine, Settings, deterministic, find_device, processes, threads, too_large
-from nearkin.deep._network import Network, Plan, arrays_of, reproducible
-from nearkin.deep._state import DeepState
+from nearkin.deep.bounds import AdaptiveBounds
+from nearkin.deep.embedded_triplets import SPACE, find_triplets, smallest
+from nearkin.deep.engine import Engine, Settings, deterministic, find_device, processes, threads, too_large
+from nearkin.deep.network import Network, Plan, arrays_of, reproducible
+from nearkin.deep.state import DeepState
 from nearkin.labels import Labels
 from nearkin.learners import OnlineLearner
 from nearkin.learners._state import State, all_or_nothing

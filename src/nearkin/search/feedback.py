@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.search._vectors import Places, as_ids
+from nearkin.search.vectors import Places, as_ids
 
 __all__ = ["Feedback", "FeedbackTriplets"]
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin._version import __version__
 from nearkin.files import replacing
-from nearkin.search._adapter import SimilarityAdapter
-from nearkin.search._vectors import as_vectors
+from nearkin.search.adapter import SimilarityAdapter
+from nearkin.search.vectors import as_vectors
 
 __all__ = ["SideMap", "faiss_transform", "side_map", "write_numpy", "write_onnx"]
 
@@ -241,7 +241,7 @@ def faiss_transform(model: Any, side: str = "query") -> Any:
     ...     str(error)[:50]
     'this learner divides every row by its length (scal'
     """
-    from nearkin.search._faiss import require_faiss
+    from nearkin.search.cells import require_faiss
 
     A, b = (np.ascontiguousarray(one, dtype=np.float32) for one in side_map(model, side).affine())
     faiss = require_faiss()

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nearkin.checks import Instance, Real, Rule
-from nearkin.deep._bounds import AdaptiveBounds
-from nearkin.deep._learner import DeepLearner
-from nearkin.deep._loss import rescaled
-from nearkin.deep._network import Plan, unit
-from nearkin.deep._plans import LayeredPlan
-from nearkin.deep._state import DeepState
+from nearkin.deep.architectures import LayeredPlan
+from nearkin.deep.bounds import AdaptiveBounds
+from nearkin.deep.learner import DeepLearner
+from nearkin.deep.network import Plan, unit
+from nearkin.deep.rescaled_hinge import rescaled
+from nearkin.deep.state import DeepState
 from nearkin.learners._preset import with_defaults
 from nearkin.losses import RescaledHinge
 from nearkin.steps import hedge

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearkin import progress
 from nearkin.checks import Integer, Real, Rule, generator
-from nearkin.search._adapter import STRENGTHS, SimilarityAdapter
-from nearkin.search._feedback import Feedback, FeedbackTriplets
-from nearkin.search._ranking import METRICS, Interval, bootstrap, ranking_scores, ranks_of
-from nearkin.search._vectors import as_vectors, zero_rows
+from nearkin.search.adapter import STRENGTHS, SimilarityAdapter
+from nearkin.search.feedback import Feedback, FeedbackTriplets
+from nearkin.search.ranking import METRICS, Interval, bootstrap, ranking_scores, ranks_of
+from nearkin.search.vectors import as_vectors, zero_rows
 
 __all__ = ["Adaptation", "adapt", "evaluate"]
 

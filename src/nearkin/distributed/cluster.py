@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from nearkin.distributed._connect import require_dask
+from nearkin.distributed.connection import require_dask
 
 __all__ = ["Cluster", "ClusterLost", "Task"]
 

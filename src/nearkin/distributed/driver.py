@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from nearkin import progress
 from nearkin.checks import Integer, Real
-from nearkin.distributed._connect import connect
-from nearkin.distributed._rounds import Cluster, ClusterLost, Task
-from nearkin.distributed._tasks import learn_share, packed, unpacked
+from nearkin.distributed.cluster import Cluster, ClusterLost, Task
+from nearkin.distributed.connection import connect
+from nearkin.distributed.tasks import learn_share, packed, unpacked
 from nearkin.learners._learner import OnlineLearner
 from nearkin.learners._merge import check_mergeable, merge_states
 from nearkin.streams import FileStream, Report

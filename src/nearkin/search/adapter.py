@@ -15,8 +15,8 @@ from nearkin.learners import RobustOASIS
 from nearkin.learners._state import all_or_nothing
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY, Measure
-from nearkin.search._ranking import Interval
-from nearkin.search._vectors import as_vectors, zero_rows
+from nearkin.search.ranking import Interval
+from nearkin.search.vectors import as_vectors, zero_rows
 
 __all__ = ["STRENGTHS", "SimilarityAdapter"]
 

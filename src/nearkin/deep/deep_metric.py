@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearkin.checks import Instance, OneOf, Rule
-from nearkin.deep._learner import DeepLearner
-from nearkin.deep._loss import rescaled, triplet_margins
-from nearkin.deep._network import Plan
-from nearkin.deep._plans import ConvPlan, MlpPlan
-from nearkin.deep._state import DeepState
+from nearkin.deep.architectures import ConvPlan, MlpPlan
+from nearkin.deep.learner import DeepLearner
+from nearkin.deep.network import Plan
+from nearkin.deep.rescaled_hinge import rescaled, triplet_margins
+from nearkin.deep.state import DeepState
 from nearkin.losses import RescaledHinge
 from nearkin.rows import Scaling
 from nearkin.triplets import TripletSource

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nearkin.deep._network import Network, Weights
+from nearkin.deep.network import Network, Weights
 from nearkin.learners._state import State
 
 __all__ = ["DeepState"]
