@@ -14,8 +14,8 @@ from contextlib import contextmanager
 import numpy as np
 
 import nearkin
+from nearkin import parameters
 from nearkin.kernels import impostors
-from nearkin.learners import _parameters
 
 from .growth_child import chunks
 from .settings import ROOT, Settings
@@ -59,7 +59,7 @@ class Watch:
 def watched() -> Iterator[Watch]:
     """Wrap `learn` of the parameters and the compiled loop that finds impostors."""
     watch = Watch()
-    places = [(_parameters.FullMatrix, "learn", "learn"), (_parameters.LowRank, "learn", "learn"),
+    places = [(parameters.FullMatrix, "learn", "learn"), (parameters.LowRank, "learn", "learn"),
               (impostors, "_triplets", "search")]  # fmt: skip
     kept = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in places]
     try:

@@ -14,10 +14,10 @@ import numpy as np
 
 from nearkin.kernels import one_blas_thread
 from nearkin.learners import LODML, RobustLODML
-from nearkin.learners._parameters import FullMatrix, LowRank
 from nearkin.losses import RescaledHinge
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.neighbors import RobustKNeighborsClassifier
+from nearkin.parameters import FullMatrix, LowRank
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 

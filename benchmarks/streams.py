@@ -28,7 +28,7 @@ import nearkin  # noqa: E402
 from nearkin import streams  # noqa: E402
 from nearkin.distributed.driver import _shares  # noqa: E402
 from nearkin.distributed.tasks import learn_share, packed, unpacked  # noqa: E402
-from nearkin.learners._merge import merge_states  # noqa: E402
+from nearkin.learners.merge import merge_states  # noqa: E402
 from nearkin.noise import flip_labels  # noqa: E402
 from nearkin.streams.plain import to_plain  # noqa: E402
 

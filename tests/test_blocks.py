@@ -71,7 +71,7 @@ def test_metric_learned_in_blocks_is_symmetric_to_the_bit(rng):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 12, 15, 16, 17, 29, 31, 32, 33, 47, 63, 65, 100])
 @pytest.mark.parametrize("n", [12, 13, 50])
 def test_blocks_agree_with_the_literal_run_for_every_shape_of_the_last_panel(name, d, n, rng, monkeypatch):
-    monkeypatch.setattr("nearkin.learners._parameters._IN_BLOCKS", 1)
+    monkeypatch.setattr("nearkin.parameters.full._IN_BLOCKS", 1)
     cls, options, literal, reading = LEARNERS[name]
     A, P, N = _triplets(rng, n, d)
     expected = literal(zip(A, P, N, strict=True), 0.1, 1.0, **reading)

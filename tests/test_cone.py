@@ -157,11 +157,11 @@ def test_single_precision_projection_stays_close_to_double_precision(rng):
 
 
 def test_a_long_pass_is_taken_in_steps_that_can_be_interrupted(rng, monkeypatch):
-    from nearkin.learners import _parameters
+    from nearkin.parameters import full
 
     A, P, N = (_dense(rng, 200, 12) for _ in range(3))
     whole = nearkin.ODML(C=1.0, scale=None).fit_triplets(A, P, N)
-    monkeypatch.setattr(_parameters, "steps_at_once", lambda n_features: 7)
+    monkeypatch.setattr(full, "steps_at_once", lambda n_features: 7)
     pieces = nearkin.ODML(C=1.0, scale=None).fit_triplets(A, P, N)
     np.testing.assert_array_equal(pieces.metric_, whole.metric_)
     np.testing.assert_array_equal(pieces.plausibility_, whole.plausibility_)

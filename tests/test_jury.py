@@ -249,7 +249,7 @@ def test_the_bandwidth_agrees_best_with_the_labels(voters, monkeypatch):
 
 def test_a_space_may_be_a_matrix_or_a_learned_parameter(voters, rng):
     X, codes, (_, by_matrix) = voters
-    parameter = nearkin.learners._parameters.LowRank(by_matrix.space, DISTANCE)
+    parameter = nearkin.parameters.LowRank(by_matrix.space, DISTANCE)
     by_parameter = NeighbourVotes(LocalNeighbours(parameter.embed(X)), codes, 3, 4.0, parameter)
     queries = rng.normal(size=(6, 3))
     for voter in (by_matrix, by_parameter):

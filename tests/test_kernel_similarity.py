@@ -11,9 +11,9 @@ from sklearn.metrics import pairwise
 from sklearn.pipeline import make_pipeline
 
 import nearkin
-from nearkin.learners._support import Supports
 from nearkin.losses import RescaledHinge
 from nearkin.mercer import MercerKernel
+from nearkin.parameters import Supports
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 from reference import kernel_similarity as literal

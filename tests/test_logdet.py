@@ -8,8 +8,8 @@ from scipy import sparse
 
 import nearkin
 from nearkin import steps
-from nearkin.learners._logdet import pair_bounds
 from nearkin.losses import RescaledHinge, exponential_weight
+from nearkin.parameters import pair_bounds
 from nearkin.rows import Rows
 from reference import itml, pa, slmoml
 

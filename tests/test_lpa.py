@@ -6,9 +6,9 @@ import pytest
 from sklearn.base import clone
 
 import nearkin
-from nearkin.learners._local import NAMELESS, LocalMetrics
 from nearkin.losses import RescaledHinge
 from nearkin.measures import DISTANCE
+from nearkin.parameters import NAMELESS, LocalMetrics
 from nearkin.rows import Rows
 from nearkin.triplets import OCTG, OnePassTriplets, Triplets
 from reference.full import odml

@@ -6,8 +6,9 @@ import pytest
 from scipy import sparse
 
 import nearkin
-from nearkin.learners._modalities import EqualShares, Modalities, joined
+from nearkin.learners import joined
 from nearkin.measures import DISTANCE
+from nearkin.parameters import EqualShares, Modalities
 from nearkin.triplets import OCTG
 from reference import multimodal
 from reference.losses import rescaled_hinge

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nearkin
-from nearkin.learners._sketch import Recovered
+from nearkin.parameters import Recovered
 from reference import sketch
 from reference.common import distance_direction
 from reference.full import psd_part

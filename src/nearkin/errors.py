@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["InputError", "Option", "name_of", "owned_by"]
+__all__ = ["InputError", "Option", "Row", "name_of", "owned_by"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,22 @@ class Option:
 
     def __str__(self) -> str:
         return f"{self.name}={'...' if self.value is None else repr(self.value)}"
+
+
+class Row(Option):
+    """A row of the data, counted from 0; the command line renders it counted from 1.
+
+    Examples
+    --------
+    >>> str(InputError("{row} holds nan.", owner="queries", row=Row(3)))
+    'queries: row 3 holds nan.'
+    """
+
+    def __init__(self, number: int):
+        super().__init__("row", int(number))
+
+    def __str__(self) -> str:
+        return f"row {self.value}"
 
 
 class InputError(ValueError):

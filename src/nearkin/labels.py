@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-__all__ = ["Labels", "as_labels", "first_appearance", "sorted_classes"]
+from nearkin.arrays import Codes
 
-Codes = NDArray[np.int64]
+__all__ = ["Labels", "as_labels", "first_appearance", "sorted_classes"]
 
 
 def as_labels(y: Any, owner: str) -> NDArray[Any]:

@@ -17,9 +17,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Hinge", "Loss", "RescaledHinge", "as_loss", "exponential_weight", "hinge"]
+from nearkin.arrays import SMALLEST
 
-_SMALLEST = float(np.finfo(np.float64).tiny)
+__all__ = ["Hinge", "Loss", "RescaledHinge", "as_loss", "exponential_weight", "hinge"]
 
 
 def hinge(z: ArrayLike) -> NDArray[np.floating]:
@@ -112,7 +112,7 @@ class RescaledHinge:
 
     def plausibility(self, z: ArrayLike) -> NDArray[np.floating]:
         """``-v`` of Eq. (17), kept above zero where the exponential underflows."""
-        return np.maximum(np.exp(-self.eta * hinge(z)), _SMALLEST)
+        return np.maximum(np.exp(-self.eta * hinge(z)), SMALLEST)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from nearkin.arrays import Array
 
 __all__ = ["DISTANCE", "SIMILARITY", "LinearScores", "Measure"]
-
-Array = NDArray[np.floating]
 
 
 class LinearScores(NamedTuple):

@@ -9,13 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from nearkin.arrays import SMALLEST, Array
 
 __all__ = ["KERNELS", "MercerKernel", "cosine", "linear", "poly", "rbf", "rbf_exponent"]
-
-Array = NDArray[np.floating]
-
-_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 def linear(dot, left, right, gamma, coef0, degree):  # type: ignore[no-untyped-def]
@@ -40,7 +37,7 @@ def rbf_exponent(dot, left, right, gamma):  # type: ignore[no-untyped-def]
 
 def cosine(dot, left, right, gamma, coef0, degree):  # type: ignore[no-untyped-def]
     """``x'y / (|x| |y|)``, zero if one of them is."""
-    return dot / np.maximum(np.sqrt(left) * np.sqrt(right), _SMALLEST)
+    return dot / np.maximum(np.sqrt(left) * np.sqrt(right), SMALLEST)
 
 
 #: By name, in the order by which the compiled loops know them.

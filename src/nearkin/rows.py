@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nearkin.arrays import Array
+
 __all__ = ["Rows", "Scaling"]
 
-Array = NDArray[np.floating]
 
 #: Most bytes that one dense block of a sparse matrix may take.
 _BLOCK_BYTES = 1 << 24

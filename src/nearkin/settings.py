@@ -16,7 +16,7 @@ from typing import Any, TypeVar, dataclass_transform
 from nearkin.checks import Rule
 from nearkin.errors import InputError
 
-__all__ = ["check_settings", "declare", "setting"]
+__all__ = ["check_argument", "check_settings", "declare", "setting"]
 
 Class = TypeVar("Class", bound=type)
 
@@ -49,17 +49,11 @@ def declare(cls: Class) -> Class:
     >>> from nearkin.checks import Real
     >>> @declare
     ... class Steps:
-    ...     '''Parameters
-    ...     ----------
-    ...     {settings}
-    ...     '''
+    ...     '''How far a step goes: {settings}'''
     ...
     ...     C: float = setting(0.1, Real(0.0), kind="float", doc="Aggressiveness.")
-    >>> print(Steps.__doc__.rstrip())
-
-    Parameters
-    ----------
-        C : float, default=0.1
+    >>> print(Steps.__doc__)
+    How far a step goes: C : float, default=0.1
             Aggressiveness.
     >>> check_settings(Steps(C=-1.0))
     Traceback (most recent call last):
@@ -75,11 +69,22 @@ def declare(cls: Class) -> Class:
 def check_settings(owner: Any) -> None:
     """Raise an `InputError` that names the owner, the setting, its rules and its value if no rule allows it."""
     for one in _fields(type(owner)):
-        rules = one.metadata.get("rules", ())
-        value = getattr(owner, one.name)
-        if rules and not any(rule.allows(value) for rule in rules):
-            words = " or ".join(str(rule) for rule in rules)
-            raise InputError(f"parameter `{one.name}` must be {words}; got {value!r}.", owner=owner)
+        check_argument(owner, one.name, getattr(owner, one.name), *one.metadata.get("rules", ()))
+
+
+def check_argument(owner: object, name: str, value: Any, *rules: Rule) -> None:
+    """Apply rules to an argument of a function or method, as `check_settings` does to settings.
+
+    Examples
+    --------
+    >>> from nearkin.checks import Integer
+    >>> check_argument("adapt", "k", 0, Integer(1))
+    Traceback (most recent call last):
+    nearkin.errors.InputError: adapt: parameter `k` must be a whole number >= 1; got 0.
+    """
+    if rules and not any(rule.allows(value) for rule in rules):
+        words = " or ".join(str(rule) for rule in rules)
+        raise InputError(f"parameter `{name}` must be {words}; got {value!r}.", owner=owner)
 
 
 def _fields(cls: type) -> list[dataclasses.Field[Any]]:

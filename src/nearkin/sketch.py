@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from nearkin.arrays import Array
 from nearkin.checks import Integer, Rule, check_parameters, check_rows, generator
 
 __all__ = ["DualRandomProjection", "random_pair"]
-
-Array = NDArray[np.floating]
 
 
 def random_pair(d: int, m: int, dtype: Any, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from nearkin.learners._parameters import FullMatrix, LowRank
 from nearkin.losses import Hinge, RescaledHinge
 from nearkin.measures import DISTANCE, SIMILARITY
+from nearkin.parameters import FullMatrix, LowRank
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 

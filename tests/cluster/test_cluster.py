@@ -14,7 +14,7 @@ from cluster.grid import Grid, grid  # noqa: E402, F401  # a fixture
 from nearkin import streams  # noqa: E402
 from nearkin.distributed.cluster import ClusterLost  # noqa: E402
 from nearkin.distributed.tasks import learn_share, packed, unpacked  # noqa: E402
-from nearkin.learners._merge import merge_states  # noqa: E402
+from nearkin.learners.merge import merge_states  # noqa: E402
 from nearkin.streams.plain import from_plain, to_plain  # noqa: E402
 from streams import tables  # noqa: E402
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearkin
-from nearkin.learners._merge import check_mergeable, mean_of, merge_states
+from nearkin.learners.merge import check_mergeable, mean_of, merge_states
 from nearkin.saving import write_tree
 from nearkin.triplets import OCTG, OnePassTriplets, RandomTriplets
 from streams import tables

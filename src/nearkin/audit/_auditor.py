@@ -13,7 +13,7 @@ from nearkin.audit._names import speaking_as
 from nearkin.audit.audit_labels import audit_labels
 from nearkin.audit.label_audit import LabelAudit
 from nearkin.learners import OnlineLearner
-from nearkin.learners._state import all_or_nothing
+from nearkin.transactions import all_or_nothing
 
 __all__ = ["LabelAuditor"]
 

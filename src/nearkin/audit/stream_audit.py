@@ -20,10 +20,10 @@ from nearkin.audit.reservoir import Reservoir
 from nearkin.checks import Integer, Rule, check_parameters, generator
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
-from nearkin.learners._state import all_or_nothing
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import Flips
 from nearkin.noise.rate import certain_rate
+from nearkin.transactions import all_or_nothing
 
 __all__ = ["StreamAudit"]
 

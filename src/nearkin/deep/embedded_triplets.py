@@ -7,18 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from nearkin.arrays import Codes
 from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets, TripletSource
-from nearkin.triplets._source import PlainView
+from nearkin.triplets.source import PlainView
 
 __all__ = ["SPACE", "Criterion", "EmbeddedTriplets", "find_triplets", "smallest"]
 
-Array = NDArray[np.floating]
-Codes = NDArray[np.int64]
 
 #: What a triplet source sees of a deep learner: rows that are embedded already.
 SPACE = PlainView(DISTANCE)

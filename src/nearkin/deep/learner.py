@@ -18,6 +18,7 @@ from torch.nn.parameter import is_lazy
 
 from nearkin import progress
 from nearkin.accelerator.device import DeviceRule
+from nearkin.arrays import Array, Codes
 from nearkin.checks import Instance, Integer, OneOf, Real, Rule, generator, named_errors
 from nearkin.deep.bounds import AdaptiveBounds
 from nearkin.deep.embedded_triplets import SPACE, find_triplets, smallest
@@ -26,16 +27,15 @@ from nearkin.deep.network import Network, Plan, arrays_of, reproducible
 from nearkin.deep.state import DeepState
 from nearkin.labels import Labels
 from nearkin.learners import OnlineLearner
-from nearkin.learners._state import State, all_or_nothing
+from nearkin.learners.state import State
 from nearkin.losses import Loss, RescaledHinge, as_loss
 from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
+from nearkin.transactions import all_or_nothing
 from nearkin.triplets import OCTG, Triplets, TripletSource, as_source
 
 __all__ = ["DeepLearner"]
 
-Array = NDArray[np.floating]
-Codes = NDArray[np.int64]
 
 #: A warm-up takes at most one in so many batches of `fit`.
 _WARM = 4

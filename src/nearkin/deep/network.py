@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from nearkin.arrays import Array
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.triplets import Triplets
 
 __all__ = ["Network", "Plan", "arrays_of", "reproducible", "unit"]
 
-Array = NDArray[np.floating]
 Weights = dict[str, NDArray[Any]]
 
 #: Rows that are embedded at once.

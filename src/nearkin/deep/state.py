@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nearkin.deep.network import Network, Weights
-from nearkin.learners._state import State
+from nearkin.learners.state import State
 
 __all__ = ["DeepState"]
 

@@ -14,8 +14,8 @@ from nearkin.checks import Integer, Real
 from nearkin.distributed.cluster import Cluster, ClusterLost, Task
 from nearkin.distributed.connection import connect
 from nearkin.distributed.tasks import learn_share, packed, unpacked
-from nearkin.learners._learner import OnlineLearner
-from nearkin.learners._merge import check_mergeable, merge_states
+from nearkin.learners import OnlineLearner
+from nearkin.learners.merge import check_mergeable, merge_states
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.plain import to_plain

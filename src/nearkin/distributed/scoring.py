@@ -10,7 +10,7 @@ from typing import Any
 from nearkin.distributed.cluster import Cluster, Task
 from nearkin.distributed.connection import connect
 from nearkin.distributed.tasks import packed, score_share, unpacked
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners import OnlineLearner
 from nearkin.streams import FileStream
 from nearkin.streams.plain import to_plain
 from nearkin.streams.scores import Scores, write_scores

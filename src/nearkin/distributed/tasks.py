@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners import OnlineLearner
 from nearkin.saving import read_tree, write_tree
 from nearkin.streams.file_stream import Cursor
 from nearkin.streams.plain import from_plain

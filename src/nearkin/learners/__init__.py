@@ -1,7 +1,6 @@
 """Online learners of distances and similarities, as scikit-learn estimators."""
 
-from nearkin.learners._learner import OnlineLearner
-from nearkin.learners._many import fit_many
+from nearkin.learners.base import OnlineLearner
 from nearkin.learners.euclidean import Euclidean
 from nearkin.learners.itml import ITML, RobustITML
 from nearkin.learners.lodml import LODML, RobustLODML
@@ -9,6 +8,8 @@ from nearkin.learners.lomdml import LOMDML, RobustLOMDML
 from nearkin.learners.losl import LOSL, RobustLOSL
 from nearkin.learners.lpa import LPAODML, RobustLPAODML
 from nearkin.learners.lsmdml import LSMDML, RobustLSMDML
+from nearkin.learners.many import fit_many
+from nearkin.learners.modal import joined
 from nearkin.learners.oasis import OASIS, RobustOASIS
 from nearkin.learners.odml import ODML, RobustODML
 from nearkin.learners.oks import OKS, RobustOKS
@@ -47,4 +48,5 @@ __all__ = [
     "RobustOPML",
     "RobustSLMOML",
     "fit_many",
+    "joined",
 ]

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearkin.accelerator.device import DeviceRule, find, is_accelerator
+from nearkin.arrays import Array
 from nearkin.checks import Rule, named_errors
-from nearkin.learners._learner import LARGEST, OnlineLearner
-from nearkin.learners._state import State
+from nearkin.learners.base import LARGEST, OnlineLearner
+from nearkin.learners.state import State
 from nearkin.losses import Loss, as_loss, exponential_weight
 from nearkin.triplets import Triplets
 
 __all__ = ["DeviceLearner"]
 
-Array = NDArray[np.floating]
 
 #: Kernels write out every half-quadratic iteration.
 _MOST_HQ = 16

@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearkin.arrays import Array
 from nearkin.checks import Integer, OneOf, Real, Rule
 from nearkin.kernels import one_blas_thread
 from nearkin.learners._device import DeviceLearner
-from nearkin.learners._parameters import LowRank
 from nearkin.losses import Loss
+from nearkin.parameters import LowRank
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 
 __all__ = ["LowRankLearner"]
 
-Array = NDArray[np.floating]
 
 #: Numbers of the sample from which principal directions are found.
 _PCA_NUMBERS = 1 << 23

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from nearkin.learners._learner import OnlineLearner
-from nearkin.learners._parameters import Identity
+from nearkin.learners.base import OnlineLearner
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters import Identity
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearkin.checks import OneOf, Real, Rule
 from nearkin.learners._docs import documented
-from nearkin.learners._learner import OnlineLearner, len_of
-from nearkin.learners._logdet import PairBounds, pair_bounds
 from nearkin.learners._preset import with_defaults
-from nearkin.learners._state import all_or_nothing
+from nearkin.learners.base import OnlineLearner, len_of
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters import PairBounds, pair_bounds
 from nearkin.rows import Rows
+from nearkin.transactions import all_or_nothing
 from nearkin.triplets import TripletSource
 
 __all__ = ["ITML", "RobustITML"]

@@ -5,23 +5,20 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearkin.arrays import Array, Index
 from nearkin.checks import Integer, OneOf, Real, Rule
 from nearkin.learners._docs import documented
 from nearkin.learners._lowrank import principal_directions
-from nearkin.learners._modalities import ModalLearner
-from nearkin.learners._multimodal import ModalLowRank
 from nearkin.learners._preset import with_defaults
+from nearkin.learners.modal import ModalLearner
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters import ModalLowRank
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 
 __all__ = ["LOMDML", "RobustLOMDML"]
-
-Array = NDArray[np.floating]
-Index = NDArray[np.int64]
 
 
 @documented

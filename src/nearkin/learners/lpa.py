@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from nearkin.checks import Real, Rule
 from nearkin.learners._docs import documented
-from nearkin.learners._learner import OnlineLearner
-from nearkin.learners._local import LocalMetrics
 from nearkin.learners._preset import with_defaults
+from nearkin.learners.base import OnlineLearner
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters import LocalMetrics
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from nearkin.learners._device import DeviceLearner
 from nearkin.learners._docs import documented
-from nearkin.learners._parameters import FullMatrix
 from nearkin.learners._preset import with_defaults
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY
+from nearkin.parameters import FullMatrix
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 

@@ -9,10 +9,10 @@ import numpy as np
 from nearkin.checks import OneOf, Rule
 from nearkin.learners._device import DeviceLearner
 from nearkin.learners._docs import documented
-from nearkin.learners._parameters import FullMatrix
 from nearkin.learners._preset import with_defaults
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters import FullMatrix
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 

@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearkin.checks import Integer, OneOf, Real, Rule
 from nearkin.learners._docs import documented
-from nearkin.learners._learner import OnlineLearner
 from nearkin.learners._preset import with_defaults
-from nearkin.learners._support import Supports
+from nearkin.learners.base import OnlineLearner
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY
 from nearkin.mercer import KERNELS, MercerKernel
+from nearkin.parameters import Supports
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 

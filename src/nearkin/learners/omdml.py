@@ -8,11 +8,11 @@ import numpy as np
 
 from nearkin.checks import Real, Rule
 from nearkin.learners._docs import documented
-from nearkin.learners._modalities import ModalLearner
-from nearkin.learners._multimodal import ModalFull
 from nearkin.learners._preset import with_defaults
+from nearkin.learners.modal import ModalLearner
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters import ModalFull
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from nearkin.checks import Integer, Real, Rule, check_parameters
 from nearkin.learners._docs import documented
-from nearkin.learners._learner import OnlineLearner
 from nearkin.learners._preset import with_defaults
-from nearkin.learners._support import Supports
+from nearkin.learners.base import OnlineLearner
 from nearkin.learners.oks import OKS, KernelLearner, scale_gamma
 from nearkin.losses import Loss
 from nearkin.mercer import MercerKernel
+from nearkin.parameters import Supports
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 

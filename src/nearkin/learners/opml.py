@@ -8,11 +8,11 @@ import numpy as np
 
 from nearkin.checks import Instance, Rule
 from nearkin.learners._docs import documented
-from nearkin.learners._learner import OnlineLearner
-from nearkin.learners._parameters import LowRank
 from nearkin.learners._preset import with_defaults
+from nearkin.learners.base import OnlineLearner
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters import LowRank
 from nearkin.rows import Rows
 from nearkin.triplets import OnePassTriplets, TripletSource
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from nearkin.learners._docs import documented
-from nearkin.learners._learner import OnlineLearner
-from nearkin.learners._logdet import LogDet
 from nearkin.learners._preset import with_defaults
+from nearkin.learners.base import OnlineLearner
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters import LogDet
 from nearkin.rows import Rows
 from nearkin.triplets import TripletSource
 

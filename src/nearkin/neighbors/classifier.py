@@ -19,14 +19,13 @@ from nearkin.jury.ridge import RidgeVotes
 from nearkin.jury.voters import CrossVotes, Jury, NeighbourVotes, Space, Voter, into, mixed, stacked
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import as_labels, sorted_classes
-from nearkin.learners import Euclidean, OnlineLearner, RobustLODML
-from nearkin.learners._modalities import joined
-from nearkin.learners._state import all_or_nothing
+from nearkin.learners import Euclidean, OnlineLearner, RobustLODML, joined
 from nearkin.measures import Measure
 from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors.robust_knn import vote
 from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 from nearkin.noise import Flips, estimate_flips, estimate_noise_rate, judged
+from nearkin.transactions import all_or_nothing
 
 __all__ = ["RobustKNeighborsClassifier"]
 

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.checks import Instance, Integer, OneOf, Real, Rule, check_parameters
 from nearkin.learners import RobustOASIS
-from nearkin.learners._state import all_or_nothing
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY, Measure
 from nearkin.search.ranking import Interval
 from nearkin.search.vectors import as_vectors, zero_rows
+from nearkin.transactions import all_or_nothing
 
 __all__ = ["STRENGTHS", "SimilarityAdapter"]
 

@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.checks import Integer, OneOf, Real, Rule, check_parameters
-from nearkin.learners._state import all_or_nothing
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.neighbors import BlockSearch
 from nearkin.search.cells import FaissCells, has_faiss, require_faiss
 from nearkin.search.vectors import Places, as_ids, as_vectors, zero_rows
+from nearkin.transactions import all_or_nothing
 
 __all__ = ["Index"]
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from numpy.typing import ArrayLike
 
 from nearkin import progress
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners import OnlineLearner
 from nearkin.streams.file_stream import Stream
 from nearkin.streams.run import Options, Report, Run
 from nearkin.streams.watch import learn_batch

@@ -14,7 +14,7 @@ from typing import Any
 from sklearn.base import clone
 
 from nearkin.checks import Integer, Real
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners import OnlineLearner
 from nearkin.saving import write_tree
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Stream

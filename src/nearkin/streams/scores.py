@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners import OnlineLearner
 from nearkin.saving import replacing, write_tree
 from nearkin.streams.arrow import require_pyarrow
 from nearkin.streams.batch import Batch

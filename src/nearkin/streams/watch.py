@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import first_appearance
-from nearkin.learners._learner import OnlineLearner
+from nearkin.learners import OnlineLearner
 from nearkin.streams.batch import Batch
 
 __all__ = ["Drift", "Seen", "Watch", "learn_batch"]

@@ -1,11 +1,11 @@
 """Sources of triplets ``(anchor, positive, negative)`` from labelled rows."""
 
-from nearkin.triplets._batch import BatchTriplets
-from nearkin.triplets._octg import OCTG
-from nearkin.triplets._one_pass import OnePassTriplets
-from nearkin.triplets._random import RandomTriplets
-from nearkin.triplets._source import TripletSource, View
-from nearkin.triplets._triplets import NoisyRoles, Triplets
+from nearkin.triplets.batch import BatchTriplets
+from nearkin.triplets.octg import OCTG
+from nearkin.triplets.one_pass import OnePassTriplets
+from nearkin.triplets.random import RandomTriplets
+from nearkin.triplets.source import TripletSource, View
+from nearkin.triplets.triplets import NoisyRoles, Triplets, Vectors
 
 __all__ = [
     "OCTG",
@@ -15,6 +15,7 @@ __all__ = [
     "RandomTriplets",
     "TripletSource",
     "Triplets",
+    "Vectors",
     "View",
     "as_source",
 ]

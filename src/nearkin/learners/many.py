@@ -13,20 +13,20 @@ from scipy import sparse
 
 from nearkin import progress
 from nearkin.accelerator import find, is_accelerator
+from nearkin.arrays import Array
 from nearkin.checks import generator
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
-from nearkin.learners._learner import OnlineLearner
 from nearkin.learners._lowrank import LowRankLearner
-from nearkin.learners._parameters import LowRank
-from nearkin.learners._state import State, unchanged_on_error
+from nearkin.learners.base import OnlineLearner
+from nearkin.learners.state import State
 from nearkin.losses import as_loss
+from nearkin.parameters import LowRank
 from nearkin.rows import Rows
+from nearkin.transactions import unchanged_on_error
 from nearkin.triplets import Triplets
 
 __all__ = ["fit_many"]
-
-Array = NDArray[np.floating]
 
 
 def fit_many(

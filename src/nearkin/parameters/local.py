@@ -6,17 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearkin.learners._parameters import FullMatrix, _learn, _outer, _Sweep, steps_at_once
+from nearkin.arrays import Array, Codes
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters.full import FullMatrix, from_eigenpairs
+from nearkin.parameters.sweep import Sweep, feed, steps_at_once
 from nearkin.triplets import Triplets
 
 __all__ = ["NAMELESS", "LocalMetrics"]
 
-Array = NDArray[np.floating]
-Codes = NDArray[np.int64]
 
 #: Code of triplets whose anchors have no class.
 NAMELESS = -1
@@ -48,7 +47,7 @@ class LocalMetrics:
         """One sweep; the class of an anchor chooses the local part that moves with M."""
         from nearkin.kernels import local
 
-        kernel = _Sweep(local.sweep, local.sweep_with, ())
+        kernel = Sweep(local.sweep, local.sweep_with, ())
         codes = _codes_of(triplets)
         self._make_room(codes)
         at = np.argsort(self.codes)
@@ -69,7 +68,7 @@ class LocalMetrics:
         # Differences are what counts; a clock that starts anew keeps their digits.
         self.marks[:, 1] -= self.clock
         self.clock[:] = 0.0
-        return _learn(triplets, C, sweep, steps_at_once(len(one.M)) // 4)
+        return feed(triplets, C, sweep, steps_at_once(len(one.M)) // 4)
 
     def _make_room(self, codes: Codes) -> None:
         """A zero local part for every class met for the first time; until it moves, M's bound is its bound."""
@@ -94,7 +93,7 @@ class LocalMetrics:
         made.M = self.shared.M + self.local[place]
         values, vectors = np.linalg.eigh(made.M)
         if values[0] < 0.0:
-            made.M = _outer(vectors, np.maximum(values, 0.0))
+            made.M = from_eigenpairs(vectors, np.maximum(values, 0.0))
         return made
 
     def margins(self, triplets: Triplets) -> Array:

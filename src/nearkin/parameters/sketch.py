@@ -9,19 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from nearkin.learners._modalities import Modalities
-from nearkin.learners._multimodal import Modal
-from nearkin.learners._parameters import _learn, _Sweep
+from nearkin.arrays import Array
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters.modal import Modal
+from nearkin.parameters.modalities import Modalities
+from nearkin.parameters.sweep import Sweep, feed
 from nearkin.rows import Rows
 from nearkin.sketch import random_pair
-from nearkin.triplets import Triplets
-from nearkin.triplets._triplets import Vectors
+from nearkin.triplets import Triplets, Vectors
 
 __all__ = ["Recovered", "Sketched"]
-
-Array = NDArray[np.floating]
 
 
 class Recovered:
@@ -202,7 +200,7 @@ class Sketched(Modal):
         from nearkin.kernels import sketch
         from nearkin.kernels.machine.pointers import addresses
 
-        kernel = _Sweep(sketch.sweep, sketch.sweep_with, ())
+        kernel = Sweep(sketch.sweep, sketch.sweep_with, ())
         taus = np.empty((len(triplets), len(self.hats)))
         places, sizes = addresses(*self.hats), np.array([len(hat) for hat in self.hats])
 
@@ -213,7 +211,7 @@ class Sketched(Modal):
                 plausibility,
             )  # fmt: skip
 
-        learned = _learn(self._sketched(triplets), C, sweep)
+        learned = feed(self._sketched(triplets), C, sweep)
         for part, g, h in triplets.directions(DISTANCE):
             parts = zip(self.recovered, self.modalities.split(g), self.modalities.split(h), taus[part].T, strict=True)
             for recovered, g_k, h_k, tau in parts:

@@ -8,16 +8,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.learners._modalities import Modalities
-from nearkin.learners._parameters import FullMatrix, LowRank, _learn, _Sweep, steps_at_once
+from nearkin.arrays import Array
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
-from nearkin.triplets import Triplets
-from nearkin.triplets._triplets import Vectors
+from nearkin.parameters.full import FullMatrix
+from nearkin.parameters.lowrank import LowRank
+from nearkin.parameters.modalities import Modalities
+from nearkin.parameters.sweep import Sweep, feed, steps_at_once
+from nearkin.triplets import Triplets, Vectors
 
 __all__ = ["Modal", "ModalFull", "ModalLowRank"]
-
-Array = NDArray[np.floating]
 
 
 class Modal:
@@ -96,11 +96,11 @@ class Hedged(Modal):
                 loss.params, max_hq_iter, plausibility,
             )  # fmt: skip
 
-        return _learn(triplets, C, sweep, self._at_once)
+        return feed(triplets, C, sweep, self._at_once)
 
     _at_once: int | None = None
 
-    def _sweep(self) -> tuple[_Sweep, NDArray[np.intp]]:
+    def _sweep(self) -> tuple[Sweep, NDArray[np.intp]]:
         """The loop, and where the blocks lie."""
         raise TypeError(f"{type(self).__name__} must have a loop.")
 
@@ -129,14 +129,14 @@ class ModalFull(Hedged):
     def _at_once(self) -> int:  # type: ignore[override]
         return steps_at_once(max(self.modalities.sizes))
 
-    def _sweep(self) -> tuple[_Sweep, NDArray[np.intp]]:
+    def _sweep(self) -> tuple[Sweep, NDArray[np.intp]]:
         from nearkin.kernels import modalities
         from nearkin.kernels.machine.pointers import addresses
 
         for block in self.blocks:
             block._root = None
         places = [[*addresses(b.M, b.numbers, b.nulls, b.inverse), len(b.numbers), *b.nulls.shape] for b in self.blocks]
-        return _Sweep(modalities.sweep_full, modalities.full_with, ()), np.array(places, dtype=np.intp)
+        return Sweep(modalities.sweep_full, modalities.full_with, ()), np.array(places, dtype=np.intp)
 
     @property
     def sizes(self) -> tuple[Array, ...]:
@@ -167,12 +167,12 @@ class ModalLowRank(Hedged):
         blocks = [LowRank(start.astype(dtype), DISTANCE, "subgradient") for start in starts]
         super().__init__(modalities, blocks, beta, margin)
 
-    def _sweep(self) -> tuple[_Sweep, NDArray[np.intp]]:
+    def _sweep(self) -> tuple[Sweep, NDArray[np.intp]]:
         from nearkin.kernels import modalities
         from nearkin.kernels.machine.pointers import addresses
 
         places = [[*addresses(block.L), len(block.L)] for block in self.blocks]
-        return _Sweep(modalities.sweep_low_rank, modalities.low_rank_with, ()), np.array(places, dtype=np.intp)
+        return Sweep(modalities.sweep_low_rank, modalities.low_rank_with, ()), np.array(places, dtype=np.intp)
 
     @property
     def sizes(self) -> tuple[Array, ...]:

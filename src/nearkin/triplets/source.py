@@ -7,19 +7,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_X_y
 
+from nearkin.arrays import Array, Codes
 from nearkin.checks import Rule, check_parameters, generator
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.rows import Rows
-from nearkin.triplets._triplets import Triplets
+from nearkin.triplets.triplets import Triplets
 
 __all__ = ["Scorer", "TripletSource", "View"]
-
-Array = NDArray[np.floating]
-Codes = NDArray[np.int64]
 
 
 class Scorer(Protocol):

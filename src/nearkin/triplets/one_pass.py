@@ -8,14 +8,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.arrays import Codes
 from nearkin.checks import Instance, Rule
 from nearkin.rows import Rows
-from nearkin.triplets._source import TripletSource, View
-from nearkin.triplets._triplets import Triplets
+from nearkin.triplets.source import TripletSource, View
+from nearkin.triplets.triplets import Triplets
 
 __all__ = ["OnePassTriplets"]
 
-Codes = NDArray[np.int64]
 
 _BLOCK = 4096
 

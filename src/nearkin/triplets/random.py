@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nearkin.arrays import Codes
 from nearkin.checks import Integer, Rule
 from nearkin.rows import Rows
-from nearkin.triplets._source import TripletSource, View
-from nearkin.triplets._triplets import Triplets
+from nearkin.triplets.source import TripletSource, View
+from nearkin.triplets.triplets import Triplets
 
 __all__ = ["RandomTriplets"]
-
-Codes = NDArray[np.int64]
 
 
 class RandomTriplets(TripletSource):

@@ -1,6 +1,6 @@
 """The estimator shell: validate, delegate, store.
 
-What is learned lives in `_parameters`, what it is learned from in `nearkin.triplets`.
+What is learned lives in `nearkin.parameters`, what it is learned from in `nearkin.triplets`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin import progress
+from nearkin.arrays import Array, Index
 from nearkin.checks import (
     Instance,
     Integer,
@@ -30,17 +31,16 @@ from nearkin.checks import (
 )
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
-from nearkin.learners._parameters import Parameter
-from nearkin.learners._state import State, all_or_nothing
+from nearkin.learners.state import State
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
+from nearkin.parameters import Parameter
 from nearkin.rows import Rows, Scaling
+from nearkin.transactions import all_or_nothing
 from nearkin.triplets import Triplets, TripletSource, as_source
 
 __all__ = ["LARGEST", "OnlineLearner"]
 
-Array = NDArray[np.floating]
-Index = NDArray[np.int64]
 
 #: Largest scaled feature for which every product of a step stays finite.
 LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}

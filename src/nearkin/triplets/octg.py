@@ -9,17 +9,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearkin.arrays import Array, Codes
 from nearkin.checks import Instance, Integer, OneOf, Real, Rule
 from nearkin.labels import as_labels
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.rows import Rows
-from nearkin.triplets._source import TripletSource, View
-from nearkin.triplets._triplets import Triplets
+from nearkin.triplets.source import TripletSource, View
+from nearkin.triplets.triplets import Triplets
 
 __all__ = ["OCTG"]
 
-Array = NDArray[np.floating]
-Codes = NDArray[np.int64]
 
 #: Largest table of scores (rows x centres) held at once, in numbers.
 _TABLE = 1 << 20

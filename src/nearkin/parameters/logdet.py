@@ -6,17 +6,17 @@ import copy
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nearkin.learners._parameters import LowRank, _learn, _Sweep
+from nearkin.arrays import Array
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters.lowrank import LowRank
+from nearkin.parameters.sweep import Sweep, feed
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 
 __all__ = ["LogDet", "PairBounds", "pair_bounds"]
 
-Array = NDArray[np.floating]
 
 #: Most rows whose pairwise distances are looked at.
 _ROWS = 512
@@ -40,12 +40,12 @@ class LogDet(LowRank):
                 self.L, *v, self._as_pairs, caps, loss.params, max_hq_iter, self._kernel_bounds(), plausibility,
             )  # fmt: skip
 
-        return _learn(triplets, C, sweep)
+        return feed(triplets, C, sweep)
 
-    def _kernel(self) -> _Sweep:
+    def _kernel(self) -> Sweep:
         from nearkin.kernels import logdet
 
-        return _Sweep(logdet.sweep, logdet.sweep_with, (logdet.triplet_solve,))
+        return Sweep(logdet.sweep, logdet.sweep_with, (logdet.triplet_solve,))
 
     def _kernel_bounds(self) -> tuple[float, float, bool]:
         return 0.0, 0.0, False
@@ -68,10 +68,10 @@ class PairBounds(LogDet):
         self.dissimilar = float(dissimilar)
         self.step = step
 
-    def _kernel(self) -> _Sweep:
+    def _kernel(self) -> Sweep:
         from nearkin.kernels import logdet
 
-        return _Sweep(logdet.sweep_pairs, logdet.sweep_with, (logdet.pairs_solve,))
+        return Sweep(logdet.sweep_pairs, logdet.sweep_with, (logdet.pairs_solve,))
 
     def _kernel_bounds(self) -> tuple[float, float, bool]:
         return self.similar, self.dissimilar, self.step == "hinge"

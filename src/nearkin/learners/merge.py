@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.arrays import Array
 from nearkin.labels import Labels
-from nearkin.learners._multimodal import Hedged
-from nearkin.learners._parameters import FullMatrix, Identity, LowRank, Parameter
-from nearkin.learners._state import State
+from nearkin.learners.state import State
+from nearkin.parameters import FullMatrix, Hedged, Identity, LowRank, Parameter
 
 __all__ = ["check_mergeable", "merge_states"]
-
-Array = NDArray[np.floating]
 
 
 def merge_states(base: State, shards: Sequence[State]) -> State:

@@ -8,15 +8,15 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.learners._parameters import _learn, _Sweep
+from nearkin.arrays import Array
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY
 from nearkin.mercer import MercerKernel
+from nearkin.parameters.sweep import Sweep, feed
 from nearkin.triplets import Triplets
 
 __all__ = ["Supports"]
 
-Array = NDArray[np.floating]
 
 #: Most numbers of a table that is held at once while scores are computed.
 _TABLE = 1 << 20
@@ -50,7 +50,7 @@ class Supports:
         """One sweep; every kernel takes its own step."""
         from nearkin.kernels import supports
 
-        kernel = _Sweep(supports.sweep, supports.sweep_with, ())
+        kernel = Sweep(supports.sweep, supports.sweep_with, ())
         kinds = np.array([one.kind for one in self.kernels])
         numbers = np.array([one.numbers for one in self.kernels])
 
@@ -62,7 +62,7 @@ class Supports:
                 terms, kinds, numbers, self.theta, self.discount, *v, caps, loss.params, max_hq_iter, plausibility,
             )  # fmt: skip
 
-        return _learn(triplets, C, sweep)
+        return feed(triplets, C, sweep)
 
     def _make_room(self, n: int) -> None:
         """Let n more terms find a place; before the budget is reached nothing is ever overwritten."""

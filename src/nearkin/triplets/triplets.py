@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearkin.arrays import Array, Index
 from nearkin.measures import DISTANCE, Measure
 from nearkin.rows import Rows
 
 __all__ = ["NoisyRoles", "Triplets", "Vectors"]
 
-Array = NDArray[np.floating]
-Index = NDArray[np.int64]
 
 #: Triplets whose vectors are gathered at once, and most numbers that their anchors may take.
 _GATHER = 4096

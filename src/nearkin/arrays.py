@@ -1,0 +1,20 @@
+"""Kinds of arrays, named once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SMALLEST", "Array", "Codes", "Index"]
+
+#: Numbers of either precision.
+Array = NDArray[np.floating]
+
+#: Positions of rows.
+Index = NDArray[np.int64]
+
+#: Classes by number, in order of first appearance.
+Codes = NDArray[np.int64]
+
+#: Smallest positive normal number: what a plausibility that underflows becomes.
+SMALLEST = float(np.finfo(np.float64).tiny)

@@ -1,0 +1,32 @@
+"""What learners learn: one family of parameters with one contract."""
+
+from nearkin.parameters.contract import Parameter
+from nearkin.parameters.full import FullMatrix
+from nearkin.parameters.identity import Identity
+from nearkin.parameters.local import NAMELESS, LocalMetrics
+from nearkin.parameters.logdet import LogDet, PairBounds, pair_bounds
+from nearkin.parameters.lowrank import LowRank
+from nearkin.parameters.modal import Hedged, ModalFull, ModalLowRank
+from nearkin.parameters.modalities import EqualShares, Modalities
+from nearkin.parameters.sketch import Recovered, Sketched
+from nearkin.parameters.supports import Supports
+
+__all__ = [
+    "NAMELESS",
+    "EqualShares",
+    "FullMatrix",
+    "Hedged",
+    "Identity",
+    "LocalMetrics",
+    "LogDet",
+    "LowRank",
+    "ModalFull",
+    "ModalLowRank",
+    "Modalities",
+    "PairBounds",
+    "Parameter",
+    "Recovered",
+    "Sketched",
+    "Supports",
+    "pair_bounds",
+]
