@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from nearkin.errors import InputError
+
 __all__ = [
     "Instance",
     "Integer",
@@ -165,10 +167,10 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def check_seed(random_state: Any) -> None:
-    """Refuse what is no seed, without drawing from it."""
+    """Refuse anything that is not a seed, without drawing from it."""
     kinds = (np.random.Generator, np.random.RandomState)
     if not (random_state is None or isinstance(random_state, kinds) or Integer(0).allows(random_state)):
-        raise ValueError(
+        raise InputError(
             "parameter `random_state` must be None, a whole number >= 0, numpy.random.Generator or RandomState; "
             f"got {random_state!r}."
         )

@@ -183,8 +183,8 @@ class RidgeVoter:
     [1, 0]
     """
 
-    # Features of all rows and the votes on them at equal weights, where they are not too many to keep, and the solutions
-    # for equal weights and for the last other weights.
+    # Features of all rows and the votes on them at equal weights, where they are not too many to keep, and the
+    # solutions for equal weights and for the last other weights.
     _transient = ("_made", "_said", "_equal", "_last")
     _made: Array | None = None
     _said: Array | None = None

@@ -44,7 +44,7 @@ class NeighbourhoodVoter(Voter, Protocol):
     """A voter whose votes are cast by rows near the one in question."""
 
     def neighbours_left_out(self, rows: Index, weights: Array) -> list[tuple[Index, Array]]:
-        """Neighbours of training rows in each space that judges them, the nearest first, and their parts of the vote."""
+        """Neighbours of training rows in each space that judges them, nearest first, with their parts of the vote."""
 
     def neighbours(self, queries: Array, weights: Array) -> list[tuple[Index, Array]]:
         """The same for new scaled rows."""

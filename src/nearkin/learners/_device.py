@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike
 from nearkin.accelerator.device import DeviceRule, find, is_accelerator
 from nearkin.arrays import Array
 from nearkin.checks import Rule, named_errors
-from nearkin.learners.base import LARGEST, OnlineLearner
+from nearkin.learners.base import OnlineLearner
 from nearkin.learners.state import State
 from nearkin.losses import Loss, as_loss, exponential_weight
+from nearkin.rows import LARGEST
 from nearkin.triplets import Triplets
 
 __all__ = ["DeviceLearner"]

@@ -29,21 +29,22 @@ from nearkin.checks import (
     generator,
     named_errors,
 )
+from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.learners.state import State
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.parameters import Parameter
-from nearkin.rows import Rows, Scaling
+from nearkin.rows import Rows, Scaling, check_range
 from nearkin.transactions import all_or_nothing
 from nearkin.triplets import Triplets, TripletSource, as_source
 
-__all__ = ["LARGEST", "OnlineLearner"]
+__all__ = ["OnlineLearner"]
 
 
-#: Largest scaled feature for which every product of a step stays finite.
-LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
+#: Most features for which a matrix of all pairs of them is formed.
+_WIDE = 1024
 
 
 class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -311,6 +312,37 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         codes = state.labels.encode(self._check_labels(X, y), self._name, grow=False)
         return self._score_rows(state, self._scaled(X, state.scaling), codes)
 
+    # ------------------------------------------------------------------ for neighbours and juries
+
+    @property
+    def measure(self) -> Measure:
+        """Distance or similarity."""
+        return self._measure
+
+    @property
+    def has_one_map(self) -> bool:
+        """Whether one map serves all rows, so that a search among mapped rows finds neighbours."""
+        return not hasattr(self._fitted.parameter, "item_scores")
+
+    @property
+    def embedding(self) -> Any:
+        """Map of scaled rows: the matrix where there is one and it is not too wide, else an object with `embed`."""
+        parameter = self._fitted.parameter
+        return self.components_ if self._is_linear and self.n_features_in_ <= _WIDE else parameter.copy()
+
+    def scale_rows(self, X: ArrayLike) -> Array:
+        """Rows on the learner's scale, as a dense array."""
+        return self._mapped(X, np.asarray)
+
+    def encode_labels(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """Numbers of labels that were in training."""
+        return self._fitted.labels.encode(labels, self._name, grow=False)
+
+    def item_scores(self, queries: Array, items: Array, codes: NDArray[np.int64]) -> Array:
+        """Scores of all pairs of scaled rows where no one map serves all; ``codes`` are those of the items."""
+        parameter: Any = self._fitted.parameter
+        return np.asarray(parameter.item_scores(queries, items, codes))
+
     # ------------------------------------------------------------------ fitted attributes
 
     @property
@@ -438,22 +470,9 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _scaled(self, X: Array | sparse.csr_array, scaling: Scaling) -> Rows:
         rows = Rows(X, scaling)
-        self._check_range(rows)
+        hint = "Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?"
+        check_range(rows, self._name, hint)
         return rows
-
-    def _check_range(self, rows: Rows) -> None:
-        limit = LARGEST[np.dtype(rows.dtype)]
-        for part, block in rows.blocks():
-            if -limit <= block.min(initial=0.0) and block.max(initial=0.0) <= limit:
-                continue
-            largest = np.abs(block).max(axis=1, initial=0.0)
-            bad = np.flatnonzero(~(largest <= limit))
-            if len(bad):
-                raise ValueError(
-                    f"{self._name}: row {part.start + bad[0]} holds a value of {largest[bad[0]]:.3g} after scaling; "
-                    f"the largest that {np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. "
-                    + ("Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?")
-                )
 
     def _make_source(self) -> TripletSource:
         """A fresh triplet source, by the parameters."""
@@ -463,10 +482,11 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         source = self._make_source()
         source.start(rows, codes, state, rng)
         if len(state.labels.classes) < source.n_classes_needed:
-            raise ValueError(
-                f"{self._name} needs at least two classes to form triplets; the first batch of {len(rows)} "
-                f"samples holds one class, {state.labels.classes.tolist()}. "
-                "Pass `classes=` to partial_fit, or rows of a second class."
+            raise InputError(
+                f"at least two classes are needed to form triplets; the first batch of {len(rows)} "
+                f"rows holds one class, {state.labels.classes.tolist()}. "
+                "Pass `classes=` to partial_fit, or rows of a second class.",
+                owner=self,
             )
         state.source = source
 

@@ -91,8 +91,8 @@ def suggest_labels(
     """Suggest a class for every row, with the probability that it is right.
 
     A row that is not a suspect keeps its label, which is right with the row's plausibility q. A suspect gets the best
-    other class. Class k has the probability ``(1 - q) t_k / (sum of t over all other classes)``, where t is the share of
-    k in the votes times the probability that a row of class k is labelled as this one is.
+    other class. Class k has the probability ``(1 - q) t_k / (sum of t over all other classes)``, where t is the share
+    of k in the votes times the probability that a row of class k is labelled as this one is.
 
     Parameters
     ----------
