@@ -35,6 +35,10 @@ settings.register_profile(
 settings.load_profile("nearkin")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--case", default="", help="of the tests over many cases, run those with this text in their name")
+
+
 @pytest.fixture(scope="session")
 def global_seed() -> int:
     """Tests hold for any seed; ``NEARKIN_SEED=7 pytest`` tries another one."""

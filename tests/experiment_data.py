@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from nearkin.datasets import Dataset, DatasetInfo
-from nearkin.datasets._info import NoisyLabels
+from nearkin.datasets import Dataset, DatasetInfo, NoisyLabels
 
 
 def make_dataset(name, n=90, d=5, n_classes=3, *, seed=0, drop_columns=(), groups=False, human=False):

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 import nearkin
+from each import each
 from systems import DIFFERENT as LEARNERS
 
 MODELS = {
@@ -22,8 +23,9 @@ MODELS = {
 
 # scikit-learn's look for infinity adds all numbers up, which may overflow both ways before it looks closer.
 sum_may_overflow = pytest.mark.filterwarnings("ignore:invalid value encountered in reduce:RuntimeWarning")
-every_learner = pytest.mark.parametrize("cls", LEARNERS)
-every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+SOME = (nearkin.RobustOASIS, nearkin.RobustODML, nearkin.RobustLODML, nearkin.Euclidean)
+every_learner = each(cls=LEARNERS)
+every_model = each(make=MODELS)
 
 
 def _data(seed=0, n=24, d=4, k=3):
@@ -112,7 +114,7 @@ def _agree(one, other, X, Y, rtol=1e-6):
 BAD_VALUES = {"NaN": np.nan, "infinity": np.inf, "minus infinity": -np.inf}
 
 
-@pytest.mark.parametrize("kind", BAD_VALUES)
+@each(kind=tuple(BAD_VALUES))
 @every_model
 def test_fit_refuses_values_that_are_not_finite_and_names_itself(make, kind):
     X, y = _data()
@@ -122,7 +124,7 @@ def test_fit_refuses_values_that_are_not_finite_and_names_itself(make, kind):
         _refuses(lambda rows=rows, model=model: model.fit(rows, y), model, "NaN" if kind == "NaN" else "infinity")
 
 
-@pytest.mark.parametrize("kind", BAD_VALUES)
+@each(kind=tuple(BAD_VALUES))
 @every_learner
 def test_partial_fit_refuses_values_that_are_not_finite_and_learns_nothing(cls, kind):
     X, y = _data()
@@ -132,7 +134,7 @@ def test_partial_fit_refuses_values_that_are_not_finite_and_learns_nothing(cls, 
     _refuses(lambda: model.partial_fit(bad, y[:6]), model)
 
 
-@pytest.mark.parametrize("kind", BAD_VALUES)
+@each(kind=tuple(BAD_VALUES))
 @every_model
 def test_answers_refuse_values_that_are_not_finite(make, kind):
     X, y = _data()
@@ -240,7 +242,7 @@ def test_a_single_row_is_learned_in_mid_stream(cls):
     assert model.n_rows_seen_ == 24
 
 
-@pytest.mark.parametrize("source", ("octg", "one_pass", "batch", "random"))
+@each(source=("octg", "one_pass", "batch", "random"))
 @every_learner
 def test_two_rows_of_two_classes_are_enough_to_begin(cls, source):
     X, y = _data(n=2, k=2)
@@ -248,14 +250,14 @@ def test_two_rows_of_two_classes_are_enough_to_begin(cls, source):
     _is_sound(model, X, y)
 
 
-@pytest.mark.parametrize("source", ("octg", "one_pass", "batch", "random"))
+@each(source=("octg", "one_pass", "batch", "random"))
 @every_learner
 def test_two_rows_per_class_give_a_sound_model(cls, source):
     X, y = _data(n=6, k=3)
     _is_sound(cls(triplets=source, random_state=0).fit(X, y), X, y)
 
 
-@pytest.mark.parametrize("source", ("octg", "one_pass", "batch", "random"))
+@each(source=("octg", "one_pass", "batch", "random"))
 @every_learner
 def test_class_with_one_row_gives_a_sound_model(cls, source):
     X, y = _data()
@@ -272,7 +274,7 @@ def test_more_centres_than_rows_of_a_class_give_a_sound_model(cls):
     _is_sound(cls(triplets=nearkin.OCTG(n_centers=7), random_state=0).fit(X, y), X, y)
 
 
-@pytest.mark.parametrize("source", ("one_pass", "random"))
+@each(source=("one_pass", "random"))
 @every_learner
 def test_thousands_of_classes_with_two_rows_each(cls, source):
     X, y = _many_classes(2000)
@@ -420,8 +422,7 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("kind", MISSING)
-@pytest.mark.parametrize("name", ("RobustOASIS", "RobustLODML", "Euclidean", "kNN"))
+@each(kind=tuple(MISSING), name=("RobustOASIS", "RobustLODML", "Euclidean", "kNN"))
 def test_missing_label_is_refused(name, kind):
     X, _ = _data(n=4, k=2)
     model = MODELS[name]()
@@ -595,10 +596,10 @@ def _refuses_value(call, model, owner, name, value):
     assert _frozen(model) == before
 
 
-@pytest.mark.parametrize(("cls", "name"), [(cls, name) for cls in LEARNERS for name in cls().get_params(deep=False)])
-def test_wrong_value_of_a_parameter_is_refused_with_owner_name_rule_and_value(cls, name):
+@every_learner
+def test_wrong_value_of_a_parameter_is_refused_with_owner_name_rule_and_value(cls):
     X, y = _data()
-    for value in WRONG[name]:
+    for name, value in [(one, value) for one in cls().get_params(deep=False) for value in WRONG[one]]:
         model = cls(**{name: value})
         _refuses_value(lambda model=model: model.fit(X, y), model, cls.__name__, name, value)
         _refuses_value(lambda model=model: model.partial_fit(X, y), model, cls.__name__, name, value)
@@ -606,8 +607,7 @@ def test_wrong_value_of_a_parameter_is_refused_with_owner_name_rule_and_value(cl
             _refuses_value(lambda model=model: model.fit_triplets(X, X, X), model, cls.__name__, name, value)
 
 
-@pytest.mark.parametrize("name", WRONG_OF_CLASSIFIER)
-@pytest.mark.parametrize("learner", ("auto", None, nearkin.RobustOASIS()), ids=repr)
+@each(name=tuple(WRONG_OF_CLASSIFIER), learner=("auto", None, nearkin.RobustOASIS()))
 def test_wrong_value_of_a_parameter_of_the_classifier_is_refused(name, learner):
     X, y = _data()
     for value in WRONG_OF_CLASSIFIER[name]:
@@ -625,18 +625,20 @@ def test_wrong_number_of_neighbours_is_refused_when_asked():
     assert model.kneighbors(X, 10_000)[1].shape == (len(X), len(model.kept_))
 
 
-@pytest.mark.parametrize(("cls", "name"), [(cls, name) for cls, wrong in WRONG_OF_SOURCES.items() for name in wrong])
-def test_wrong_value_of_a_parameter_of_a_source_is_refused(cls, name):
+@each(cls=tuple(WRONG_OF_SOURCES))
+def test_wrong_value_of_a_parameter_of_a_source_is_refused(cls):
     X, y = _data()
-    for value in WRONG_OF_SOURCES[cls][name]:
+    for name, value in ((name, value) for name, values in WRONG_OF_SOURCES[cls].items() for value in values):
         source = cls(**{name: value})
         _refuses_value(lambda source=source: source.build(X, y), source, cls.__name__, name, value)
         model = nearkin.RobustLODML(triplets=source)
         _refuses_value(lambda model=model: model.fit(X, y), model, cls.__name__, name, value)
 
 
-@pytest.mark.parametrize("init", (np.eye(3), np.eye(5, 4), np.full((2, 4), np.nan), np.eye(4)[0], np.eye(4)[None]))
-@pytest.mark.parametrize("cls", (nearkin.LOSL, nearkin.LODML))
+@each(
+    init=(np.eye(3), np.eye(5, 4), np.full((2, 4), np.nan), np.eye(4)[0], np.eye(4)[None]),
+    cls=(nearkin.LOSL, nearkin.LODML),
+)
 def test_start_of_a_wrong_shape_or_with_holes_is_refused(cls, init):
     X, y = _data()
     model = cls(2, init=init, random_state=0)
@@ -680,9 +682,7 @@ def test_steps_that_explode_are_refused():
         _refuses(lambda model=model: model.fit(X, y), model, "Lower `C`")
 
 
-@pytest.mark.parametrize("C", (0, 1e-300, 1e300, np.inf), ids=repr)
-@pytest.mark.parametrize("eta", (0, 5e-324, 1e3, 1e308), ids=repr)
-@pytest.mark.parametrize("cls", LEARNERS[4:8])
+@each(C=(0, 1e-300, 1e300, np.inf), eta=(0, 5e-324, 1e3, 1e308), cls=LEARNERS[4:8])
 def test_extreme_numbers_that_the_rules_allow_give_a_sound_model_or_a_clear_error(cls, C, eta):
     X, y = _data()
     model = cls(C=C, eta=eta, random_state=0)
@@ -705,9 +705,7 @@ SOLVERS = (
 )
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("float32", "float64"))
-@pytest.mark.parametrize("C", (1.0, 1e3, 1e9, 1e300, np.inf), ids=repr)
-@pytest.mark.parametrize("model", SOLVERS, ids=repr)
+@each(dtype=(np.float32, np.float64), C=(1.0, 1e3, 1e9, 1e300, np.inf), model=SOLVERS)
 def test_steps_without_a_bound_give_a_sound_model_or_a_clear_error(model, C, dtype):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 3)).astype(dtype), rng.integers(0, 2, 30)
@@ -720,9 +718,7 @@ def test_steps_without_a_bound_give_a_sound_model_or_a_clear_error(model, C, dty
         _is_sound(model, X, y)
 
 
-@pytest.mark.parametrize("scale", ("auto", None), ids=("auto", "as they come"))
-@pytest.mark.parametrize("solver", ("exact", "subgradient"))
-@pytest.mark.parametrize("cls", (nearkin.LOSL, nearkin.LODML))
+@each(scale=("auto", None), solver=("exact", "subgradient"), cls=(nearkin.LOSL, nearkin.LODML))
 def test_factor_whose_square_overflows_is_refused(cls, solver, scale):
     for X, y in (
         ([[0.0], [-1.0], [1e-9]], [0, 1, 2]),
@@ -750,7 +746,7 @@ def test_constant_columns_change_nothing(make):
     np.testing.assert_allclose(model.plausibility_, plain.plausibility_, rtol=1e-9)
 
 
-@pytest.mark.parametrize("value", (0.0, 1.0, 0.1, -1e9, 1e150, 1e-150))
+@each(value=(0.0, 1.0, 0.1, -1e9, 1e150, 1e-150))
 @every_model
 def test_rows_that_are_all_equal_teach_nothing(make, value):
     y = _data()[1]
@@ -762,7 +758,7 @@ def test_rows_that_are_all_equal_teach_nothing(make, value):
     np.testing.assert_array_equal(learner.metric_, np.eye(3))
 
 
-@pytest.mark.parametrize("scale", ("auto", None), ids=("auto", "as they come"))
+@each(scale=("auto", None))
 @every_learner
 def test_rows_that_are_all_zero_teach_nothing(cls, scale):
     y = _data()[1]
@@ -819,7 +815,7 @@ FACTORS_32 = {
 }
 
 
-@pytest.mark.parametrize("factor", FACTORS)
+@each(factor=tuple(FACTORS))
 @every_model
 def test_scale_of_the_features_does_not_matter_by_default(make, factor):
     X, y = _data()
@@ -829,7 +825,7 @@ def test_scale_of_the_features_does_not_matter_by_default(make, factor):
     _agree(model, make().fit(X, y), Z, X)
 
 
-@pytest.mark.parametrize("factor", FACTORS_32)
+@each(factor=tuple(FACTORS_32))
 @every_model
 def test_scale_of_float32_features_does_not_matter_by_default(make, factor):
     X, y = _data()
@@ -841,7 +837,7 @@ def test_scale_of_float32_features_does_not_matter_by_default(make, factor):
 
 
 @sum_may_overflow
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("float32", "float64"))
+@each(dtype=(np.float32, np.float64))
 @every_model
 def test_extremes_of_the_number_type_give_a_sound_model_or_a_clear_error(make, dtype):
     info = np.finfo(dtype)
@@ -859,9 +855,7 @@ def test_extremes_of_the_number_type_give_a_sound_model_or_a_clear_error(make, d
             _is_sound(model, X, y)
 
 
-@pytest.mark.parametrize(
-    "factor", (1e150, 1e200, np.array([1e150, 1e-150, 1.0, 1e-9])), ids=("1e150", "1e200", "mixed")
-)
+@each(factor={"1e150": 1e150, "1e200": 1e200, "mixed": np.array([1e150, 1e-150, 1.0, 1e-9])})
 @every_learner
 def test_huge_features_without_scaling_are_refused_and_the_message_says_what_to_do(cls, factor):
     X, y = _data()
@@ -872,7 +866,7 @@ def test_huge_features_without_scaling_are_refused_and_the_message_says_what_to_
     _refuses(lambda: model.partial_fit_triplets(X, X * factor, X), model, "scale='auto'")
 
 
-@pytest.mark.parametrize("factor", (1e30, 3e37))
+@each(factor=(1e30, 3e37))
 @every_learner
 def test_huge_float32_features_without_scaling_are_refused(cls, factor):
     X, y = _data()
@@ -880,8 +874,7 @@ def test_huge_float32_features_without_scaling_are_refused(cls, factor):
     _refuses(lambda: model.fit((X * factor).astype(np.float32), y), model, "scale='auto'")
 
 
-@pytest.mark.parametrize("C", (0.1, np.inf), ids=repr)
-@pytest.mark.parametrize("factor", (1e60, 1e30, 1e-30, 1e-75, 1e-100, 1e-150, 1e-300))
+@each(C=(0.1, np.inf), factor=(1e60, 1e30, 1e-30, 1e-75, 1e-100, 1e-150, 1e-300))
 @every_learner
 def test_any_size_below_the_limit_without_scaling_gives_a_sound_model_or_a_clear_error(cls, factor, C):
     X, y = _data()
@@ -963,7 +956,7 @@ def test_explicit_zeros_in_sparse_rows_change_nothing(make):
     _agree(make().fit(explicit, y), make().fit(clean, y), explicit, clean, rtol=1e-12)
 
 
-@pytest.mark.parametrize("scale", ("auto", "pairs", "unit", None), ids=str)
+@each(scale=("auto", "pairs", "unit", None))
 @every_learner
 def test_empty_sparse_rows_and_columns_are_zeros(cls, scale):
     X, y = _data()
@@ -985,7 +978,7 @@ def test_sparse_matrix_without_a_single_entry_teaches_nothing(make):
     assert getattr(model, "learner_", model).n_updates_ == 0
 
 
-@pytest.mark.parametrize("factor", ("huge", "tiny", "mixed"))
+@each(factor=("huge", "tiny", "mixed"))
 @every_learner
 def test_scale_of_sparse_features_does_not_matter_by_default(cls, factor):
     X, y = _data()
@@ -994,7 +987,7 @@ def test_scale_of_sparse_features_does_not_matter_by_default(cls, factor):
     _agree(cls(random_state=0).fit(Z, y), cls(random_state=0).fit(X, y), Z, X)
 
 
-@pytest.mark.parametrize("kind", (sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.lil_array))
+@each(kind=(sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.lil_array))
 def test_other_sparse_formats_are_taken(kind):
     X, y = _data()
     X[np.abs(X) < 0.7] = 0.0
@@ -1030,8 +1023,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("scale", ("auto", None), ids=("auto", "as they come"))
+@each(layout=tuple(LAYOUTS), scale=("auto", None))
 @every_learner
 def test_layout_in_memory_does_not_matter(cls, scale, layout):
     X, y = _data()
@@ -1061,7 +1053,7 @@ def test_input_is_left_as_it_was(make):
     np.testing.assert_array_equal(labels, y)
 
 
-@pytest.mark.parametrize("source", ("octg", "one_pass", "batch", "random"))
+@each(source=("octg", "one_pass", "batch", "random"))
 @every_learner
 def test_model_does_not_hold_on_to_the_array_it_was_given(cls, source):
     X, y = _data()
@@ -1095,11 +1087,7 @@ BATCHES = tuple(_bad_batches(*_data()))
 STREAMING = ("octg", "one_pass", "random", nearkin.OCTG(update_centers=True, refresh=3))
 
 
-@pytest.mark.parametrize(
-    "source", ("octg", "one_pass", "random", nearkin.OCTG(update_centers=True, refresh=3)), ids=str
-)
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("cls", (nearkin.RobustOASIS, nearkin.RobustODML, nearkin.RobustLODML, nearkin.Euclidean))
+@each(source=STREAMING, batch=BATCHES, cls=SOME)
 def test_stream_with_a_rejected_batch_ends_where_the_stream_without_it_does(cls, batch, source):
     X, y = _data()
     bad = (X[:9, :2], y[:9]) if batch == "width" else _bad_batches(X[:9], y[:9])[batch]
@@ -1112,7 +1100,7 @@ def test_stream_with_a_rejected_batch_ends_where_the_stream_without_it_does(cls,
     _agree(model.partial_fit(X[::-1], y[::-1]), twin.partial_fit(X[::-1], y[::-1]), X, X, rtol=0)
 
 
-@pytest.mark.parametrize("batch", BATCHES)
+@each(batch=BATCHES)
 @every_model
 def test_rejected_fit_keeps_the_model_of_the_fit_before(make, batch):
     X, y = _data()
@@ -1128,7 +1116,7 @@ def test_rejected_fit_keeps_the_model_of_the_fit_before(make, batch):
     _is_sound(model, X, y)
 
 
-@pytest.mark.parametrize("batch", BATCHES)
+@each(batch=BATCHES)
 @every_model
 def test_rejected_first_batch_leaves_the_model_unfitted(make, batch):
     X, y = _data()
@@ -1139,8 +1127,7 @@ def test_rejected_first_batch_leaves_the_model_unfitted(make, batch):
     assert not hasattr(model, "n_features_in_")
 
 
-@pytest.mark.parametrize("seed", (np.random.default_rng, np.random.RandomState), ids=("Generator", "RandomState"))
-@pytest.mark.parametrize("batch", [*BATCHES, "one class", "explosion"])
+@each(seed=(np.random.default_rng, np.random.RandomState), batch=[*BATCHES, "one class", "explosion"])
 def test_rejected_batch_does_not_use_up_the_seed(batch, seed):
     X, y = _data()
     model = nearkin.LODML(solver="subgradient", triplets="random", random_state=seed(0))
@@ -1182,7 +1169,7 @@ class InterruptedStart(nearkin.OCTG):
             raise InterruptedStart.fuse
 
 
-@pytest.mark.parametrize("error", (KeyboardInterrupt(), SystemExit(), MemoryError(), RuntimeError("own")), ids=repr)
+@each(error=(KeyboardInterrupt(), SystemExit(), MemoryError(), RuntimeError("own")))
 @every_learner
 def test_interrupt_in_the_middle_of_a_batch_changes_nothing(cls, error, monkeypatch):
     X, y = _data()

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from nearkin import datasets
 from nearkin.cli import main
-from nearkin.datasets._elsewhere import fingerprint
-from nearkin.datasets._registry import REGISTRY
+from nearkin.datasets.registry import REGISTRY
+from nearkin.datasets.sources import hash_rows
 
 NAMED = os.environ.get("NEARKIN_DATA")
 FILES_AT_HAND = [name for name in REGISTRY if NAMED and (Path(NAMED) / REGISTRY[name].file).is_file()]
@@ -64,7 +64,7 @@ def on_openml(monkeypatch):
             return SimpleNamespace(data=data, target=target, feature_names=feature_names, categories=categories)
 
         monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
-        entry = dataclasses.replace(REGISTRY[name], content=fingerprint(rows.astype(REGISTRY[name].dtype), labels))
+        entry = dataclasses.replace(REGISTRY[name], content=hash_rows(rows.astype(REGISTRY[name].dtype), labels))
         monkeypatch.setitem(REGISTRY, name, entry)
         return asked
 
@@ -279,11 +279,11 @@ def test_without_a_network_the_message_says_so_and_names_the_file():
 def test_a_fingerprint_sees_every_value_and_label_but_not_the_order(rng):
     X, y = rng.integers(0, 9, size=(20, 3)), rng.integers(0, 2, size=20)
     order = rng.permutation(20)
-    assert fingerprint(X[order].astype(np.float32), y[order]) == fingerprint(X, y)
+    assert hash_rows(X[order].astype(np.float32), y[order]) == hash_rows(X, y)
     X_other, y_other = X.copy(), y.copy()
     X_other[4, 2] += 1
     y_other[4] = 1 - y_other[4]
-    assert len({fingerprint(X, y), fingerprint(X_other, y), fingerprint(X, y_other)}) == 3
+    assert len({hash_rows(X, y), hash_rows(X_other, y), hash_rows(X, y_other)}) == 3
 
 
 # ------------------------------------------------------------------ the command line
@@ -395,7 +395,7 @@ if FILES_AT_HAND:  # no skip mark: where the folder is missing there is nothing 
         for labels, stated in entry.noisy_labels.items():
             assert np.mean(found.noisy_labels[labels] != found.y) == pytest.approx(stated.wrong, abs=1e-9)
         if entry.content is not None:
-            assert fingerprint(found.X, found.y) == entry.content
+            assert hash_rows(found.X, found.y) == entry.content
         if found.groups is not None:
             assert entry.n_rows - len(np.unique(found.groups)) == 24
         if "classes" in found.extra:

@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from experiment_data import make_dataset
+from nearkin.paper import METHODS, PAPER, TABLES, Cell, Outcome, draw_splits, list_cells, measure, narrow, shrink
 from nearkin.paper import cells as cells_module
-from nearkin.paper import printed
-from nearkin.paper.cells import Cell, Outcome, measure
-from nearkin.paper.methods import METHODS, PAPER
-from nearkin.paper.protocol import splits
-from nearkin.paper.records import records
-from nearkin.paper.scores import METRICS, six_metrics
-from nearkin.paper.selection import inner_splits, search
-from nearkin.paper.tables import TABLES, cells_of, quick
+from nearkin.paper.cells import choose_params, search
+from nearkin.paper.protocol import split_inside
+from nearkin.paper.records import get_printed_score, make_records
+from nearkin.paper.scores import METRICS, score_binary
 
 
 @pytest.fixture
@@ -23,16 +20,16 @@ def data():
 def test_nested_selection_sees_neither_right_labels_nor_test_rows(data, monkeypatch):
     """Every model is fitted on noisy training rows of a fold and judged by them, until parameters are chosen."""
     judged = []
-    real = cells_module._accuracy
+    real = cells_module._score_accuracy
 
     def watch(found, fold):
         judged.append(fold)
         return real(found, fold)
 
-    monkeypatch.setattr(cells_module, "_accuracy", watch)
-    folds = list(splits(data, 40))
+    monkeypatch.setattr(cells_module, "_score_accuracy", watch)
+    folds = list(draw_splits(data, 40))
     method = METHODS["ODML"]
-    cells_module._chosen(Cell("tiny", 40, "ODML", "nested", budget=3), method, 0.4, folds)
+    choose_params(Cell("tiny", 40, "ODML", "nested", budget=3), method, 0.4, folds)
     assert len(judged) == len(folds) * 3 * 3
     for at, inner in enumerate(judged):
         outer = folds[at // 9]
@@ -43,17 +40,17 @@ def test_nested_selection_sees_neither_right_labels_nor_test_rows(data, monkeypa
 
 def test_nested_selection_is_the_same_whatever_the_test_labels_are(data):
     cell, method = Cell("tiny", 20, "Robust-ODML", "nested", budget=4), METHODS["Robust-ODML"]
-    folds = list(splits(data, 20))[:3]
+    folds = list(draw_splits(data, 20))[:3]
     spoilt = [
         type(fold)(**{**vars(fold), "test_labels": np.zeros_like(fold.test_labels), "test": 0 * fold.test})
         for fold in folds
     ]
-    assert cells_module._chosen(cell, method, 0.2, folds) == cells_module._chosen(cell, method, 0.2, spoilt)
+    assert choose_params(cell, method, 0.2, folds) == choose_params(cell, method, 0.2, spoilt)
 
 
 def test_inner_folds_cover_the_training_part_once(data):
-    fold = next(splits(data, 20))
-    inner = inner_splits(fold)
+    fold = next(draw_splits(data, 20))
+    inner = split_inside(fold)
     assert sum(len(one.test) for one in inner) == len(fold.train)
     assert all(len(one.train) + len(one.test) == len(fold.train) for one in inner)
 
@@ -138,7 +135,7 @@ def test_an_outcome_is_the_same_every_time_and_survives_its_line(data):
     assert first.accuracies == again.accuracies
     assert first.params == again.params
     assert len(first.params) == len(first.accuracies) == 10
-    assert Outcome.from_line(first.as_line()) == first
+    assert Outcome.from_line(first.to_line()) == first
 
 
 def test_the_column_nearkin_gets_rows_as_they_are_and_is_not_told_the_rate(data):
@@ -154,7 +151,7 @@ def test_the_proposed_methods_are_algorithm_5_with_the_rate_of_the_cell():
 
 
 def test_a_record_has_everything_a_reader_needs(data):
-    (record,) = records([measure(Cell("tiny", 20, "Euclidean"), data)])
+    (record,) = make_records([measure(Cell("tiny", 20, "Euclidean"), data)])
     wanted = "dataset noise method selection mean std folds paper_mean paper_std params seconds"
     assert set(wanted.split()) <= set(record)
     assert record["folds"] == 10
@@ -164,7 +161,7 @@ def test_a_record_has_everything_a_reader_needs(data):
 def test_the_printed_number_stands_beside_ours_only_where_the_experiment_is_the_same():
     def record(**changes):
         cell = Cell(**{"dataset": "wine", "noise": 20.0, "method": "ODML"} | changes)
-        return records([Outcome(cell, [90.0, 92.0], None, {}, 0.1)])[0]
+        return make_records([Outcome(cell, [90.0, 92.0], None, {}, 0.1)])[0]
 
     assert (record()["paper_mean"], record()["paper_std"]) == (89.14, 3.73)
     assert record()["difference"] == pytest.approx(91.0 - 89.14)
@@ -176,7 +173,7 @@ def test_the_printed_number_stands_beside_ours_only_where_the_experiment_is_the_
 
 def test_all_cells_of_tables_3_and_4_that_the_paper_prints_are_known():
     known = [
-        printed.scores(name, noise, method)
+        get_printed_score(name, noise, method)
         for name in TABLES["table3"].datasets
         for noise in TABLES["table3"].noise
         for method in PAPER[:-1]
@@ -184,33 +181,33 @@ def test_all_cells_of_tables_3_and_4_that_the_paper_prints_are_known():
     assert len(known) == 210
     assert all(mean is not None and std is not None for mean, std in known)
     covid = [
-        printed.scores("covid-resnet18", noise, method, metric)[0]
+        get_printed_score("covid-resnet18", noise, method, metric)[0]
         for noise in TABLES["table4"].noise
         for method in PAPER[:-2]
         for metric in METRICS
     ]
     assert len(covid) == 150
     assert None not in covid
-    assert printed.scores("covid-mobilenetv2", 20, "ODML") == (None, None)
+    assert get_printed_score("covid-mobilenetv2", 20, "ODML") == (None, None)
 
 
-def test_the_six_metrics_follow_from_the_confusion_matrix():
-    found = six_metrics([[8.0, 2.0], [4.0, 86.0]])
+def test_the_score_binary_follow_from_the_confusion_matrix():
+    found = score_binary([[8.0, 2.0], [4.0, 86.0]])
     assert found["Accuracy"] == pytest.approx(94.0)
     assert found["Sensitivity"] == pytest.approx(80.0)
     assert found["Precision"] == pytest.approx(100 * 8 / 12)
     assert found["Specificity"] == pytest.approx(100 * 86 / 90)
     assert found["G-mean"] == pytest.approx(np.sqrt(80 * 100 * 86 / 90))
     assert found["F1-Score"] == pytest.approx(100 * 2 * 8 / (2 * 8 + 2 + 4))
-    assert set(six_metrics([[0.0, 5.0], [0.0, 5.0]]).values()) == {50.0, 0.0, 100.0}
+    assert set(score_binary([[0.0, 5.0], [0.0, 5.0]]).values()) == {50.0, 0.0, 100.0}
 
 
 def test_two_classes_give_confusion_matrices_that_agree_with_the_accuracy():
     data = make_dataset("tiny", n_classes=2, groups=True)
     outcome = measure(Cell("tiny", 20, "Euclidean", grouped=True), data)
     for accuracy, table in zip(outcome.accuracies, outcome.confusions, strict=True):
-        assert six_metrics(table)["Accuracy"] == pytest.approx(accuracy)
-    found = records([outcome], METRICS, matrix=True)
+        assert score_binary(table)["Accuracy"] == pytest.approx(accuracy)
+    found = make_records([outcome], METRICS, matrix=True)
     assert [one["metric"] for one in found] == list(METRICS)
     assert np.sum(found[0]["confusion"]) == pytest.approx(len(data.y) / 10)
 
@@ -221,13 +218,13 @@ def test_every_table_names_columns_and_data_sets_that_exist():
     for table in TABLES.values():
         assert set(table.methods) <= set(METHODS)
         assert set(table.datasets) <= set(names())
-        assert set(quick(table).datasets) <= set(table.datasets)
-        assert set(quick(table).noise) <= set(table.noise)
-    assert quick(TABLES["table3"]).noise == (0.0, 20.0)
+        assert set(shrink(table).datasets) <= set(table.datasets)
+        assert set(shrink(table).noise) <= set(table.noise)
+    assert shrink(TABLES["table3"]).noise == (0.0, 20.0)
 
 
 def test_cells_are_all_different_and_only_of_data_that_is_here(data):
-    found = cells_of(TABLES["table3"], {"wine": data}, selection="nested", budget=5)
+    found = list_cells(narrow(TABLES["table3"], selection="nested", budget=5), {"wine": data})
     assert len({cell.key for cell in found}) == len(found) == 5 * 7
     assert {cell.budget for cell in found} == {5}
-    assert {cell.budget for cell in cells_of(TABLES["table3"], {"wine": data}, budget=5)} == {0}
+    assert {cell.budget for cell in list_cells(narrow(TABLES["table3"], budget=5), {"wine": data})} == {0}

@@ -8,9 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from nearkin.cli import main
-from nearkin.paper import curves, figures
-from nearkin.paper.cells import Cell, Outcome
-from nearkin.paper.records import records
+from nearkin.paper import Cell, Outcome, figures, wine
+from nearkin.paper.records import make_records
 from nearkin.paper.scores import METRICS
 
 CS = (1e-6, 1.0)
@@ -18,7 +17,7 @@ CS = (1e-6, 1.0)
 
 @pytest.fixture(scope="module")
 def runs():
-    return curves.wine_runs(2)
+    return wine.draw_runs(2)
 
 
 def test_wine_is_divided_as_the_paper_says(runs):
@@ -30,7 +29,7 @@ def test_wine_is_divided_as_the_paper_says(runs):
 
 
 def test_a_tiny_c_is_the_euclidean_distance_for_every_curve(runs):
-    found = curves.batch_curves(runs, CS) | curves.robust_curves(runs, CS)
+    found = wine.trace_batch(runs, CS) | wine.trace_robust(runs, CS)
     assert len(found) == 5 + 2 + 1
     for name, values in found.items():
         assert len(values) == len(CS)
@@ -39,7 +38,7 @@ def test_a_tiny_c_is_the_euclidean_distance_for_every_curve(runs):
 
 
 def test_who_knows_the_wrong_triplets_does_not_do_worse(runs):
-    found = curves.batch_curves(runs, (1.0,))
+    found = wine.trace_batch(runs, (1.0,))
     assert found["ideal ODML"][0] >= found["ODML"][0]
 
 
@@ -53,11 +52,11 @@ def test_every_figure_with_numbers_is_drawn_and_the_others_are_named(tmp_path, m
     assert ["table3" in left_out[0], "table4" in left_out[1]] == [True, True]
 
     accuracy = [outcome(name, noise, "ODML") for name in ("wine", "wdbc") for noise in (0.0, 20.0)]
-    (tmp_path / "table3.json").write_text(json.dumps(records(accuracy)))
+    (tmp_path / "table3.json").write_text(json.dumps(make_records(accuracy)))
     covid = [outcome("covid-resnet18", noise, method) for noise in (0.0, 20.0) for method in ("ODML", "OPML")]
-    (tmp_path / "table4.json").write_text(json.dumps(records(covid, METRICS)))
+    (tmp_path / "table4.json").write_text(json.dumps(make_records(covid, METRICS)))
     seen = []
-    monkeypatch.setattr(figures, "_lines", lambda axes, some, value: seen.append([value(one) for one in some]))
+    monkeypatch.setattr(figures, "_draw_lines", lambda axes, some, value: seen.append([value(one) for one in some]))
     again, left_out = figures.draw_figures(tmp_path, n_runs=1, cs=CS)
     assert [path.name for path in again[-2:]] == ["figure12.svg", "figure14.svg"]
     assert not left_out

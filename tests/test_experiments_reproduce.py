@@ -2,8 +2,6 @@
 
 import json
 import re
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -12,10 +10,7 @@ from click.testing import CliRunner
 from experiment_data import make_dataset
 from nearkin import datasets
 from nearkin.cli import main
-from nearkin.paper.cleaning import Cleaned
-from nearkin.paper.protocol import KINDS
-from nearkin.paper.selection import SELECTIONS
-from nearkin.paper.tables import TABLES
+from nearkin.paper import KINDS, SELECTIONS, TABLES
 
 FAST = ["--methods", "Euclidean", "--methods", "ODML"]
 
@@ -28,7 +23,6 @@ def here(monkeypatch):
         "wine": make_dataset("wine"),
         "wdbc": make_dataset("wdbc", n_classes=2),
         "covid-resnet18": make_dataset("covid-resnet18", n_classes=2, groups=True),
-        "music-genres": make_dataset("music-genres", human=True),
     }
     load = datasets.load
     monkeypatch.setattr(datasets, "load", lambda name, folder=None: held[name] if name in held else load(name, folder))
@@ -107,9 +101,9 @@ def test_if_nothing_is_here_the_command_fails_in_one_line(here, tmp_path):
     ("arguments", "words"),
     [
         (["table2"], "'table2' is not one of"),
-        (["table3", "--noise", "many"], "'many' is no percentage"),
-        (["table3", "--noise", "100"], "'100' is no percentage"),
-        (["table3", "--noise", "nan"], "'nan' is no percentage"),
+        (["table3", "--noise", "many"], "'many' is not a percentage"),
+        (["table3", "--noise", "100"], "'100' is not a percentage"),
+        (["table3", "--noise", "nan"], "'nan' is not a percentage"),
         (["table3", "--datasets", "wien"], "did you mean 'wine'"),
         (["table3", "--methods", "SVM"], "no column 'SVM'"),
         (["table3", "--selection", "best"], "'best' is not one of"),
@@ -119,7 +113,6 @@ def test_if_nothing_is_here_the_command_fails_in_one_line(here, tmp_path):
         (["table1", "--datasets", "wdbc"], "about wine only"),
         (["table1", "--noise", "20"], "fixed"),
         (["table4", "--datasets", "wine"], "needs two classes"),
-        (["human", "--datasets", "wine"], "labels that people gave"),
     ],
 )
 def test_a_bad_option_is_one_clear_line(arguments, words, tmp_path):
@@ -127,6 +120,15 @@ def test_a_bad_option_is_one_clear_line(arguments, words, tmp_path):
     assert done.exit_code == 2
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_without_a_table_the_command_lists_what_there_is(tmp_path):
+    for options in ((), ("--quick",), ("--quick", "--out", tmp_path)):
+        done = call(*options)
+        assert done.exit_code == 0, done.output
+        assert [line.split()[0] for line in done.stdout.split("\n\n")[0].splitlines()] == [*TABLES, "figures"]
+        assert "nearkin reproduce table3 --quick --out results" in done.stdout
+    assert not list(tmp_path.iterdir())
 
 
 def test_where_results_go_must_be_said_and_be_a_folder(tmp_path):
@@ -170,14 +172,6 @@ def test_confusion_matrices_stand_beside_the_printed_ones(here, tmp_path):
     assert "paper 42.8" in (tmp_path / "table5.html").read_text()
 
 
-def test_human_labels_are_rows_of_their_own(here, tmp_path):
-    done = call("human", "--datasets", "music-genres", "--out", tmp_path, *FAST)
-    assert done.exit_code == 0, done.output
-    found = read(tmp_path, "human")
-    assert {(one["noise"], one["kind"], one["folds"]) for one in found} == {("crowd", "human", 1)}
-    assert "labels that people gave" in (tmp_path / "human.md").read_text()
-
-
 def test_the_grid_has_every_combination(here, tmp_path):
     done = call("grid", "--datasets", "wine", "--noise", "20", "--out", tmp_path)
     assert done.exit_code == 0, done.output
@@ -212,36 +206,7 @@ def test_table_1_needs_no_data_folder_and_meets_the_printed_octg_column(tmp_path
     assert "paper 413" in (tmp_path / "table1.md").read_text()
 
 
-def test_without_cleanlab_its_columns_are_left_out_with_advice(here, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cleanlab", None)
-    monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
-    done = call("rivals", "--datasets", "wine", "--noise", "20", "--out", tmp_path)
-    assert done.exit_code == 0, done.output
-    assert "pip install 'nearkin[paper]'" in done.stderr
-    assert [one["method"] for one in read(tmp_path, "rivals")] == ["10-NN", "25-NN", "logistic", "nearkin"]
-
-
-def test_cleanlab_drops_what_it_doubts_before_a_classifier_is_fitted(monkeypatch):
-    def find_label_issues(labels, pred_probs, n_jobs):
-        return pred_probs.argmax(axis=1) != labels
-
-    fake = types.ModuleType("cleanlab.filter")
-    fake.find_label_issues = find_label_issues
-    monkeypatch.setitem(sys.modules, "cleanlab", types.ModuleType("cleanlab"))
-    monkeypatch.setitem(sys.modules, "cleanlab.filter", fake)
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.neighbors import KNeighborsClassifier
-
-    rng = np.random.default_rng(0)
-    y = np.repeat(["left", "right"], 40)
-    X = np.where(y == "left", -3.0, 3.0)[:, None] + rng.normal(size=(80, 1))
-    noisy = y.copy()
-    noisy[[0, 50]] = ["right", "left"]
-    model = Cleaned(LogisticRegression(), KNeighborsClassifier(1), 0).fit(X, noisy)
-    assert (model.predict(X) == y).all()
-
-
-def test_the_command_line_knows_what_the_experiments_know():
+def test_the_command_line_knows_what_the_paper_knows():
     command = main.commands["reproduce"]
     choices = {one.name: one.type.choices for one in command.params if hasattr(one.type, "choices")}
     assert tuple(choices["table"]) == (*TABLES, "figures")

@@ -11,13 +11,14 @@ from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
 import nearkin
+from each import each
 from systems import DIFFERENT as LEARNERS
 
 DISTANCES = tuple(cls for cls in LEARNERS if cls()._measure.is_distance)
 SOURCES = ("octg", "one_pass", "batch", "random")
 NAMES = ["width", "height", "depth", "weight"]
 
-every_learner = pytest.mark.parametrize("cls", LEARNERS)
+every_learner = each(cls=LEARNERS)
 
 
 def _data(seed=0, n=30, d=4):
@@ -39,7 +40,7 @@ def _same(one, other, X, Z, rtol=0):
 # ---------------------------------------------------------------------------------- number types
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@each(source=SOURCES)
 @every_learner
 def test_float32_stays_float32(cls, source):
     X, y = _data()
@@ -54,7 +55,7 @@ def test_float32_stays_float32(cls, source):
         model.partial_fit(X, y)
 
 
-@pytest.mark.parametrize("scale", ("auto", "pairs", "unit", None), ids=str)
+@each(scale=("auto", "pairs", "unit", None))
 @every_learner
 def test_float32_stays_float32_on_every_scale_dense_and_sparse(cls, scale):
     X, y = _data()
@@ -90,8 +91,7 @@ def test_model_keeps_the_number_type_of_its_first_batch(cls):
     assert model.metric_.dtype == model.transform(X.astype(np.float32)).dtype == np.float64
 
 
-@pytest.mark.parametrize("scale", ("auto", None), ids=str)
-@pytest.mark.parametrize("cls", (nearkin.RobustOASIS, nearkin.RobustLODML))
+@each(scale=("auto", None), cls=(nearkin.RobustOASIS, nearkin.RobustLODML))
 def test_triplets_of_several_number_types_are_learned_in_the_widest(cls, scale):
     X, _ = _data()
     narrow = X.astype(np.float32)
@@ -103,9 +103,7 @@ def test_triplets_of_several_number_types_are_learned_in_the_widest(cls, scale):
         np.testing.assert_allclose(model.metric_, twin.metric_, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "dtype", (np.int8, np.uint8, np.int32, np.int64, np.uint64, np.float16, np.longdouble), ids=str
-)
+@each(dtype=(np.int8, np.uint8, np.int32, np.int64, np.uint64, np.float16, np.longdouble))
 @every_learner
 def test_whole_numbers_and_other_floats_are_taken_as_float64(cls, dtype):
     X, y = _data()
@@ -155,7 +153,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("kind", FRAMES)
+@each(kind=tuple(FRAMES))
 @every_learner
 def test_frames_give_the_model_of_plain_arrays(cls, kind):
     X, y = _data()
@@ -180,8 +178,7 @@ def test_frames_of_triplets_give_the_model_of_plain_arrays(kind):
         assert model.feature_names_in_.tolist() == NAMES
 
 
-@pytest.mark.parametrize("kind", FRAMES)
-@pytest.mark.parametrize("learner", ("auto", None, nearkin.RobustOASIS(random_state=0)), ids=repr)
+@each(kind=tuple(FRAMES), learner=("auto", None, nearkin.RobustOASIS(random_state=0)))
 def test_classifier_takes_frames(kind, learner):
     X, y = _data()
     names = np.array(["a", "b", "c"])[y]
@@ -193,7 +190,7 @@ def test_classifier_takes_frames(kind, learner):
     assert model.feature_names_in_.tolist() == NAMES
 
 
-@pytest.mark.parametrize("kind", ("pandas", "polars"))
+@each(kind=("pandas", "polars"))
 @every_learner
 def test_columns_in_another_order_are_refused(cls, kind):
     X, y = _data()
@@ -226,7 +223,7 @@ def test_classifier_refuses_columns_in_another_order_and_unknown_ones(kind):
         model.predict(frame.rename({"width": "colour"}, **({"axis": 1} if kind == "pandas" else {})))
 
 
-@pytest.mark.parametrize("kind", ("pandas", "polars"))
+@each(kind=("pandas", "polars"))
 @every_learner
 def test_unknown_column_is_refused_by_name(cls, kind):
     X, y = _data()
@@ -317,8 +314,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("kind", LABELS)
-@pytest.mark.parametrize("source", SOURCES)
+@each(kind=tuple(LABELS), source=SOURCES)
 def test_kind_of_the_labels_does_not_matter(kind, source):
     X, y = _data()
     labels = LABELS[kind](y)
@@ -331,7 +327,7 @@ def test_kind_of_the_labels_does_not_matter(kind, source):
         _same(model.partial_fit(X, labels), plain.partial_fit(X, codes), X, X)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in LABELS if kind.startswith(("list", "array", "pandas", "polars"))])
+@each(kind=[kind for kind in LABELS if kind.startswith(("list", "array", "pandas", "polars"))])
 def test_classes_are_the_labels_that_were_given(kind):
     X, y = _data()
     labels = LABELS[kind](y)
@@ -341,8 +337,7 @@ def test_classes_are_the_labels_that_were_given(kind):
     assert len(model.classes_) == len(given)
 
 
-@pytest.mark.parametrize("kind", LABELS)
-@pytest.mark.parametrize("learner", ("auto", nearkin.RobustOASIS(random_state=0)), ids=repr)
+@each(kind=tuple(LABELS), learner=("auto", nearkin.RobustOASIS(random_state=0)))
 def test_classifier_predicts_labels_of_the_kind_it_was_given(kind, learner):
     X, y = _data()
     labels = LABELS[kind](y)
@@ -358,7 +353,7 @@ def test_classifier_predicts_labels_of_the_kind_it_was_given(kind, learner):
     assert model.predict_proba(X).shape == (len(X), len(set(given)))
 
 
-@pytest.mark.parametrize("kind", LABELS)
+@each(kind=tuple(LABELS))
 def test_flipped_labels_are_of_the_kind_that_was_given(kind):
     _, y = _data()
     given = list(LABELS[kind](y))
@@ -368,7 +363,7 @@ def test_flipped_labels_are_of_the_kind_that_was_given(kind):
     assert [one != other for one, other in zip(list(noisy), given, strict=True)] == is_wrong.tolist()
 
 
-@pytest.mark.parametrize("kind", LABELS)
+@each(kind=tuple(LABELS))
 def test_declared_classes_may_be_of_any_kind(kind):
     X, y = _data()
     labels = LABELS[kind](y)
@@ -396,7 +391,7 @@ def test_labels_that_are_only_partly_ordered_are_told_apart():
     assert len(set(model.triplet_source_.center_codes_.tolist())) == 3
 
 
-@pytest.mark.parametrize("kind", ("list of int", "list of str", "list of tuple", "list of int, str and tuple"))
+@each(kind=("list of int", "list of str", "list of tuple", "list of int, str and tuple"))
 def test_given_centres_may_have_labels_of_any_kind(kind):
     X, y = _data()
     labels = LABELS[kind](y)
@@ -440,7 +435,7 @@ def test_features_that_come_out_are_named_after_the_learner(cls):
     assert model.get_feature_names_out().tolist() == [f"{cls.__name__.lower()}{i}" for i in range(4)]
 
 
-@pytest.mark.parametrize("cls", (nearkin.LOSL, nearkin.LODML, nearkin.RobustLOSL, nearkin.RobustLODML))
+@each(cls=(nearkin.LOSL, nearkin.LODML, nearkin.RobustLOSL, nearkin.RobustLODML))
 def test_as_many_names_come_out_as_the_map_has_rows(cls):
     X, y = _data()
     model = cls(n_components=2, random_state=0).fit(X, y)
@@ -449,7 +444,7 @@ def test_as_many_names_come_out_as_the_map_has_rows(cls):
     assert model.metric_.shape == (4, 4)
 
 
-@pytest.mark.parametrize("kind", ("pandas", "polars"))
+@each(kind=("pandas", "polars"))
 @every_learner
 def test_transform_gives_the_frame_that_was_asked_for(cls, kind):
     X, y = _data()
@@ -471,7 +466,7 @@ def test_mapped_frame_keeps_the_index_of_the_rows():
     assert mapped.index.equals(frame.index)
 
 
-@pytest.mark.parametrize("kind", ("pandas", "polars"))
+@each(kind=("pandas", "polars"))
 @every_learner
 def test_pairs_are_scored_alike_whatever_transform_gives(cls, kind):
     X, y = _data()
@@ -491,8 +486,7 @@ def test_pairs_are_scored_alike_whatever_transform_gives(cls, kind):
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("kind", ("pandas", "polars"))
-@pytest.mark.parametrize("cls", DISTANCES)
+@each(kind=("pandas", "polars"), cls=DISTANCES)
 def test_distances_are_alike_whatever_transform_gives(cls, kind):
     X, y = _data()
     model = cls(random_state=0).fit(X, y)
@@ -502,8 +496,7 @@ def test_distances_are_alike_whatever_transform_gives(cls, kind):
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("kind", ("pandas", "polars"))
-@pytest.mark.parametrize("learner", ("auto", None, nearkin.RobustOASIS(random_state=0)), ids=repr)
+@each(kind=("pandas", "polars"), learner=("auto", None, nearkin.RobustOASIS(random_state=0)))
 def test_classifier_works_whatever_output_is_configured(kind, learner):
     X, y = _data()
     plain = nearkin.RobustKNeighborsClassifier(learner, random_state=0).fit(X, y)

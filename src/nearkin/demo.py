@@ -1,4 +1,4 @@
-"""A first look: wine with a fifth of the labels flipped, five methods, and the flipped labels found again."""
+"""A first look: five methods on wine with a fifth of the labels flipped, and how many flipped labels they find."""
 
 from __future__ import annotations
 
@@ -9,34 +9,39 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.datasets import load_wine
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from nearkin import progress
+from nearkin.learners import ODML
+from nearkin.neighbors import RobustKNeighborsClassifier
+from nearkin.noise import flip_labels
 
-__all__ = ["DEMO", "Demo", "DemoResult", "Detection", "Score", "run_demo"]
+__all__ = ["Demo", "DemoResult", "Detection", "Score", "run_demo"]
 
-Array = NDArray[np.floating]
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What is compared, and how.
+    """The protocol.
 
     Parameters
     ----------
     noise_rate : float
-        Share of labels flipped to another class, uniformly.
+        Share of labels to flip to another class, uniformly.
     n_folds : int
         Stratified folds.
     n_draws : int
-        How often folds and flips are drawn anew.
+        How often to draw folds and flips.
     """
 
     noise_rate: float = 0.2
     n_folds: int = 10
     n_draws: int = 5
-
-
-DEMO = Demo()
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Detection:
-    """Labels flipped in one draw, and the rows that the classifier finds doubtful."""
+    """Labels flipped in one draw, and the rows that the classifier doubts."""
 
     n_rows: int
     n_wrong: int
@@ -74,13 +79,13 @@ class Detection:
 
     @property
     def recall(self) -> float:
-        """Share of wrong labels that were found doubtful."""
+        """Share of wrong labels among the doubtful rows."""
         return self.n_found / self.n_wrong if self.n_wrong else 0.0
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Everything `run_demo` measured."""
+    """Everything `run_demo` measures."""
 
     demo: Demo
     seed: int
@@ -97,15 +102,12 @@ class DemoResult:
         return max(self.scores, key=lambda score: score.mean)
 
 
-def _methods(seed: int) -> dict[str, Any]:
-    """Fresh estimators by name; every one scales the features from its own training folds."""
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+#: Fresh estimators by name for a seed.
+Methods = Callable[[int], dict[str, Any]]
 
-    from nearkin.learners import ODML
-    from nearkin.neighbors import RobustKNeighborsClassifier
 
+def make_methods(seed: int) -> dict[str, Any]:
+    """The five methods; each scales features by its own training folds."""
     return {
         "Euclidean, 3-NN": make_pipeline(StandardScaler(), KNeighborsClassifier(3)),
         "Euclidean, 25-NN": make_pipeline(StandardScaler(), KNeighborsClassifier(25)),
@@ -115,21 +117,21 @@ def _methods(seed: int) -> dict[str, Any]:
     }
 
 
-def run_demo(seed: int = 0, demo: Demo = DEMO, methods: Callable[[int], dict[str, Any]] = _methods) -> DemoResult:
+def run_demo(seed: int = 0, demo: Demo | None = None, methods: Methods = make_methods) -> DemoResult:
     """Compare the methods on wine with flipped labels.
 
-    Test rows keep their clean labels; only the labels of the training folds are flipped. All methods see the same folds
-    and flips, with their default parameters.
+    Only labels of the training folds are flipped; test rows keep their clean labels. All methods see the same folds and
+    flips, with their default parameters.
 
     Parameters
     ----------
     seed : int
-        Of folds, flips and learners.
-    demo : Demo
-        Noise rate, folds and draws.
+        Seed of folds, flips and learners.
+    demo : Demo or None
+        The protocol; None for the default one.
     methods : callable
-        Gives fresh estimators by name for a seed; the last one must be a `RobustKNeighborsClassifier`, whose doubtful
-        rows are compared with the flipped ones.
+        ``methods(seed)`` returns fresh estimators by name. The last one must be a `RobustKNeighborsClassifier`: its
+        doubtful rows are compared with the flipped ones.
 
     Returns
     -------
@@ -142,58 +144,31 @@ def run_demo(seed: int = 0, demo: Demo = DEMO, methods: Callable[[int], dict[str
     >>> [score.method for score in result.scores][-1], len(result.scores[0].folds)
     ('Robust-LODML + jury (default)', 3)
     """
-    from sklearn.datasets import load_wine
-
-    begun = time.perf_counter()
+    begun, demo = time.perf_counter(), demo or Demo()
     X, y = load_wine(return_X_y=True)
     folds: dict[str, list[float]] = {}
     detections = []
     for draw in range(demo.n_draws):
         rng = np.random.default_rng([seed, draw])
-        for method, accuracies in _accuracies(X, y, demo, methods, rng).items():
-            folds.setdefault(method, []).extend(accuracies)
+        for train, test in StratifiedKFold(demo.n_folds, shuffle=True, random_state=_draw_seed(rng)).split(X, y):
+            noisy, _ = flip_labels(y[train], demo.noise_rate, random_state=rng)
+            for method, estimator in methods(_draw_seed(rng)).items():
+                accuracy = float(estimator.fit(X[train], noisy).score(X[test], y[test]))
+                folds.setdefault(method, []).append(accuracy)
         detections.append(_detect(X, y, demo, methods, rng))
         progress.advance("comparing", draw + 1, demo.n_draws)
     scores = tuple(Score(method, tuple(accuracies)) for method, accuracies in folds.items())
-    return DemoResult(
-        demo, seed, len(X), X.shape[1], len(np.unique(y)), scores, tuple(detections), time.perf_counter() - begun
-    )
+    seconds = time.perf_counter() - begun
+    return DemoResult(demo, seed, *X.shape, len(np.unique(y)), scores, tuple(detections), seconds)
 
 
-def _accuracies(
-    X: Array, y: NDArray[Any], demo: Demo, methods: Callable[[int], dict[str, Any]], rng: np.random.Generator
-) -> dict[str, list[float]]:
-    from sklearn.model_selection import StratifiedKFold
-
-    from nearkin.noise import flip_labels
-
-    split = StratifiedKFold(demo.n_folds, shuffle=True, random_state=_seed(rng))
-    out: dict[str, list[float]] = {}
-    for train, test in split.split(X, y):
-        noisy, _ = flip_labels(y[train], demo.noise_rate, random_state=rng)
-        for method, estimator in methods(_seed(rng)).items():
-            accuracy = float(estimator.fit(X[train], noisy).score(X[test], y[test]))
-            out.setdefault(method, []).append(accuracy)
-    return out
-
-
-def _detect(
-    X: Array, y: NDArray[Any], demo: Demo, methods: Callable[[int], dict[str, Any]], rng: np.random.Generator
-) -> Detection:
-    from nearkin.noise import flip_labels
-
+def _detect(X: Array, y: Array, demo: Demo, methods: Methods, rng: np.random.Generator) -> Detection:
     noisy, is_wrong = flip_labels(y, demo.noise_rate, random_state=rng)
-    model = list(methods(_seed(rng)).values())[-1].fit(X, noisy)
-    is_doubtful = np.ones(len(y), dtype=bool)
-    is_doubtful[model.kept_] = False
-    return Detection(
-        len(y),
-        int(is_wrong.sum()),
-        int(is_doubtful.sum()),
-        int((is_doubtful & is_wrong).sum()),
-        float(model.noise_rate_),
-    )
+    model = list(methods(_draw_seed(rng)).values())[-1].fit(X, noisy)
+    is_doubtful = ~np.isin(np.arange(len(y)), model.kept_)
+    n_found = int((is_doubtful & is_wrong).sum())
+    return Detection(len(y), int(is_wrong.sum()), int(is_doubtful.sum()), n_found, float(model.noise_rate_))
 
 
-def _seed(rng: np.random.Generator) -> int:
+def _draw_seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31 - 1))

@@ -9,6 +9,7 @@ the Parameters section.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import textwrap
 from collections.abc import Iterator
 from typing import Any, TypeVar, dataclass_transform
@@ -44,6 +45,8 @@ def setting(default: Any, *rules: Rule, kind: str, doc: str, kw_only: bool = Tru
 def declare(cls: Class) -> Class:
     """Give a class a constructor for its settings and those it inherits, and fill ``{settings}`` in its docstring.
 
+    A plain value (``C: float = 1.0``) gives an inherited setting another default and keeps its rules and description.
+
     Examples
     --------
     >>> from nearkin.checks import Real
@@ -58,12 +61,28 @@ def declare(cls: Class) -> Class:
     >>> check_settings(Steps(C=-1.0))
     Traceback (most recent call last):
     nearkin.errors.InputError: Steps: parameter `C` must be a number in [0, inf]; got -1.0.
+    >>> @declare
+    ... class LargeSteps(Steps):
+    ...     C: float = 10.0
+    >>> LargeSteps().C
+    10.0
     """
+    _inherit_rules(cls)
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     text = vars(made).get("__doc__") or ""
     if "{settings}" in text:
         made.__doc__ = text.replace("{settings}", "\n".join(_describe(made)).lstrip())
     return made
+
+
+def _inherit_rules(cls: type) -> None:
+    """Turn plain values of inherited settings into settings with the rules and the description they inherit."""
+    known = {one.name: one for base in cls.__mro__[:0:-1] for one in getattr(base, "__dataclass_fields__", {}).values()}
+    for name in inspect.get_annotations(cls).keys() & known.keys() & vars(cls).keys():
+        value = vars(cls)[name]
+        if not isinstance(value, dataclasses.Field):
+            was = known[name]
+            setattr(cls, name, dataclasses.field(default=value, kw_only=was.kw_only, metadata=was.metadata))
 
 
 def check_settings(owner: Any) -> None:

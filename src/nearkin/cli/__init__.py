@@ -6,7 +6,6 @@ Heavy imports stay inside the commands, so that ``nearkin --help`` answers at on
 from nearkin.cli._program import main
 from nearkin.cli.adapt import adapt
 from nearkin.cli.audit import audit
-from nearkin.cli.bench_audit import bench_audit
 from nearkin.cli.datasets import datasets
 from nearkin.cli.demo import demo
 from nearkin.cli.fit import fit
@@ -17,5 +16,5 @@ from nearkin.cli.transform import transform
 
 __all__ = ["main"]
 
-for _command in (demo, audit, fit, predict, transform, adapt, info, datasets, reproduce, bench_audit):
+for _command in (demo, audit, fit, predict, transform, adapt, info, datasets, reproduce):
     main.add_command(_command)

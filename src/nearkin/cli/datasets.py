@@ -1,13 +1,14 @@
-"""``nearkin datasets``: which data sets are known, where they would come from, and what to beware of."""
+"""``nearkin datasets``: which data sets nearkin knows, where they would come from, and what to beware of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from nearkin.cli import _text
 from nearkin.cli._program import examples, with_debug
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _NOT_HERE, _DAMAGED = "not here", "wrong checksum"
 def datasets(ctx: click.Context) -> None:
     """List the data sets of the paper and others, and what is known about them.
 
-    No data comes with nearkin. It is read from a folder (--data or the
+    nearkin comes without data. It reads data from a folder (--data or the
     environment variable NEARKIN_DATA), from scikit-learn, or from OpenML.
     """
     if ctx.invoked_subcommand is None:
@@ -54,36 +55,22 @@ def datasets(ctx: click.Context) -> None:
 def list_all(folder: Path | None, as_json: bool) -> None:
     """List all data sets, their size, and where they would come from.
 
-    Files are compared with their checksums. Nothing is downloaded.
+    Compares files with their checksums. Downloads nothing.
     """
     from nearkin.datasets import info, names
 
-    entries = [info(name) for name in names()]
-    sources = [_source(entry, folder)[0] for entry in entries]
+    sizes = ("n_rows", "n_features", "n_classes")
+    entries = [(info(name), _find_source(info(name), folder)[0]) for name in names()]
     if as_json:
-        import json
-
-        keys = ("name", "title", "file", "n_rows", "n_features", "n_classes")
-        facts = [
-            {key: getattr(entry, key) for key in keys} | {"source": source}
-            for entry, source in zip(entries, sources, strict=True)
-        ]
+        keys = ("name", "title", "file", *sizes)
+        facts = [{key: getattr(entry, key) for key in keys} | {"source": source} for entry, source in entries]
         click.echo(json.dumps(facts, indent=2))
         return
-    from nearkin.cli import _text
-
-    table = _text.columns(
-        ["name", "rows", "features", "classes", "from"],
-        [
-            [entry.name, *(_text.count(n) for n in (entry.n_rows, entry.n_features, entry.n_classes)), source]
-            for entry, source in zip(entries, sources, strict=True)
-        ],
-    )
-    click.echo(_text.bold(table[0]))
-    click.echo("\n".join(table[1:]))
-    if _NOT_HERE in sources:
-        click.echo()
-        click.echo("How to get one that is not here: nearkin datasets info NAME")
+    rows = [[entry.name, *(_text.count(getattr(entry, size)) for size in sizes), source] for entry, source in entries]
+    header, *table = _text.columns(["name", "rows", "features", "classes", "from"], rows)
+    click.echo("\n".join([_text.bold(header), *table]))
+    if any(source == _NOT_HERE for _, source in entries):
+        click.echo("\nHow to get one that is not here: nearkin datasets info NAME")
 
 
 @datasets.command(
@@ -97,21 +84,24 @@ def list_all(folder: Path | None, as_json: bool) -> None:
 @with_debug
 def show_one(name: str, folder: Path | None, as_json: bool) -> None:
     """Show size, licence, citation, traps and sources of the data set NAME."""
+    from dataclasses import asdict
+    from textwrap import fill
+
     from nearkin.datasets import info
 
     entry = info(name)
-    source, advice = _source(entry, folder)
+    source, advice = _find_source(entry, folder)
     if as_json:
-        import json
-        from dataclasses import asdict
-
         click.echo(json.dumps(asdict(entry) | {"source": source}, indent=2))
-    else:
-        _show(entry, source, advice)
+        return
+    click.echo(_text.bold(f"{entry.name}: {entry.title}"))
+    click.echo(_text.pairs(_list_facts(entry, source)))
+    if advice:
+        click.echo("\n" + fill(advice, _text.WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
-def _source(entry: DatasetInfo, folder: Path | None) -> tuple[str, str]:
-    """Where the data would come from, and what is to be done if it would not."""
+def _find_source(entry: DatasetInfo, folder: Path | None) -> tuple[str, str]:
+    """Where a data set would come from, and what to do if it cannot."""
     from nearkin.datasets import WrongChecksum, where
 
     try:
@@ -123,38 +113,26 @@ def _source(entry: DatasetInfo, folder: Path | None) -> tuple[str, str]:
     return _NOT_HERE, f"Put {entry.file} into a folder and name the folder by --data or NEARKIN_DATA."
 
 
-def _show(entry: DatasetInfo, source: str, advice: str) -> None:
-    from textwrap import fill
-
-    from nearkin.cli import _text
-
+def _list_facts(entry: DatasetInfo, source: str) -> list[tuple[str, str]]:
+    """Titles and values; of several values, only the first has a title."""
     classes = f": {', '.join(entry.class_names)}" if entry.class_names else ""
-    noisy = [f"{name}: {_text.percent(one.wrong)} wrong, {one.about}" for name, one in entry.noisy_labels.items()]
-    lines = [
-        ("rows", _text.count(entry.n_rows)),
-        ("features", f"{_text.count(entry.n_features)}, {entry.dtype}"),
-        ("classes", f"{entry.n_classes}{classes}"),
-        *_under("human labels", noisy),
-        *_under("also holds", [f"{name}: {about}" for name, about in entry.extra.items()]),
-        *_under("groups", [f"{entry.groups}: equal where rows are copies of each other"] if entry.groups else []),
-        ("in the paper", entry.paper),
-        *_under("to drop", [f"column {column}, counted from 0" for column in entry.drop_columns]),
-        *_under("beware", entry.traps),
-        ("licence", entry.licence),
-        *_under("cite", entry.citation),
-        ("made from", entry.origin),
-        ("file", entry.file),
-        ("sha256", entry.sha256),
-        ("from", source),
-        *_under("elsewhere", [entry.elsewhere] if entry.elsewhere else []),
-    ]
-    click.echo(_text.bold(f"{entry.name}: {entry.title}"))
-    click.echo(_text.pairs(lines))
-    if advice:
-        click.echo()
-        click.echo(fill(advice, _text.WIDTH, break_long_words=False, break_on_hyphens=False))
-
-
-def _under(title: str, values: Sequence[str]) -> list[tuple[str, str]]:
-    """Values one below the other, the first of them beside the title."""
-    return [("" if at else title, value) for at, value in enumerate(values)]
+    people = entry.noisy_labels.items()
+    facts: dict[str, list[str]] = {
+        "rows": [_text.count(entry.n_rows)],
+        "features": [f"{_text.count(entry.n_features)}, {entry.dtype}"],
+        "classes": [f"{entry.n_classes}{classes}"],
+        "human labels": [f"{name}: {_text.percent(one.wrong)} wrong, {one.about}" for name, one in people],
+        "also holds": [f"{name}: {about}" for name, about in entry.extra.items()],
+        "groups": [f"{entry.groups}: equal where rows are copies of each other"] if entry.groups else [],
+        "in the paper": [entry.paper],
+        "to drop": [f"column {column}, counted from 0" for column in entry.drop_columns],
+        "beware": [*entry.traps],
+        "licence": [entry.licence],
+        "cite": [*entry.citation],
+        "made from": [entry.origin],
+        "file": [entry.file],
+        "sha256": [entry.sha256],
+        "from": [source],
+        "elsewhere": [entry.elsewhere] if entry.elsewhere else [],
+    }
+    return [("" if at else title, value) for title, values in facts.items() for at, value in enumerate(values)]

@@ -29,20 +29,17 @@ def demo(seed: int, as_json: bool) -> None:
     Uses the wine data that comes with scikit-learn. Training labels are
     flipped, test labels stay clean, all parameters are the defaults.
     """
+    import json
+
+    from nearkin import demo as demonstration
     from nearkin.cli._progress import progress_bar
-    from nearkin.demo import run_demo
 
     with progress_bar(quiet=False):
-        result = run_demo(seed)
-    if as_json:
-        import json
-
-        click.echo(json.dumps(_as_dict(result), indent=2))
-    else:
-        _show(result)
+        result = demonstration.run_demo(seed)
+    click.echo(json.dumps(_to_dict(result), indent=2) if as_json else _describe(result))
 
 
-def _as_dict(result: DemoResult) -> dict[str, Any]:
+def _to_dict(result: DemoResult) -> dict[str, Any]:
     from dataclasses import asdict
 
     out = asdict(result)
@@ -53,27 +50,19 @@ def _as_dict(result: DemoResult) -> dict[str, Any]:
     return out
 
 
-def _show(result: DemoResult) -> None:
+def _describe(result: DemoResult) -> str:
     from statistics import mean
     from textwrap import fill
 
     from nearkin.cli import _text
 
     setup, found = result.demo, result.detections
-    noise = f"{100 * setup.noise_rate:.0f} %"
     shape = f"{result.n_rows} rows, {result.n_features} features, {result.n_classes} cultivars"
-    click.echo(_text.bold(f"Wine: {shape}; {noise} of the training labels flipped"))
-    click.echo()
     table = _text.columns(
         ["method", "accuracy %", "spread"],
         [[score.method, f"{100 * score.mean:.1f}", f"{100 * score.spread:.1f}"] for score in result.scores],
     )
-    click.echo(table[0])
-    for score, line in zip(result.scores, table[1:], strict=True):
-        click.echo(_text.bold(line) if score is result.best else line)
-    click.echo()
-    click.echo(_text.bold("Flipped labels found by the last method"))
-    click.echo()
+    best = 1 + result.scores.index(result.best)
     right = f"{100 * mean(one.precision for one in found):.0f} % of the doubtful"
     caught = f"{100 * mean(one.recall for one in found):.0f} % of the flipped"
     rates = mean(one.estimated_rate for one in found), mean(one.n_wrong / one.n_rows for one in found)
@@ -83,8 +72,6 @@ def _show(result: DemoResult) -> None:
         ("found", f"{mean(one.n_found for one in found):.1f} ({caught}, {right})"),
         ("noise rate", f"{_text.percent(rates[0])} estimated, {_text.percent(rates[1])} true"),
     ]
-    click.echo(_text.pairs(facts))
-    click.echo()
     protocol = (
         f"How: {setup.n_draws} draws of {setup.n_folds} stratified folds and of the flips; labels are flipped in the "
         f"training folds only, test labels are clean. All methods see the same folds and flips, with otherwise "
@@ -92,9 +79,20 @@ def _show(result: DemoResult) -> None:
         f"{setup.n_folds * setup.n_draws} folds. Found: fitted on all rows, mean of {len(found)} draws. One small "
         f"and easy data set: a first look, not a benchmark."
     )
-    click.echo(fill(protocol, _text.WIDTH))
-    click.echo(f"Seed {result.seed}, {result.seconds:.1f} s.")
-    click.echo()
-    click.echo("Next, with a table of your own:")
-    click.echo("  nearkin fit train.csv --label COLUMN -o model.nearkin")
-    click.echo("  nearkin predict model.nearkin new.csv")
+    lines = [
+        _text.bold(f"Wine: {shape}; {100 * setup.noise_rate:.0f} % of the training labels flipped"),
+        "",
+        *(_text.bold(line) if at == best else line for at, line in enumerate(table)),
+        "",
+        _text.bold("Flipped labels found by the last method"),
+        "",
+        _text.pairs(facts),
+        "",
+        fill(protocol, _text.WIDTH),
+        f"Seed {result.seed}, {result.seconds:.1f} s.",
+        "",
+        "Next, with a table of your own:",
+        "  nearkin fit train.csv --label COLUMN -o model.nearkin",
+        "  nearkin predict model.nearkin new.csv",
+    ]
+    return "\n".join(lines)

@@ -1,10 +1,20 @@
-"""Data sets of the paper and beyond it: where they are, what they are, and what to beware of.
+"""Data sets of the paper and a few others: where to find them, what they are, and what to beware of.
 
-No data comes with the package: it is read from a folder of yours, from scikit-learn, or from OpenML.
+The package holds no data. `load` reads it from a folder of yours, from scikit-learn, or from OpenML.
 """
 
-from nearkin.datasets._errors import DatasetNotFound, WrongChecksum
-from nearkin.datasets._info import DatasetInfo
-from nearkin.datasets._load import Dataset, info, load, names, where
+from nearkin.datasets.loading import Dataset, load, where
+from nearkin.datasets.registry import DatasetInfo, NoisyLabels, info, names
+from nearkin.datasets.sources import DatasetNotFound, WrongChecksum
 
-__all__ = ["Dataset", "DatasetInfo", "DatasetNotFound", "WrongChecksum", "info", "load", "names", "where"]
+__all__ = [
+    "Dataset",
+    "DatasetInfo",
+    "DatasetNotFound",
+    "NoisyLabels",
+    "WrongChecksum",
+    "info",
+    "load",
+    "names",
+    "where",
+]

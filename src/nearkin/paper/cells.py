@@ -1,25 +1,33 @@
-"""One cell of a table: what is to be measured, and what came out."""
+"""One cell of a table: what to measure, how to choose its parameters, and the outcome."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from nearkin.datasets import Dataset
 from nearkin.paper.methods import METHODS, Method
-from nearkin.paper.protocol import Split, seed_of, splits
-from nearkin.paper.scores import Confusion, confusion
-from nearkin.paper.selection import inner_splits, search
+from nearkin.paper.protocol import Split, derive_seed, draw_splits, split_inside
+from nearkin.paper.scores import Confusion, count_outcomes
 
-__all__ = ["Cell", "Outcome", "measure"]
+__all__ = ["SELECTIONS", "Cell", "Measurement", "Outcome", "measure", "search"]
 
 Params = dict[str, Any]
+
+#: "default" changes nothing; "folds" takes the setting that is best on the evaluation folds, as the paper seems to have
+#: done, which flatters; "nested" chooses for every fold anew, on inner folds of its noisy training labels.
+SELECTIONS = ("default", "folds", "nested")
+
+#: A search varies one of this many best settings.
+N_PARENTS = 5
 
 
 @dataclass(frozen=True)
@@ -33,19 +41,19 @@ class Cell:
     noise : float or str
         Percentage of wrong training labels, or the name of labels that people gave.
     method : str
-        Name in ``METHODS``.
+        Name of the column.
     selection : str
-        One of ``SELECTIONS``.
+        One of `SELECTIONS`.
     kind : str
         Kind of noise.
     grouped : bool
         Whether copies stay in the same fold.
     seed : int
-        Of folds, noise, search and learners.
+        Seed of folds, noise, search and learners.
     n_draws : int
-        How often folds and noise are drawn.
+        How often to draw folds and noise.
     budget : int
-        Settings tried by a search; 0 where nothing is searched.
+        Settings that a search tries; 0 without a search.
     """
 
     dataset: str
@@ -70,10 +78,38 @@ class Cell:
         noise = self.noise if isinstance(self.noise, str) else float(self.noise)
         return json.dumps(asdict(self) | {"noise": noise}, sort_keys=True)
 
+    @property
+    def noise_text(self) -> str:
+        """The noise as readers see it."""
+        return self.noise if isinstance(self.noise, str) else f"{self.noise:g} %"
+
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a cell came to, fold by fold.
+class Measurement:
+    """A measured cell, which a log keeps as one line.
+
+    Parameters
+    ----------
+    cell : Cell
+        What was measured.
+    """
+
+    cell: Cell
+
+    def to_line(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_line(cls, line: str) -> Self:
+        """Inverse of `to_line`."""
+        held = json.loads(line)
+        return cls(**held | {"cell": Cell(**held["cell"])})
+
+
+@dataclass(frozen=True)
+class Outcome(Measurement):
+    """Accuracies of a cell, fold by fold.
 
     Parameters
     ----------
@@ -82,91 +118,113 @@ class Outcome:
     accuracies : list of float
         In percent, one per fold of every draw.
     confusions : list or None
-        ``[[TP, FN], [FP, TN]]`` per fold, where there are two classes.
+        ``[[TP, FN], [FP, TN]]`` per fold if there are two classes.
     params : dict or list of dict
         What differs from the defaults; for "nested" one setting per fold.
     seconds : float
         Time spent, search included.
     """
 
-    cell: Cell
     accuracies: list[float]
     confusions: list[Confusion] | None
     params: Params | list[Params]
     seconds: float
 
-    def as_line(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_line(cls, line: str) -> Outcome:
-        """Inverse of `as_line`."""
-        held = json.loads(line)
-        return cls(**held | {"cell": Cell(**held["cell"])})
+    def __str__(self) -> str:
+        cell = self.cell
+        return f"{cell.dataset}, {cell.noise_text}, {cell.method}: {np.mean(self.accuracies):.2f}"
 
 
-def measure(cell: Cell, data: Dataset) -> Outcome:
-    """Choose parameters as the cell says, fit and test on every fold; the same numbers wherever it runs."""
-    from threadpoolctl import threadpool_limits
-
+def measure(cell: Cell, data: Dataset, methods: Mapping[str, Method] = METHODS) -> Outcome:
+    """Choose parameters as the cell says, then fit and test on every fold; the numbers are the same everywhere."""
     begun = time.perf_counter()
-    method = METHODS[cell.method]
+    method = methods[cell.method]
     with threadpool_limits(1):
         rate = data.info.noisy_labels[cell.noise].wrong if isinstance(cell.noise, str) else cell.noise / 100.0
-        folds = list(splits(data, cell.noise, cell.kind, grouped=cell.grouped, seed=cell.seed, n_draws=cell.n_draws))
-        wanted = _chosen(cell, method, rate, folds)
-        fitted = [_fitted(method, params, rate, fold) for params, fold in zip(wanted, folds, strict=True)]
-    predictions, chosen = [found for found, _ in fitted], [params for _, params in fitted]
-    accuracies = [_accuracy(found, fold) for found, fold in zip(predictions, folds, strict=True)]
+        folds = list(
+            draw_splits(data, cell.noise, cell.kind, grouped=cell.grouped, seed=cell.seed, n_draws=cell.n_draws)
+        )
+        chosen = choose_params(cell, method, rate, folds)
+        fitted = [_predict_or_default(method, params, rate, fold) for params, fold in zip(chosen, folds, strict=True)]
+    predictions, used = [found for found, _ in fitted], [params for _, params in fitted]
+    accuracies = [_score_accuracy(found, fold) for found, fold in zip(predictions, folds, strict=True)]
     confusions = None
     if len(np.unique(data.y)) == 2:
-        confusions = [confusion(fold.test_labels, found) for found, fold in zip(predictions, folds, strict=True)]
-    shown: Params | list[Params] = chosen if cell.selection == "nested" and method.space else chosen[0]
+        confusions = [count_outcomes(fold.test_labels, found) for found, fold in zip(predictions, folds, strict=True)]
+    shown: Params | list[Params] = used if cell.selection == "nested" and method.space else used[0]
     return Outcome(cell, accuracies, confusions, shown, time.perf_counter() - begun)
 
 
-def _chosen(cell: Cell, method: Method, rate: float, folds: list[Split]) -> list[Params]:
-    """Parameters for every fold."""
+def choose_params(cell: Cell, method: Method, rate: float, folds: list[Split]) -> list[Params]:
+    """Parameters for every fold, chosen as the cell says."""
     if cell.selection == "default" or not method.space:
         return [{}] * len(folds)
 
-    def found(judged: list[Split]) -> Params:
-        seed = seed_of(cell.seed, cell.dataset, cell.method)
-        score = partial(_mean_accuracy, method, rate, judged)
+    def choose_on(inner: list[Split]) -> Params:
+        seed = derive_seed(cell.seed, cell.dataset, cell.method)
+        score = partial(_score_setting, method, rate, inner)
         return search(method, folds[0].train.shape[1], cell.budget, seed, score)
 
     if cell.selection == "folds":
-        return [found(folds)] * len(folds)
-    return [found(inner_splits(fold)) for fold in folds]
+        return [choose_on(folds)] * len(folds)
+    return [choose_on(split_inside(fold)) for fold in folds]
 
 
-def _mean_accuracy(method: Method, rate: float, folds: list[Split], params: Params) -> float:
-    """Mean over folds; minus infinity for a setting with which the learner diverges."""
+def search(method: Method, n_features: int, budget: int, seed: int, score: Callable[[Params], float]) -> Params:
+    """Setting with the highest score among ``budget``; the first of equals.
+
+    The search tries the defaults first. It draws the first half of the settings at random; the other half are variants
+    of the best so far.
+
+    Examples
+    --------
+    >>> found = search(METHODS["Robust-ODML"], 13, 50, 0, lambda params: -abs(params.get("eta", 1.0) - 3.0))
+    >>> 2.5 < found["eta"] < 3.5
+    True
+    >>> search(METHODS["Euclidean"], 13, 50, 0, lambda params: 0.0)
+    {}
+    """
+    if not method.space:
+        return {}
+    rng = np.random.default_rng(seed)
+    tried: list[tuple[float, Params]] = []
+    for i in range(budget):
+        if i == 0:
+            params: Params = {}
+        elif i <= budget // 2:
+            params = method.draw(n_features, rng)
+        else:
+            tried.sort(key=lambda one: -one[0])  # stable: the first of equals stays first
+            params = method.vary(tried[rng.integers(min(N_PARENTS, i))][1], n_features, rng)
+        tried.append((score(params), params))
+    return max(tried, key=lambda one: one[0])[1]
+
+
+def _score_setting(method: Method, rate: float, folds: list[Split], params: Params) -> float:
+    """Mean accuracy over folds; minus infinity for a setting with which the learner diverges."""
     try:
-        return float(np.mean([_accuracy(_predictions(method, params, rate, fold), fold) for fold in folds]))
+        return float(np.mean([_score_accuracy(_predict(method, params, rate, fold), fold) for fold in folds]))
     except ValueError:
         if not params:  # the defaults must work
             raise
         return -np.inf
 
 
-def _fitted(method: Method, params: Params, rate: float, fold: Split) -> tuple[NDArray[Any], Params]:
-    """Predictions and the parameters behind them: the defaults, where those chosen on inner folds diverge here."""
+def _predict_or_default(method: Method, params: Params, rate: float, fold: Split) -> tuple[NDArray[Any], Params]:
+    """Predictions and the parameters behind them: the defaults if those chosen on inner folds diverge here."""
     try:
-        return _predictions(method, params, rate, fold), params
+        return _predict(method, params, rate, fold), params
     except ValueError:
         if not params:
             raise
-        return _predictions(method, {}, rate, fold), {}
+        return _predict(method, {}, rate, fold), {}
 
 
-def _predictions(method: Method, params: Params, rate: float, fold: Split) -> NDArray[Any]:
+def _predict(method: Method, params: Params, rate: float, fold: Split) -> NDArray[Any]:
     train, test = (fold.raw_train, fold.raw_test) if method.raw else (fold.train, fold.test)
-    model = method.build(params, rate, fold.seed).fit(train, fold.labels)
-    found: NDArray[Any] = model.predict(test)
+    found: NDArray[Any] = method.build(params, rate, fold.seed).fit(train, fold.labels).predict(test)
     return found
 
 
-def _accuracy(found: NDArray[Any], fold: Split) -> float:
+def _score_accuracy(found: NDArray[Any], fold: Split) -> float:
     return 100.0 * float(np.mean(found == fold.test_labels))

@@ -1,50 +1,59 @@
-"""The columns of the tables: which learner, which triplets, which classifier, and what may be searched."""
+"""The columns of the tables: which learner, which triplets, which classifier, and what a search may change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
-__all__ = ["GRID", "METHODS", "PAPER", "RIVALS", "Method"]
+from nearkin.learners import LODML, LPAODML, ODML, OPML, Euclidean, RobustLODML, RobustODML
+from nearkin.neighbors import RobustKNeighborsClassifier
+from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets
+
+__all__ = ["GRID", "METHODS", "PAPER", "Draw", "Method"]
 
 Array = NDArray[Any]
 Params = dict[str, Any]
+
+#: ``build(params, rate, seed)`` returns a fresh estimator; ``rate`` is the share of wrong labels.
+Build = Callable[[Params, float, int], Any]
+
+#: ``classify(learner, rate)`` returns a classifier on top of a learner.
+Classify = Callable[[Any, float], Any]
+
+#: Share of the parameters that differ between a setting and a variant of it.
+_CHANGED = 0.4
 
 
 class Draw(Protocol):
     """Values that a parameter may take."""
 
     def __call__(self, n_features: int, rng: np.random.Generator) -> Any:
-        """Any of them."""
+        """Draw any of them."""
 
     def near(self, value: Any, n_features: int, rng: np.random.Generator) -> Any:
-        """Another that is not far from ``value``, where values have an order."""
-
-
-#: Share of the parameters that differ between a setting and one made from it.
-_CHANGED = 0.4
-
-#: ``build(params, rate, seed)`` gives an estimator; ``rate`` is the share of wrong labels.
-Build = Callable[[Params, float, int], Any]
+        """Draw one close to ``value`` if values have an order."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A column: how an estimator is made, and the space in which its parameters are searched.
+    """A column: how to build an estimator, and the space in which to search its parameters.
 
     Parameters
     ----------
     name : str
         Heading of the column.
     build : callable
-        ``build(params, rate, seed)`` gives a fresh estimator.
+        ``build(params, rate, seed)`` returns a fresh estimator.
     space : mapping of str to Draw
-        Values to search; empty where there is nothing to search.
+        Values to search; empty if there is nothing to search.
     raw : bool
         Whether the method scales features itself.
     """
@@ -55,11 +64,11 @@ class Method:
     raw: bool = False
 
     def draw(self, n_features: int, rng: np.random.Generator) -> Params:
-        """One random setting."""
+        """Draw a random setting."""
         return {name: one(n_features, rng) for name, one in self.space.items()}
 
     def vary(self, params: Params, n_features: int, rng: np.random.Generator) -> Params:
-        """A setting that shares most parameters with a given one."""
+        """Draw a setting that shares most parameters with a given one."""
         changed = {
             name: one.near(params[name], n_features, rng) if name in params else one(n_features, rng)
             for name, one in self.space.items()
@@ -70,7 +79,7 @@ class Method:
 
 @dataclass(frozen=True)
 class _Log:
-    """A positive number, all orders of magnitude alike."""
+    """A positive number; all orders of magnitude are equally likely."""
 
     low: float
     high: float
@@ -84,7 +93,7 @@ class _Log:
 
 @dataclass(frozen=True)
 class _OneOf:
-    """One of some values, listed more than once where it is to be drawn more often."""
+    """One of some values; a value listed twice is twice as likely."""
 
     values: tuple[Any, ...]
 
@@ -97,7 +106,7 @@ class _OneOf:
 
 @dataclass(frozen=True)
 class _Rank(_OneOf):
-    """A share of the features, as a rank."""
+    """A rank, as a share of the number of features."""
 
     def __call__(self, n_features: int, rng: np.random.Generator) -> int:
         return max(1, round(super().__call__(n_features, rng) * n_features))
@@ -107,88 +116,40 @@ class _Rank(_OneOf):
 #: length 1 are searched because only they give the paper's Table 1.
 _OPEN: dict[str, Draw] = {"n_epochs": _OneOf((1, 2, 3, 5, 10)), "unit_rows": _OneOf((False, True))}
 _STEPS: dict[str, Draw] = {"C": _Log(1e-6, 30.0), **_OPEN}
-_ROBUST: dict[str, Draw] = {
-    **_STEPS,
-    "eta": _Log(0.01, 5.0),
+_ETA: dict[str, Draw] = {"eta": _Log(0.01, 5.0)}
+_OCTG: dict[str, Draw] = {
     "n_centers": _OneOf((1, 1, 2, 3, 5, 10, "auto")),
     "max_impostors": _OneOf((None, None, 1, 3, 10)),
 }
 _LOW_RANK: dict[str, Draw] = {"n_components": _Rank((1.0, 0.75, 0.5, 0.25, 0.125)), "init": _OneOf(("pca", "identity"))}
 
 
-def _on_rows(classifier: Any, unit_rows: bool) -> Any:
-    """The classifier, behind rows of length 1 where they are asked for."""
-    if not unit_rows:
-        return classifier
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import Normalizer
-
-    return make_pipeline(Normalizer(), classifier)
-
-
-def _robust(learner: str, **usual: Any) -> Build:
-    """Algorithm 5 on a learner that is fed by OCTG, told the noise rate as in the paper."""
+def _combine(learner: Callable[..., Any], source: Callable[..., Any] | None, classify: Classify, **usual: Any) -> Build:
+    """Builder of a classifier on a learner that a source of triplets feeds; None is the learner's own source."""
 
     def build(params: Params, rate: float, seed: int) -> Any:
-        from nearkin import learners
-        from nearkin.neighbors import RobustKNeighborsClassifier
-        from nearkin.triplets import OCTG
-
         given = usual | params
         unit_rows = given.pop("unit_rows", False)
-        triplets = OCTG(given.pop("n_centers", "auto"), max_impostors=given.pop("max_impostors", None))
-        fresh = getattr(learners, learner)(**given, triplets=triplets, scale=None, random_state=seed)
-        return _on_rows(RobustKNeighborsClassifier.algorithm5(fresh, noise_rate=rate), unit_rows)
+        if source is not None:
+            given["triplets"] = source(**{name: given.pop(name) for name in _OCTG if name in given})
+        classifier = classify(learner(**given, scale=None, random_state=seed), rate)
+        return make_pipeline(Normalizer(), classifier) if unit_rows else classifier
 
     return build
 
 
-def _plain(learner: str, **usual: Any) -> Build:
-    """Three neighbours of equal weight under a learner that is fed by the one-pass triplets of OPML."""
-
-    def build(params: Params, rate: float, seed: int) -> Any:
-        from nearkin import learners
-        from nearkin.neighbors import RobustKNeighborsClassifier
-
-        given = usual | params
-        unit_rows = given.pop("unit_rows", False)
-        fresh = getattr(learners, learner)(**given, scale=None, random_state=seed)
-        plain = RobustKNeighborsClassifier(fresh, n_neighbors=3, noise_rate=0.0, weights="uniform")
-        return _on_rows(plain, unit_rows)
-
-    return build
+def _vote_plainly(learner: Any, rate: float) -> Any:
+    """Three neighbours of equal weight."""
+    return RobustKNeighborsClassifier(learner, n_neighbors=3, noise_rate=0.0, weights="uniform")
 
 
-def _untouched(params: Params, rate: float, seed: int) -> Any:
-    from nearkin.neighbors import RobustKNeighborsClassifier
-
-    return RobustKNeighborsClassifier(n_neighbors="auto", random_state=seed)
-
-
-#: Columns of Tables 3 and 4. The proposed methods are in the paper's form, the last one is ours: untouched and not told
-#: how many labels are wrong.
-PAPER = ("Robust-LODML", "Robust-ODML", "LPA-ODML", "ODML", "OPML", "Euclidean", "nearkin")
-
-_COLUMNS = (
-    # Three passes, as in the classifier's own default.
-    Method("Robust-LODML", _robust("RobustLODML", n_epochs=3), {**_ROBUST, **_LOW_RANK}),
-    Method("Robust-ODML", _robust("RobustODML", n_epochs=3), _ROBUST),
-    Method("LPA-ODML", _plain("LPAODML", triplets="one_pass"), {**_STEPS, "mu": _Log(0.01, 100.0)}),
-    Method("ODML", _plain("ODML", triplets="one_pass"), _STEPS),
-    Method("OPML", _plain("OPML"), {"C": _Log(0.5e-6, 0.025), **_OPEN}),
-    Method("Euclidean", _plain("Euclidean")),
-    Method("nearkin", _untouched, raw=True),
-)
-
-#: Sources of triplets in the grid; impostors of a batch are capped, since all of them are n^2 many.
-_SOURCES = ("OCTG", "one-pass", "batch")
-_LOSSES = {"hinge": "hinge", "rescaled": "rescaled_hinge"}
-_CLASSIFIERS = ("3-NN", "Robust-kNN")
-_MAX_IMPOSTORS = 3
+def _vote_robustly(learner: Any, rate: float) -> Any:
+    """Algorithm 5, told the noise rate as in the paper."""
+    return RobustKNeighborsClassifier.algorithm5(learner, noise_rate=rate)
 
 
 class _Rescored(BaseEstimator):
-    """Algorithm 5 with plausibility by the rescaled hinge, whichever loss the learner was fitted with.
+    """Algorithm 5 with the plausibility of the rescaled hinge, whichever loss the learner was fitted with.
 
     Under the plain hinge every row is equally plausible, and Robust-kNN would be plain kNN.
     """
@@ -197,92 +158,54 @@ class _Rescored(BaseEstimator):
         self.learner, self.rate = learner, rate
 
     def fit(self, X: Array, y: Array) -> Self:
-        from nearkin.neighbors import RobustKNeighborsClassifier
-
         fitted = self.learner.fit(X, y).set_params(loss="rescaled_hinge")
-        self.classifier_ = RobustKNeighborsClassifier.algorithm5(fitted, noise_rate=self.rate).fit(X, y)
+        self.classifier_ = _vote_robustly(fitted, self.rate).fit(X, y)
         return self
 
     def predict(self, X: Array) -> Array:
         return self.classifier_.predict(X)
 
 
-def _of_grid(source: str, loss: str, classifier: str) -> Build:
-    def build(params: Params, rate: float, seed: int) -> Any:
-        from nearkin.learners import LODML
-        from nearkin.neighbors import RobustKNeighborsClassifier
-        from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets
-
-        given: Params = {"n_epochs": 3} | params
-        unit_rows = given.pop("unit_rows", False)
-        octg = OCTG(given.pop("n_centers", 1), max_impostors=given.pop("max_impostors", None))
-        triplets = {
-            "OCTG": octg,
-            "one-pass": OnePassTriplets(),
-            "batch": BatchTriplets(max_impostors=_MAX_IMPOSTORS),
-        }[source]
-        learner = LODML(loss=_LOSSES[loss], triplets=triplets, scale=None, random_state=seed, **given)
-        if classifier == "Robust-kNN":
-            return _on_rows(_Rescored(learner, rate), unit_rows)
-        plain = RobustKNeighborsClassifier(learner, n_neighbors=3, noise_rate=0.0, weights="uniform")
-        return _on_rows(plain, unit_rows)
-
-    return build
+def _untouched(params: Params, rate: float, seed: int) -> Any:
+    return RobustKNeighborsClassifier(n_neighbors="auto", random_state=seed)
 
 
-def _grid_space(source: str, loss: str, classifier: str) -> dict[str, Draw]:
-    space = {**_STEPS, **_LOW_RANK}
-    if loss == "rescaled" or classifier == "Robust-kNN":
-        space["eta"] = _ROBUST["eta"]
-    if source == "OCTG":
-        space |= {name: _ROBUST[name] for name in ("n_centers", "max_impostors")}
-    return space
+#: Three passes, as in the classifier's own default.
+_USUAL: Params = {"n_epochs": 3, "n_centers": "auto"}
+_ROBUST: dict[str, Draw] = {**_STEPS, **_ETA, **_OCTG}
 
-
-_GRID_COLUMNS = tuple(
-    Method(f"{source}, {loss}, {classifier}", _of_grid(source, loss, classifier), _grid_space(source, loss, classifier))
-    for source in _SOURCES
-    for loss in _LOSSES
-    for classifier in _CLASSIFIERS
+_COLUMNS = (
+    Method("Robust-LODML", _combine(RobustLODML, OCTG, _vote_robustly, **_USUAL), {**_ROBUST, **_LOW_RANK}),
+    Method("Robust-ODML", _combine(RobustODML, OCTG, _vote_robustly, **_USUAL), _ROBUST),
+    Method("LPA-ODML", _combine(LPAODML, OnePassTriplets, _vote_plainly), {**_STEPS, "mu": _Log(0.01, 100.0)}),
+    Method("ODML", _combine(ODML, OnePassTriplets, _vote_plainly), _STEPS),
+    Method("OPML", _combine(OPML, None, _vote_plainly), {"C": _Log(0.5e-6, 0.025), **_OPEN}),
+    Method("Euclidean", _combine(Euclidean, None, _vote_plainly)),
+    Method("nearkin", _untouched, raw=True),
 )
+#: Columns of Tables 3 and 4. The proposed methods are in the paper's form; the last column is ours: untouched, and not
+#: told how many labels are wrong.
+PAPER = tuple(method.name for method in _COLUMNS)
+
+#: Sources of triplets in the grid. Impostors of a batch are capped, since there are n^2 of them.
+_SOURCES: dict[str, tuple[Callable[..., Any], Params, dict[str, Draw]]] = {
+    "OCTG": (OCTG, {"n_centers": 1}, _OCTG),
+    "one-pass": (OnePassTriplets, {}, {}),
+    "batch": (BatchTriplets, {"max_impostors": 3}, {}),
+}
+_LOSSES = {"hinge": "hinge", "rescaled": "rescaled_hinge"}
+_CLASSIFIERS: dict[str, Classify] = {"3-NN": _vote_plainly, "Robust-kNN": _Rescored}
+
+
+def _make_grid_column(source: str, loss: str, classifier: str) -> Method:
+    make, usual, space = _SOURCES[source]
+    eta = _ETA if loss == "rescaled" or classifier == "Robust-kNN" else {}
+    build = _combine(LODML, make, _CLASSIFIERS[classifier], loss=_LOSSES[loss], n_epochs=3, **usual)
+    return Method(f"{source}, {loss}, {classifier}", build, {**_STEPS, **_LOW_RANK, **eta, **space})
+
+
+_GRID_COLUMNS = tuple(_make_grid_column(*names) for names in product(_SOURCES, _LOSSES, _CLASSIFIERS))
 #: LODML in every combination of triplets, loss and classifier.
 GRID = tuple(method.name for method in _GRID_COLUMNS)
 
-
-def _neighbours(k: int) -> Any:
-    from sklearn.neighbors import KNeighborsClassifier
-
-    return KNeighborsClassifier(k)
-
-
-def _logistic() -> Any:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-
-
-def _cleaned(make: Callable[[], Any]) -> Build:
-    """A classifier on the rows that cleanlab does not find mislabelled, by out-of-fold logistic regression."""
-
-    def build(params: Params, rate: float, seed: int) -> Any:
-        from nearkin.paper.cleaning import Cleaned
-
-        return Cleaned(_logistic(), make(), seed)
-
-    return build
-
-
-#: What a user could do without metric learning.
-RIVALS = ("10-NN", "25-NN", "logistic", "cleanlab > 3-NN", "cleanlab > logistic")
-
-_RIVAL_COLUMNS = (
-    Method("10-NN", lambda params, rate, seed: _neighbours(10)),
-    Method("25-NN", lambda params, rate, seed: _neighbours(25)),
-    Method("logistic", lambda params, rate, seed: _logistic()),
-    Method("cleanlab > 3-NN", _cleaned(lambda: _neighbours(3))),
-    Method("cleanlab > logistic", _cleaned(_logistic)),
-)
-
-METHODS: dict[str, Method] = {method.name: method for method in (*_COLUMNS, *_GRID_COLUMNS, *_RIVAL_COLUMNS)}
+METHODS: dict[str, Method] = {method.name: method for method in (*_COLUMNS, *_GRID_COLUMNS)}

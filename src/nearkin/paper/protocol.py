@@ -9,29 +9,48 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
 from nearkin.datasets import Dataset
+from nearkin.noise import flip_labels, flip_near_boundary, flip_to_next
 
-__all__ = ["KINDS", "PROTOCOLS", "Protocol", "Split", "noisy", "parts", "prepared", "protocol_of", "seed_of", "splits"]
+__all__ = [
+    "KINDS",
+    "PROTOCOLS",
+    "Protocol",
+    "Split",
+    "derive_seed",
+    "draw_splits",
+    "flip_training_labels",
+    "get_protocol",
+    "prepare",
+    "split_inside",
+]
 
 Array = NDArray[Any]
 
-#: Kinds of noise: any other class, the next class, the class beyond a near boundary, labels that people gave.
+#: Kinds of noise: any other class, the next class, the class across a nearby boundary, labels that people gave.
 KINDS = ("uniform", "next-class", "boundary", "human")
+
+#: Inner folds of the selection "nested".
+N_INNER = 3
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What is done to a data set before anything is learned.
+    """How a data set is prepared before anything is learned.
 
     Parameters
     ----------
     n_folds : int
         Stratified folds.
     z_score : bool
-        Whether features are brought to mean 0 and standard deviation 1.
+        Whether to bring features to mean 0 and standard deviation 1.
     n_components : int or None
-        Rows are brought to length 1, then reduced to so many whitened principal components.
+        If given, rows are brought to length 1, then reduced to this many whitened principal components.
     """
 
     n_folds: int = 10
@@ -39,7 +58,7 @@ class Protocol:
     n_components: int | None = None
 
 
-#: Section 4.2 of the paper; where it is silent or does not fit its own numbers, what docs/reproduce.md explains.
+#: Section 4.2 of the paper. Where it is silent or contradicts its own numbers, docs/reproduce.md explains the choice.
 PROTOCOLS = {
     "letters": Protocol(n_folds=5, z_score=False),
     "yale": Protocol(n_folds=5, z_score=False, n_components=100),
@@ -48,12 +67,12 @@ PROTOCOLS = {
 }
 
 
-def protocol_of(dataset: str) -> Protocol:
+def get_protocol(dataset: str) -> Protocol:
     """Protocol of a data set by its name.
 
     Examples
     --------
-    >>> protocol_of("wine"), protocol_of("letters").n_folds
+    >>> get_protocol("wine"), get_protocol("letters").n_folds
     (Protocol(n_folds=10, z_score=True, n_components=None), 5)
     """
     return PROTOCOLS.get(dataset, Protocol())
@@ -61,10 +80,10 @@ def protocol_of(dataset: str) -> Protocol:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """One fold: what a method may learn from, and what it is tested on.
+    """One fold: what a method may learn from, and what tests it.
 
     ``train`` and ``test`` are on the scale of the paper's methods; ``raw_train`` and ``raw_test`` are the same rows for
-    methods that scale themselves. Labels of the training part are noisy, those of the test part are right.
+    methods that scale features themselves. Training labels are noisy, test labels are right.
     """
 
     train: Array
@@ -76,22 +95,22 @@ class Split:
     seed: int
 
 
-def seed_of(*parts: int | float | str) -> int:
+def derive_seed(*parts: int | float | str) -> int:
     """Seed that depends on all parts and on nothing else.
 
     Examples
     --------
-    >>> seed_of(0, "wine", 1) == seed_of(0, "wine", 1) != seed_of(0, "wine", 2)
+    >>> derive_seed(0, "wine", 1) == derive_seed(0, "wine", 1) != derive_seed(0, "wine", 2)
     True
     """
     words = [zlib.crc32(repr(part).encode()) for part in parts]
     return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
 
-def splits(
+def draw_splits(
     data: Dataset, noise: float | str, kind: str = "uniform", *, grouped: bool = False, seed: int = 0, n_draws: int = 1
 ) -> Iterator[Split]:
-    """Folds of all draws, each with noise of its own; the same for every method.
+    """Folds of all draws, each with its own noise; the same for every method.
 
     Parameters
     ----------
@@ -104,78 +123,75 @@ def splits(
     grouped : bool
         Whether rows of a group stay in the same fold.
     seed : int
-        Of folds and noise.
+        Seed of folds and noise.
     n_draws : int
-        How often folds and noise are drawn anew.
+        How often to draw folds and noise.
     """
-    protocol = protocol_of(data.name)
-    if isinstance(noise, str):
-        labels, X_test, y_test = data.noisy_labels[noise], data.extra["X_test"], data.extra["y_test"]
-        for draw in range(n_draws):
-            yield prepared(data, protocol, data.X, labels, X_test, y_test, seed_of(seed, data.name, draw))
-        return
+    protocol = get_protocol(data.name)
     for draw in range(n_draws):
-        for fold, (train, test) in enumerate(_folds(data, protocol, grouped, seed_of(seed, data.name, draw))):
-            here = seed_of(seed, data.name, draw, fold, float(noise), kind)
-            labels = noisy(data, protocol, train, noise / 100.0, kind, here)
-            yield prepared(data, protocol, data.X[train], labels, data.X[test], data.y[test], here)
+        of_draw = derive_seed(seed, data.name, draw)
+        if isinstance(noise, str):
+            X_test, y_test = data.extra["X_test"], data.extra["y_test"]
+            yield prepare(data, protocol, data.X, data.noisy_labels[noise], X_test, y_test, of_draw)
+            continue
+        for fold, (train, test) in enumerate(_draw_folds(data, protocol, grouped, of_draw)):
+            of_fold = derive_seed(seed, data.name, draw, fold, float(noise), kind)
+            labels = flip_training_labels(data, protocol, train, noise / 100.0, kind, of_fold)
+            yield prepare(data, protocol, data.X[train], labels, data.X[test], data.y[test], of_fold)
 
 
-def parts(labels: Array, n_parts: int, seed: int) -> Iterator[tuple[Array, Array]]:
-    """Inner folds by the labels as given; plain ones where a class has fewer rows than there are folds."""
-    from sklearn.model_selection import KFold, StratifiedKFold
-
-    fewest = np.unique(labels, return_counts=True)[1].min()
-    kind = StratifiedKFold if fewest >= n_parts else KFold
-    yield from kind(n_parts, shuffle=True, random_state=seed).split(labels, labels)
+def _draw_folds(data: Dataset, protocol: Protocol, grouped: bool, seed: int) -> Iterator[tuple[Array, Array]]:
+    folds = (StratifiedGroupKFold if grouped else StratifiedKFold)(protocol.n_folds, shuffle=True, random_state=seed)
+    return folds.split(data.X, data.y, data.groups if grouped else None)
 
 
-def prepared(
-    data: Dataset, protocol: Protocol, X_train: Array, labels: Array, X_test: Array, test_labels: Array, seed: int
-) -> Split:
-    """Features prepared by what is learned from the training rows alone."""
-    kept = np.setdiff1d(np.arange(data.X.shape[1]), data.info.drop_columns)
-    raw_train, raw_test = (np.asarray(X[:, kept], dtype=np.float64) for X in (X_train, X_test))
-    if protocol.n_components is not None:
-        raw_train, raw_test = _principal(raw_train, raw_test, protocol.n_components)
-    train, test = _scaled(raw_train, raw_test, z_score=protocol.z_score)
-    return Split(train, labels, test, test_labels, raw_train, raw_test, seed)
-
-
-def _folds(data: Dataset, protocol: Protocol, grouped: bool, seed: int) -> Iterator[tuple[Array, Array]]:
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
-
-    if grouped:
-        folds = StratifiedGroupKFold(protocol.n_folds, shuffle=True, random_state=seed)
-        yield from folds.split(data.X, data.y, data.groups)
-    else:
-        yield from StratifiedKFold(protocol.n_folds, shuffle=True, random_state=seed).split(data.X, data.y)
-
-
-def noisy(data: Dataset, protocol: Protocol, train: Array, rate: float, kind: str, seed: int) -> Array:
-    """Labels of the rows ``train`` with noise of a kind; see `splits`."""
-    from nearkin.noise import flip_labels, flip_near_boundary, flip_to_next
-
+def flip_training_labels(data: Dataset, protocol: Protocol, train: Array, rate: float, kind: str, seed: int) -> Array:
+    """Labels of the rows ``train`` with a kind of noise; see `KINDS`."""
     y = data.y[train]
     if kind == "uniform":
         return flip_labels(y, rate, random_state=seed)[0]
     if kind == "next-class":
         return flip_to_next(y, rate, random_state=seed)[0]
-    rows = prepared(data, protocol, data.X[train], y, data.X[train[:1]], y[:1], seed).train
+    rows = prepare(data, protocol, data.X[train], y, data.X[train[:1]], y[:1], seed).train
     return flip_near_boundary(rows, y, rate, random_state=seed)[0]
 
 
-def _principal(train: Array, test: Array, n_components: int) -> tuple[Array, Array]:
-    from sklearn.decomposition import PCA
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import Normalizer
+def split_inside(split: Split) -> list[Split]:
+    """Folds inside a training part, tested by its noisy labels: they show neither right labels nor test rows.
 
-    most = min(n_components, *train.shape)
-    mapping = make_pipeline(Normalizer(), PCA(most, whiten=True, svd_solver="full")).fit(train)
-    return mapping.transform(train), mapping.transform(test)
+    The folds are stratified unless a class has fewer rows than there are folds.
+    """
+    fewest = np.unique(split.labels, return_counts=True)[1].min()
+    folds = (StratifiedKFold if fewest >= N_INNER else KFold)(N_INNER, shuffle=True, random_state=split.seed)
+    return [
+        Split(
+            split.train[train],
+            split.labels[train],
+            split.train[test],
+            split.labels[test],
+            split.raw_train[train],
+            split.raw_train[test],
+            split.seed,
+        )
+        for train, test in folds.split(split.labels, split.labels)
+    ]
 
 
-def _scaled(train: Array, test: Array, *, z_score: bool) -> tuple[Array, Array]:
+def prepare(
+    data: Dataset, protocol: Protocol, X_train: Array, labels: Array, X_test: Array, test_labels: Array, seed: int
+) -> Split:
+    """Prepare features by what the training rows alone say."""
+    kept = np.setdiff1d(np.arange(data.X.shape[1]), data.info.drop_columns)
+    raw_train, raw_test = (np.asarray(X[:, kept], dtype=np.float64) for X in (X_train, X_test))
+    if protocol.n_components is not None:
+        most = min(protocol.n_components, *raw_train.shape)
+        components = make_pipeline(Normalizer(), PCA(most, whiten=True, svd_solver="full")).fit(raw_train)
+        raw_train, raw_test = components.transform(raw_train), components.transform(raw_test)
+    train, test = _scale(raw_train, raw_test, z_score=protocol.z_score)
+    return Split(train, labels, test, test_labels, raw_train, raw_test, seed)
+
+
+def _scale(train: Array, test: Array, *, z_score: bool) -> tuple[Array, Array]:
     """z-scores or differences from the mean, times one number that makes the mean squared distance of two rows 1.
 
     The margin 1 then means the same for every data set; neighbours do not depend on that number.

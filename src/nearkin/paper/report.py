@@ -1,18 +1,21 @@
-"""Tables for readers: Markdown, and one HTML page that needs nothing else."""
+"""Tables for readers: Markdown, and one HTML page that needs no other file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
 
+from jinja2 import Environment
+
+from nearkin.paper.records import Record
 from nearkin.paper.tables import Table
 
-__all__ = ["Sheet", "as_html", "as_markdown", "sheets"]
+__all__ = ["Sheet", "lay_out", "render_html", "render_markdown"]
 
-Record = dict[str, Any]
+_METHOD, _METRIC = itemgetter("method"), itemgetter("metric")
 
-_FIGURES = {
+_KINDS = {
     "triplets": "all triplets",
     "normal": "normal",
     "noisy": "noisy",
@@ -24,11 +27,11 @@ _FIGURES = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in one field: our number, and below it the printed one with the difference."""
+    """One field: our number, and below it the printed one with the difference."""
 
     ours: str = ""
     paper: str = ""
-    #: Positive where ours is at least the printed number, negative where it is below; 0 where nothing is printed.
+    #: Positive if ours is at least the printed number, negative if it is below; 0 if nothing is printed.
     sign: int = 0
 
 
@@ -42,18 +45,22 @@ class Sheet:
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
 
 
-def sheets(table: Table, records: Sequence[Record]) -> list[Sheet]:
-    """Records laid out for reading."""
+def lay_out(table: Table, records: Sequence[Record]) -> list[Sheet]:
+    """Arrange records for readers."""
     if table.name == "table1":
-        return [_triplet_sheet(records)]
+        return [_lay_out_triplets(records)]
     if table.matrix:
-        return _by(records, _place, _matrix_sheet)
+        return _group(records, _name_place, _lay_out_matrices)
     if len(table.metrics) > 1:
-        return _by(records, _place, lambda some, place: _pivot(some, place, "noise, method", _noise_method, _metric))
-    return _by(records, lambda one: one["dataset"], lambda some, place: _pivot(some, place, "method", _method, _noise))
+        return _group(
+            records, _name_place, lambda some, place: _pivot(some, place, "noise, method", _name_row, _METRIC)
+        )
+    return _group(
+        records, itemgetter("dataset"), lambda some, place: _pivot(some, place, "method", _METHOD, _name_noise)
+    )
 
 
-def as_markdown(title: str, about: Sequence[str], found: Sequence[Sheet]) -> str:
+def render_markdown(title: str, about: Sequence[str], found: Sequence[Sheet]) -> str:
     """The whole report as Markdown."""
     lines = [f"# {title}", "", *(f"- {one}" for one in about), ""]
     for sheet in found:
@@ -65,10 +72,8 @@ def as_markdown(title: str, about: Sequence[str], found: Sequence[Sheet]) -> str
     return "\n".join(lines)
 
 
-def as_html(title: str, about: Sequence[str], found: Sequence[Sheet]) -> str:
-    """The whole report as one page without links to anything."""
-    from jinja2 import Environment
-
+def render_html(title: str, about: Sequence[str], found: Sequence[Sheet]) -> str:
+    """The whole report as one page without links."""
     return Environment(autoescape=True).from_string(_PAGE).render(title=title, about=about, sheets=found)
 
 
@@ -76,7 +81,7 @@ def _line(fields: Sequence[str]) -> str:
     return "| " + " | ".join(one.replace("|", "\\|") for one in fields) + " |"
 
 
-def _by(
+def _group(
     records: Sequence[Record], key: Callable[[Record], str], make: Callable[[list[Record], str], Sheet]
 ) -> list[Sheet]:
     groups: dict[str, list[Record]] = {}
@@ -91,12 +96,12 @@ def _pivot(
     columns = tuple(dict.fromkeys(column(one) for one in records))
     rows: dict[str, dict[str, Entry]] = {}
     for one in records:
-        rows.setdefault(row(one), {})[column(one)] = _entry(one)
+        rows.setdefault(row(one), {})[column(one)] = _make_entry(one)
     laid = tuple((name, tuple(held.get(at, Entry()) for at in columns)) for name, held in rows.items())
     return Sheet(caption, corner, columns, laid)
 
 
-def _entry(record: Record) -> Entry:
+def _make_entry(record: Record) -> Entry:
     ours = f"{record['mean']:.2f} ± {record['std']:.2f}"
     if record["paper_mean"] is None:
         return Entry(ours)
@@ -105,7 +110,7 @@ def _entry(record: Record) -> Entry:
     return Entry(ours, paper, 1 if difference >= 0 else -1)
 
 
-def _matrix_sheet(records: list[Record], caption: str) -> Sheet:
+def _lay_out_matrices(records: list[Record], caption: str) -> Sheet:
     columns = ("true positive", "false negative", "false positive", "true negative", "accuracy")
     rows = []
     for one in records:
@@ -115,14 +120,14 @@ def _matrix_sheet(records: list[Record], caption: str) -> Sheet:
             Entry(f"{mine:.1f}", "" if theirs is None else f"paper {theirs:.1f}")
             for mine, theirs in zip(ours, paper, strict=True)
         ]
-        rows.append((_noise_method(one), (*fields, _entry(one))))
+        rows.append((_name_row(one), (*fields, _make_entry(one))))
     return Sheet(f"{caption}, mean per fold", "noise, method", columns, tuple(rows))
 
 
-def _triplet_sheet(records: Sequence[Record]) -> Sheet:
+def _lay_out_triplets(records: Sequence[Record]) -> Sheet:
     rows: dict[str, list[Entry]] = {}
     for one in records:
-        fields = rows.setdefault(_FIGURES[one["figure"]], [])
+        fields = rows.setdefault(_KINDS[one["figure"]], [])
         for what, digits in (("count", 1), ("hinge", 2)):
             mean, std, paper = one[f"{what}_mean"], one[f"{what}_std"], one[f"paper_{what}"]
             ours = "-" if mean is None else f"{mean:.{digits}f} ± {std:.{digits}f}"
@@ -134,24 +139,16 @@ def _triplet_sheet(records: Sequence[Record]) -> Sheet:
     )
 
 
-def _place(record: Record) -> str:
+def _name_place(record: Record) -> str:
     return f"{record['dataset']}, {'copies kept in one fold' if record['grouped'] else 'plain folds'}"
 
 
-def _noise(record: Record) -> str:
+def _name_noise(record: Record) -> str:
     return record["noise"] if isinstance(record["noise"], str) else f"{record['noise']:g} %"
 
 
-def _method(record: Record) -> str:
-    return str(record["method"])
-
-
-def _noise_method(record: Record) -> str:
-    return f"{_noise(record)}, {record['method']}"
-
-
-def _metric(record: Record) -> str:
-    return str(record["metric"])
+def _name_row(record: Record) -> str:
+    return f"{_name_noise(record)}, {record['method']}"
 
 
 _PAGE = """<!doctype html>

@@ -1,51 +1,64 @@
-"""The tables as data: which data sets, how much noise, which columns."""
+"""The tables as data: which data sets, how much noise, which columns, and how to choose parameters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
-from nearkin.datasets import Dataset
+from nearkin.datasets import Dataset, info
 from nearkin.paper.cells import Cell
-from nearkin.paper.methods import GRID, PAPER, RIVALS
+from nearkin.paper.methods import GRID, PAPER
 from nearkin.paper.scores import METRICS
 
-__all__ = ["QUICK_BUDGET", "TABLES", "Table", "cells_of", "quick"]
+__all__ = ["SEVEN", "TABLES", "Table", "list_cells", "narrow", "shrink"]
 
-_SMALL = ("wine", "letters", "yale", "ionosphere", "wdbc", "australian", "german")
+#: The data sets of Table 3.
+SEVEN = ("wine", "letters", "yale", "ionosphere", "wdbc", "australian", "german")
 _COVID = ("covid-resnet18", "covid-mobilenetv2")
+_LEVELS = (0.0, 5.0, 10.0, 15.0, 20.0)
 
-#: Settings tried in a quick run; any number would do for a look.
-QUICK_BUDGET = 4
+#: Settings that a quick run tries; any number would do for a look.
+_QUICK_BUDGET = 4
 
-#: Rows beyond which a search tries a fifth of the settings: a fit there costs as much as dozens of the small sets.
+#: Rows beyond which a search tries a fifth of the settings: a fit there costs as much as dozens on the small sets.
 _MANY_ROWS = 2000
 
 
 @dataclass(frozen=True)
 class Table:
-    """An experiment: the product of its lists is what is measured.
+    """An experiment: the product of its lists is what it measures.
 
     Parameters
     ----------
     name : str
-        As on the command line.
+        Name on the command line and of the files.
     title : str
         Heading of the report.
     datasets : tuple of str
         Names in the registry.
     noise : tuple of float
-        Percentages; empty where people gave the labels.
+        Percentages; empty if people gave the labels.
     methods : tuple of str
         Columns.
     metrics : tuple of str
-        What is reported of every cell.
+        Scores to report of every cell.
     grouped : tuple of bool
         Folds: plain, with copies kept together, or both.
     matrix : bool
-        Whether confusion matrices are reported.
+        Whether to report confusion matrices.
     quick_datasets : tuple of str
         Data sets of a quick run.
+    selection : str
+        How to choose parameters: one of ``SELECTIONS``.
+    kind : str
+        Kind of noise.
+    seed : int
+        Seed of everything drawn at random.
+    n_draws : int
+        How often to draw folds and noise.
+    budget : int
+        Settings that a search tries.
     """
 
     name: str
@@ -57,18 +70,23 @@ class Table:
     grouped: tuple[bool, ...] = (False,)
     matrix: bool = False
     quick_datasets: tuple[str, ...] = ("wine", "wdbc")
+    selection: str = "default"
+    kind: str = "uniform"
+    seed: int = 0
+    n_draws: int = 1
+    budget: int = 32
 
 
 TABLES = {
     table.name: table
     for table in (
-        Table("table1", "Table 1: triplets that wrong labels spoil", ("wine",), (10.0,), (), quick_datasets=("wine",)),
-        Table("table3", "Table 3: accuracy of kNN under label noise", _SMALL, (0.0, 5.0, 10.0, 15.0, 20.0)),
+        Table("table1", "Table 1: triplets that wrong labels spoil", ("wine",), (10.0,), (), n_draws=50),
+        Table("table3", "Table 3: accuracy of kNN under label noise", SEVEN, _LEVELS),
         Table(
             "table4",
             "Table 4: COVID-19, six metrics",
             _COVID,
-            (0.0, 5.0, 10.0, 15.0, 20.0),
+            _LEVELS,
             metrics=METRICS,
             grouped=(False, True),
             quick_datasets=_COVID[:1],
@@ -83,49 +101,61 @@ TABLES = {
             matrix=True,
             quick_datasets=_COVID[:1],
         ),
-        Table("grid", "What each part adds: triplets, loss and classifier", _SMALL, (0.0, 10.0, 20.0), GRID),
-        Table(
-            "rivals",
-            "Rivals without metric learning",
-            (*_SMALL, _COVID[0]),
-            (0.0, 10.0, 20.0, 30.0),
-            (*RIVALS, "nearkin"),
-        ),
-        Table(
-            "human",
-            "Labels that people gave",
-            ("cifar10n", "music-genres"),
-            (),
-            (*PAPER, *RIVALS),
-            quick_datasets=("music-genres",),
-        ),
+        Table("grid", "What each part adds: triplets, loss and classifier", SEVEN, (0.0, 10.0, 20.0), GRID),
     )
 }
 
 
-def quick(table: Table) -> Table:
-    """The same with small data sets that come with scikit-learn, where there are some, and two levels of noise."""
+def shrink(table: Table) -> Table:
+    """Quick form of a table: small data sets, from scikit-learn if possible, and two levels of noise."""
+    names = tuple(name for name in table.quick_datasets if name in table.datasets)
     noise = tuple(one for one in table.noise if one in (0.0, 10.0, 20.0))
-    return replace(table, datasets=table.quick_datasets, noise=tuple(dict.fromkeys((*noise[:1], *noise[-1:]))))
+    ends = tuple(dict.fromkeys((*noise[:1], *noise[-1:])))
+    return replace(table, datasets=names, noise=ends, budget=_QUICK_BUDGET)
 
 
-def cells_of(
-    table: Table,
-    data: dict[str, Dataset],
-    *,
-    selection: str = "default",
-    kind: str = "uniform",
-    seed: int = 0,
-    n_draws: int = 1,
-    budget: int = 0,
-) -> list[Cell]:
-    """Cells of a table in the order of its lists, for the data sets that are here."""
-    out = []
-    for dataset in (one for one in table.datasets if one in data):
+def narrow(table: Table, **changes: Any) -> Table:
+    """Replace fields of a table after checking that they suit it; None leaves a field as it is.
+
+    Examples
+    --------
+    >>> narrow(TABLES["table3"], datasets=("wine",), noise=None).datasets
+    ('wine',)
+    """
+    changes = {name: value for name, value in changes.items() if value is not None}
+    for name in changes.get("datasets", ()):
+        _check_dataset(table, name)
+        if info(name).groups is None:
+            table = replace(table, grouped=(False,))
+    if "noise" in changes and (not table.noise or table.name == "table1"):
+        raise ValueError(f"the noise of {table.name} is fixed.")
+    unknown = [name for name in changes.get("methods", ()) if name not in table.methods]
+    if unknown:
+        raise ValueError(f"{table.name} has no column {unknown[0]!r}; it has {', '.join(table.methods) or 'none'}.")
+    return replace(table, **changes)
+
+
+def _check_dataset(table: Table, name: str) -> None:
+    entry = info(name)  # an unknown name is an error
+    if (table.matrix or len(table.metrics) > 1) and entry.n_classes != 2:
+        raise ValueError(f"{table.name} needs two classes; {name} has {entry.n_classes}.")
+    if not table.noise and not entry.noisy_labels:
+        raise ValueError(f"{table.name} needs labels that people gave; {name} has none.")
+    if table.name == "table1" and name != "wine":
+        raise ValueError("table1 is about wine only.")
+
+
+def list_cells(table: Table, data: dict[str, Dataset]) -> list[Cell]:
+    """Cells of a table in the order of its lists, for the data sets that were found."""
+    cells = []
+    for dataset in (name for name in table.datasets if name in data):
         levels: tuple[float | str, ...] = table.noise or tuple(data[dataset].noisy_labels)
-        for noise, grouped, method in product(levels, table.grouped, table.methods):
-            here = kind if table.noise else "human"
-            few = max(1, budget // 5) if len(data[dataset].X) > _MANY_ROWS else budget
-            tried = 0 if selection == "default" else few
-            out.append(Cell(dataset, noise, method, selection, here, grouped, seed, n_draws, tried))
-    return out
+        kind = table.kind if table.noise else "human"
+        budget = max(1, table.budget // 5) if len(data[dataset].X) > _MANY_ROWS else table.budget
+        if table.selection == "default":
+            budget = 0
+        cells += [
+            Cell(dataset, noise, method, table.selection, kind, grouped, table.seed, table.n_draws, budget)
+            for noise, grouped, method in product(levels, table.grouped, table.methods)
+        ]
+    return cells

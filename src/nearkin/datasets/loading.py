@@ -1,8 +1,7 @@
-"""From a name to arrays: which source has them, and what to say if none does."""
+"""From a name to arrays: the first source that has the data."""
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.datasets import _elsewhere, _folder
-from nearkin.datasets._errors import DatasetNotFound
-from nearkin.datasets._info import DatasetInfo
-from nearkin.datasets._registry import REGISTRY
+from nearkin.datasets.registry import DatasetInfo, info
+from nearkin.datasets.sources import (
+    VARIABLE,
+    DatasetNotFound,
+    find_folder,
+    from_openml,
+    from_sklearn,
+    read_checked,
+    unpack,
+)
 
-__all__ = ["Dataset", "info", "load", "names", "where"]
+__all__ = ["Dataset", "load", "where"]
 
 Array = NDArray[Any]
 Folder = str | os.PathLike[str]
@@ -30,7 +35,7 @@ class Dataset:
     Parameters
     ----------
     name : str
-        As `load` knows it.
+        Name that `load` takes.
     X : ndarray of shape (n_rows, n_features)
         Raw features, not scaled.
     y : ndarray of shape (n_rows,)
@@ -64,51 +69,8 @@ class Dataset:
     extra: Mapping[str, Array] = field(default_factory=dict)
 
 
-def names() -> tuple[str, ...]:
-    """Names of all data sets, those of the paper first.
-
-    Returns
-    -------
-    tuple of str
-        Names that `load` and `info` understand.
-
-    Examples
-    --------
-    >>> from nearkin import datasets
-    >>> datasets.names()[:3]
-    ('wine', 'letters', 'yale')
-    """
-    return tuple(REGISTRY)
-
-
-def info(name: str) -> DatasetInfo:
-    """Registry entry of a data set; reads no data.
-
-    Parameters
-    ----------
-    name : str
-        One of `names`.
-
-    Returns
-    -------
-    DatasetInfo
-        Size, licence, citation, traps and sources.
-
-    Examples
-    --------
-    >>> from nearkin import datasets
-    >>> datasets.info("letters").title
-    'Letter Recognition'
-    """
-    if name in REGISTRY:
-        return REGISTRY[name]
-    near = difflib.get_close_matches(str(name).lower(), REGISTRY, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {', '.join(REGISTRY)}."
-    raise ValueError(f"there is no data set {name!r}; {hint}")
-
-
 def where(name: str, data_dir: Folder | None = None) -> str | None:
-    """Source from which `load` would take a data set; nothing is downloaded.
+    """Source from which `load` would take a data set; downloads nothing.
 
     Parameters
     ----------
@@ -129,7 +91,7 @@ def where(name: str, data_dir: Folder | None = None) -> str | None:
     True
     """
     entry = info(name)
-    if _folder.checked_bytes(entry, _folder.data_folder(data_dir)) is not None:
+    if read_checked(entry, find_folder(data_dir)) is not None:
         return "folder"
     if entry.sklearn is not None:
         return "scikit-learn"
@@ -137,9 +99,9 @@ def where(name: str, data_dir: Folder | None = None) -> str | None:
 
 
 def load(name: str, data_dir: Folder | None = None) -> Dataset:
-    """Rows and labels of a data set, raw and in the order of their source.
+    """Load rows and labels of a data set, raw and in the order of their source.
 
-    A data folder comes first, then what scikit-learn carries, then OpenML. What is read is compared with a checksum.
+    The sources, in this order: a data folder, scikit-learn, OpenML. The data must match its checksum.
 
     Parameters
     ----------
@@ -160,37 +122,34 @@ def load(name: str, data_dir: Folder | None = None) -> Dataset:
     >>> wine.X.shape, wine.y[:3].tolist()
     ((178, 13), [0, 0, 0])
     """
-    entry = info(name)
-    folder = _folder.data_folder(data_dir)
-    data = _folder.checked_bytes(entry, folder)
+    entry, folder = info(name), find_folder(data_dir)
+    data = read_checked(entry, folder)
     if data is not None:
-        return _dataset(entry, _folder.read_file(data), "folder")
+        return _make_dataset(entry, unpack(data), "folder")
     if entry.sklearn is not None:
-        return _dataset(entry, _elsewhere.from_sklearn(entry), "scikit-learn")
+        return _make_dataset(entry, from_sklearn(entry), "scikit-learn")
     if entry.openml is None:
-        raise DatasetNotFound(_how_to_get(entry, folder))
+        raise DatasetNotFound(_explain(entry, folder))
     try:
-        arrays = _elsewhere.from_openml(entry)
+        return _make_dataset(entry, from_openml(entry), "OpenML")
     except OSError as error:
-        raise DatasetNotFound(f"{_how_to_get(entry, folder)} OpenML did not answer: {error}.") from error
-    return _dataset(entry, arrays, "OpenML")
+        raise DatasetNotFound(f"{_explain(entry, folder)} OpenML did not answer: {error}.") from error
 
 
-def _dataset(entry: DatasetInfo, arrays: dict[str, Array], source: str) -> Dataset:
-    # Some files keep columns together; learners read rows.
+def _make_dataset(entry: DatasetInfo, arrays: dict[str, Array], source: str) -> Dataset:
+    # Some files store columns together; learners read rows.
     X, y = np.ascontiguousarray(arrays.pop("X")), arrays.pop("y")
     groups = arrays.pop(entry.groups) if entry.groups else None
     noisy = {name: arrays.pop(labels.array) for name, labels in entry.noisy_labels.items()}
     return Dataset(entry.name, X, y, entry, source, groups, noisy, arrays)
 
 
-def _how_to_get(entry: DatasetInfo, folder: Path | None) -> str:
+def _explain(entry: DatasetInfo, folder: Path | None) -> str:
+    """How to get a data set that no source has."""
     looked = f"{folder} does not hold it" if folder else "now none is named"
-    other = (
-        f"Other sources: {entry.elsewhere}" if entry.elsewhere else "There is no other source that nearkin can read."
-    )
+    other = f"Other sources: {entry.elsewhere}" if entry.elsewhere else "nearkin can read no other source of it."
     return (
         f"Data set {entry.name!r} is not here. Put {entry.file} (sha256 {entry.sha256}) into a folder and name the "
-        f"folder by data_dir or the environment variable {_folder.VARIABLE} ({looked}). {other} "
+        f"folder by data_dir or the environment variable {VARIABLE} ({looked}). {other} "
         f"The file was made from: {entry.origin}"
     )

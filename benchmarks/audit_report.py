@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Goal", "as_markdown", "goals", "means"]
-
 #: Data set, kind of noise, level.
 Place = tuple[str, str, float | str]
 #: Means by place, method and figure.
@@ -22,7 +20,7 @@ _TITLES = {
     "rate": "Estimated rate",
     "seconds": "Seconds",
 }
-#: Differences that count as a tie.
+#: Differences up to this are a tie.
 _TIE = 0.1
 #: Data sets on which times are compared: 20,000 x 16 and 4,000 x 512.
 _TIMED = ("letters", "cifar10n")
@@ -30,14 +28,14 @@ _TIMED = ("letters", "cifar10n")
 
 @dataclass(frozen=True)
 class Goal:
-    """What was wanted, what came out, and whether that is enough."""
+    """A goal, what was reached, and whether that meets it."""
 
     wanted: str
     reached: str
     is_met: bool
 
 
-def means(found: Iterable[Any]) -> Means:
+def average(found: Iterable[Any]) -> Means:
     """Means over the draws."""
     values: dict[Place, dict[str, list[Any]]] = {}
     for one in found:
@@ -56,8 +54,8 @@ def _mean(values: list[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def goals(table: Means, ours: str, rivals: Sequence[str]) -> list[Goal]:
-    """The goals that this comparison can judge."""
+def judge_goals(table: Means, ours: str, rivals: Sequence[str]) -> list[Goal]:
+    """Goals that this comparison can judge."""
     noisy = [one for one in table.values() if one[ours]["auroc"] is not None]
     out = []
     for figure, name, share in (("auroc", "AUROC", 1.0), ("average_precision", "average precision", 0.95)):
@@ -103,12 +101,12 @@ def _best(cell: dict[str, dict[str, float | None]], methods: Sequence[str], figu
     return max(_value(cell, name, figure) for name in methods)
 
 
-def as_markdown(found: Sequence[Any], ours: str, rivals: Sequence[str], about: Sequence[str]) -> str:
+def render(found: Sequence[Any], ours: str, rivals: Sequence[str], about: Sequence[str]) -> str:
     """The whole report."""
-    table = means(found)
+    table = average(found)
     lines = ["# Finding wrong labels", "", *(f"- {one}" for one in about), "", "## Goals", ""]
     lines += ["| goal | reached | |", "|---|---|---|"]
-    for goal in goals(table, ours, rivals):
+    for goal in judge_goals(table, ours, rivals):
         lines.append(f"| {goal.wanted} | {goal.reached} | {'met' if goal.is_met else '**missed**'} |")
     columns = (ours, *rivals)
     for figure, title in _TITLES.items():
@@ -128,7 +126,7 @@ def _noise(place: Place, cell: dict[str, float | None]) -> str:
 
 
 def _row(by_method: dict[str, dict[str, float | None]], columns: Sequence[str], figure: str) -> list[str]:
-    """Figures of all methods; the best in bold where there is a best."""
+    """Figures of all methods, the best in bold."""
     values = [_value(by_method, name, figure) for name in columns]
     best = {"auroc": max, "f1": max, "seconds": min}.get(figure)
     out = []
