@@ -7,13 +7,12 @@ from numpy.typing import NDArray
 
 from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
-from nearkin.kernels import one_blas_thread
 
 __all__ = ["choose_rows", "draw_map", "fit_frame", "separate_classes"]
 
 #: Rows laid out by t-SNE; the others are placed beside them.
 _LANDMARKS = 600
-_PERPLEXITY, _STEPS = 30.0, 500
+_PERPLEXITY, _STEPS = 30.0, 400
 
 #: Landmarks between which another row is placed.
 _BESIDE = 3
@@ -48,6 +47,7 @@ def draw_map(rows: Array, start: Array, seed: int = 0) -> Array:
     (60, 2)
     """
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     n, rng = len(rows), np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(n)[:_LANDMARKS])
@@ -57,7 +57,7 @@ def draw_map(rows: Array, start: Array, seed: int = 0) -> Array:
     begin = 1e-2 * (begin - begin.mean(axis=0)) / max(float(begin.std()), 1e-9)
     perplexity = min(_PERPLEXITY, (len(chosen) - 1) / 3)
     progress.advance("drawing the map", 0, 1)
-    with one_blas_thread():  # the matrices are too small to share
+    with threadpool_limits(1):  # there is too little work to share
         layout = TSNE(perplexity=perplexity, init=begin, max_iter=_STEPS, random_state=seed, n_jobs=1)
         flat = layout.fit_transform(points)
     progress.advance("drawing the map", 1, 1)

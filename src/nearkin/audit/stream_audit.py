@@ -156,7 +156,7 @@ class StreamAudit(BaseEstimator):
             Row i of it is row ``held_.numbers[i]`` of the stream. Its noise rate is that of the sample.
         """
         check_is_fitted(self)
-        return LabelAudit(self._summoned(), self.held_.rows, self._held_labels)
+        return LabelAudit(self._fit_model(), self.held_.rows, self._held_labels)
 
     @property
     def n_rows_seen_(self) -> int:

@@ -27,6 +27,11 @@ class Model:
         """The learner inside a classifier, or the model itself."""
         return getattr(self.estimator, "learner_", self.estimator)
 
+    @property
+    def embed(self) -> Any:
+        """Maps rows into the learned space; None for a learner that compares by a kernel and has no map."""
+        return getattr(self.learner, "transform", getattr(self.learner, "embed", None))
+
 
 def header_of(path: Path) -> dict[str, Any] | None:
     """What a model file says about itself; None if it is no model file."""

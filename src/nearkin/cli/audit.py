@@ -96,15 +96,15 @@ def audit(
 
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
     features. Writes one HTML page that needs no network, and suspects.csv.
-    No model is needed and nothing is cross-validated.
+    No model is needed: a jury of neighbours and regressions votes on every
+    label, and no voter has seen the label it judges.
     """
-    from nearkin.audit import audit_labels
-    from nearkin.audit._names import speaking_as
-    from nearkin.audit.exports import CLEANED, COLUMNS
+    from nearkin.audit import CLEANED, COLUMNS, audit_labels
     from nearkin.cli import _text
     from nearkin.cli._data import check_passed_on, read_training
     from nearkin.cli._output import write_columns
     from nearkin.cli._progress import progress_bar
+    from nearkin.errors import owned_by
 
     listing = suspects or output.parent / "suspects.csv"
     cleaning = _cleaning(how, min_confidence, cleaned)
@@ -117,7 +117,7 @@ def audit(
     pictures = None if image is None else _pictures(rows, image, data)
     passed_on = {name: rows.ids[name] for name in ids}
     with progress_bar(quiet=quiet):
-        with speaking_as("audit", audit_labels.__name__):
+        with owned_by("audit"):
             found = audit_labels(rows.X, rows.y, random_state=seed, noise_rate=noise_rate)
         found.to_html(
             output,
@@ -180,7 +180,7 @@ def _beginning(path: Path) -> bytes:
 
 def _pictures(rows: Data, image: str, data: Path) -> list[Path]:
     """Files of the pictures; some of the first must be there."""
-    from nearkin.audit.page.thumbnails import require_pillow
+    from nearkin.audit.page import require_pillow
 
     try:
         require_pillow()

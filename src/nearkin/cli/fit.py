@@ -309,6 +309,19 @@ def _by_class(model: Any) -> str:
     return "; by true class " + ", ".join(named) + (", ..." if len(rates) > len(most) else "")
 
 
+def _of_measure(model: Any) -> list[tuple[str, str]]:
+    """The learner and its triplets, or the voters of a jury that learned spaces of its own."""
+    if not hasattr(model, "learner_"):
+        from nearkin.cli import _text
+
+        jury = model.decision_.jury
+        voters = [f"{one.name} {_text.percent(s)}" for one, s in zip(jury.voters, jury.shares, strict=True)]
+        return [("voters", ", ".join(voters))]
+    inner = model.learner_
+    triplets = f"{inner.n_triplets_seen_:,}, of which {inner.n_updates_:,} moved the measure"
+    return [("learner", type(inner).__name__), ("triplets", triplets)]
+
+
 def _summarise(model: Any, rows: Data, output: Path, seconds: float) -> None:
     import numpy as np
 
@@ -318,7 +331,7 @@ def _summarise(model: Any, rows: Data, output: Path, seconds: float) -> None:
     classes, counts = np.unique(rows.y, return_counts=True)
     sizes = [f"{name}\N{NO-BREAK SPACE}({count:,})" for name, count in zip(classes, counts, strict=True)]
     shown = ", ".join(sizes[:10]) + (f" and {len(sizes) - 10} more" if len(sizes) > 10 else "")
-    inner = model.learner_
+    inner = getattr(model, "learner_", None)
     suspects = len(rows.X) - len(model.kept_)
     how = "estimated" if model.noise_rate == "auto" else "as given"
     if model.noise_rate == "auto" and getattr(inner, "loss", None) == "hinge":
@@ -327,8 +340,7 @@ def _summarise(model: Any, rows: Data, output: Path, seconds: float) -> None:
         ("rows", f"{len(rows.X):,}"),
         ("features", f"{rows.X.shape[1]:,}"),
         ("classes", f"{len(classes)}: {shown}"),
-        ("learner", type(inner).__name__),
-        ("triplets", f"{inner.n_triplets_seen_:,}, of which {inner.n_updates_:,} moved the measure"),
+        *_of_measure(model),
         ("noise rate", f"{_text.percent(model.noise_rate_)} ({how}){_by_class(model)}"),
         ("suspects", f"{_text.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
         ("time", f"{seconds:.1f} s"),

@@ -40,7 +40,7 @@ def _facts(path: Path) -> dict[str, Any]:
     model = load_model(path)
     header = header_of(path) or {}
     estimator, learner = model.estimator, model.learner
-    is_classifier = learner is not estimator
+    is_classifier, has_learner = hasattr(estimator, "noise_rate_"), hasattr(learner, "n_updates_")
     facts: dict[str, Any] = {
         "file": str(path),
         "bytes": path.stat().st_size,
@@ -56,14 +56,15 @@ def _facts(path: Path) -> dict[str, Any]:
     if hasattr(estimator, "kept_identity_") or hasattr(estimator, "engine_"):
         return facts | {"n_features": int(estimator.n_features_in_), "search": _search_facts(estimator)}
     facts |= {
-        "learner": type(learner).__name__ if is_classifier else None,
-        "learner_parameters": _parameters(learner) if is_classifier else None,
+        "learner": type(learner).__name__ if is_classifier and has_learner else None,
+        "learner_parameters": _parameters(learner) if is_classifier and has_learner else None,
+        "voters": _voters(estimator),
         "n_features": int(estimator.n_features_in_),
         "feature_names": model.feature_names,
         "label": model.label,
         "classes": [one.item() if hasattr(one, "item") else one for one in estimator.classes_],
-        "map_shape": _map_shape(learner),
-        "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS},
+        "map_shape": _map_shape(learner) if has_learner else None,
+        "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS} if has_learner else None,
     }
     if is_classifier:
         facts |= {
@@ -87,11 +88,19 @@ def _search_facts(model: Any) -> dict[str, Any]:
     }
 
 
+def _voters(estimator: Any) -> list[dict[str, Any]] | None:
+    """Names and shares of a jury; None for a model without one."""
+    jury = getattr(getattr(estimator, "decision_", None), "jury", None)
+    if jury is None:
+        return None
+    return [{"voter": one.name, "share": share} for one, share in zip(jury.voters, jury.shares, strict=True)]
+
+
 def _map_shape(learner: Any) -> list[int] | None:
     """None for a learner that compares rows by a kernel."""
     if not hasattr(learner, "transform"):
         return None
-    if not learner._measure.is_distance:
+    if not learner.measure.is_distance:
         return list(learner.query_map_.shape)
     return [int(learner._n_features_out), int(learner.n_features_in_)]
 
@@ -126,24 +135,23 @@ def _show(facts: dict[str, Any]) -> None:
         ("features", features),
         ("label", facts["label"] or "without a name"),
         ("classes", f"{len(facts['classes']):,}: {_listed(facts['classes'], 16)}"),
-        ("map", " x ".join(f"{one:,}" for one in facts["map_shape"]) if facts["map_shape"] else "none, by a kernel"),
-        (
-            "learned from",
-            "in all passes " + ", ".join(_text.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet")),
-        ),
-        ("updates", f"{counters['n_updates']:,}"),
     ]
-    if facts["learner"]:
+    if counters:
+        seen = ", ".join(_text.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet"))
         lines += [
-            (
-                "noise rate",
-                f"{_text.percent(facts['noise_rate'])}, {facts['n_doubtful']:,} of {facts['n_rows']:,} labels doubtful",
-            ),
-            ("parameters", _words({k: v for k, v in facts["parameters"].items() if k != "learner"})),
-            ("learner", f"{facts['learner']}: {_words(facts['learner_parameters'])}"),
+            ("map", " x ".join(f"{one:,}" for one in facts["map_shape"] or ()) or "none, by a kernel"),
+            ("learned from", f"in all passes {seen}"),
+            ("updates", f"{counters['n_updates']:,}"),
         ]
-    else:
-        lines.append(("parameters", _words(facts["parameters"])))
+    if facts["voters"]:
+        lines.append(("voters", ", ".join(f"{one['voter']} {_text.percent(one['share'])}" for one in facts["voters"])))
+    if "noise_rate" in facts:
+        wrong = f"{facts['n_doubtful']:,} of {facts['n_rows']:,} labels doubtful"
+        lines.append(("noise rate", f"{_text.percent(facts['noise_rate'])}, {wrong}"))
+    hidden = ("learner",) if facts["learner"] else ()
+    lines.append(("parameters", _words({k: v for k, v in facts["parameters"].items() if k not in hidden})))
+    if facts["learner"]:
+        lines.append(("learner", f"{facts['learner']}: {_words(facts['learner_parameters'])}"))
     click.echo(_text.pairs(lines))
 
 

@@ -41,6 +41,9 @@ def transform(
 ) -> None:
     """Map the rows of DATA to where plain distance is the learned one.
 
+    A default model learned two spaces, each from half of its rows; the rows
+    are mapped into both, side by side.
+
     Columns are matched by name, as in predict. The output has the columns c0,
     c1, ... after those named by --id; in npz the array X, and one more for
     every --id.
@@ -57,13 +60,13 @@ def transform(
     if kind == ".npy" and ids:
         raise UserError("npy holds one array; use .npz, .csv or .parquet to pass on --id columns.")
     loaded = load_fitted(model)
-    if not hasattr(loaded.learner, "transform"):
+    if loaded.embed is None:
         raise UserError(f"{type(loaded.learner).__name__} has no map: it compares by a kernel. Use nearkin predict.")
     rows = read_for_model(
         data, loaded.feature_names, loaded.learner.n_features_in_, loaded.label,
         label_is_asked=False, ids=ids, array=array, drop=listed(drop),
     )  # fmt: skip
-    mapped = loaded.learner.transform(rows.X)
+    mapped = loaded.embed(rows.X)
     columns = {f"c{i}": mapped[:, i] for i in range(mapped.shape[1])}
     check_passed_on(ids, ["X"] if kind == ".npz" else columns)
     if output is not None and kind == ".npy":

@@ -408,7 +408,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"X has {n_rows} rows but y has {len(labels)} labels.", owner=self)
         self.classes_, codes = sorted_classes(labels)
         if len(self.classes_) < 2:
-            raise InputError(f"at least two classes are needed; y holds one, {self.classes_.tolist()}.", owner=self)
+            raise InputError(
+                f"at least two classes are needed; y holds one class, {self.classes_.tolist()}.", owner=self
+            )
         if not isinstance(self.n_neighbors, str) and self.n_neighbors > n_rows:
             raise InputError(f"n_neighbors={self.n_neighbors} exceeds the {n_rows} training rows.", owner=self)
         return labels, codes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,8 @@ __all__ = ["RobustKNN", "leave_one_out_votes", "vote"]
 #: Share of a vote that decides between classes with equal votes: the nearest neighbour among them wins.
 _TIE = 1e-9
 
-#: Most rows whose neighbours vote on the noise rate, how many neighbours of each, and their bandwidth in ranks.
-_VOTED, _NEIGHBOURS, _BANDWIDTH = 5000, 60, 8.0
+#: Most rows whose neighbours vote on the noise rate.
+_VOTED = 5000
 
 #: Most numbers of a sparse matrix that are made dense to estimate the rate.
 _DENSE = 1 << 24
@@ -122,18 +124,24 @@ def estimate_rate(learner: OnlineLearner, X: Any, codes: Codes, n_classes: int) 
         X, codes = X[some], codes[some]
     which = _spread(len(codes), _VOTED)
     rows = learner.scaling_.apply(X)
-    return estimate_noise_rate(
-        leave_one_out_votes(search_on(learner, rows, DISTANCE), rows, codes, n_classes, which), codes[which]
-    )
+    votes = leave_one_out_votes(rows, codes, n_classes, which=which, search=partial(search_on, learner))
+    return estimate_noise_rate(votes, codes[which])
 
 
-def leave_one_out_votes(search: Any, rows: Array, codes: Codes, n_classes: int, which: Index | None = None) -> Array:
-    """Count the votes of the 60 nearest other rows, with weights that fall by rank.
+def leave_one_out_votes(
+    rows: Array,
+    codes: Codes,
+    n_classes: int,
+    *,
+    which: Index | None = None,
+    n_neighbors: int = 60,
+    bandwidth: float = 8.0,
+    search: Callable[[Array, Measure], Any] = NeighbourSearch,
+) -> Array:
+    """Count the votes of the nearest other rows by Euclidean distance, with weights that fall by rank.
 
     Parameters
     ----------
-    search : NeighbourSearch
-        Or anything else with its ``query``, over the same rows.
     rows : ndarray of shape (n_samples, n_features)
         Scaled rows.
     codes : ndarray of shape (n_samples,)
@@ -142,6 +150,12 @@ def leave_one_out_votes(search: Any, rows: Array, codes: Codes, n_classes: int, 
         Number of classes.
     which : ndarray of int or None
         Rows to vote on; None for all.
+    n_neighbors : int, default=60
+        Neighbours that vote.
+    bandwidth : float, default=8.0
+        In ranks; see `nearkin.jury.rank_votes`.
+    search : callable, default=NeighbourSearch
+        Makes an index of rows with ``query``.
 
     Returns
     -------
@@ -150,19 +164,19 @@ def leave_one_out_votes(search: Any, rows: Array, codes: Codes, n_classes: int, 
 
     Examples
     --------
-    >>> rows = np.array([[0.0], [0.1], [0.3], [5.0], [5.1]])
-    >>> votes = leave_one_out_votes(NeighbourSearch(rows, DISTANCE), rows, np.array([0, 0, 1, 1, 1]), 2)
-    >>> votes.argmax(axis=1).tolist()
-    [0, 0, 0, 1, 1]
+    >>> rows = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]])
+    >>> votes = leave_one_out_votes(rows, np.array([0, 0, 1, 1, 1, 1]), 2, n_neighbors=2)
+    >>> votes.argmax(axis=1).tolist()  # both neighbours contradict the third label
+    [0, 0, 0, 1, 1, 1]
     """
     which = np.arange(len(rows)) if which is None else which
-    k = min(_NEIGHBOURS, len(rows) - 1)
-    _, index = search.query(rows[which], k + 1)
+    k = min(n_neighbors, len(rows) - 1)
+    _, index = search(rows, DISTANCE).query(rows[which], k + 1)
     # Drop the row itself; among equal rows it may come later, or not at all, and then the farthest goes.
     others = index != which[:, None]
     others[others.all(axis=1), -1] = False
     index = index[others].reshape(len(which), k)
-    return rank_votes(index, codes, np.ones(len(rows)), n_classes, _BANDWIDTH)
+    return rank_votes(index, codes, np.ones(len(rows)), n_classes, bandwidth)
 
 
 def vote(codes: Codes, weights: Array, n_classes: int) -> Array:

@@ -19,7 +19,7 @@ from nearkin.audit.cleaning import MIN_CONFIDENCE
 from nearkin.audit.map import choose_rows, draw_map, separate_classes
 from nearkin.audit.page.packing import as_json, pack, pack_json, smallest
 from nearkin.audit.page.thumbnails import require_pillow, thumbnails
-from nearkin.noise import LEVEL
+from nearkin.noise import LEVEL, split_rows
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
@@ -166,8 +166,11 @@ def _labels(audit: LabelAudit, order: Index, left_out: list[str]) -> dict[str, N
 def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], Index]:
     """What the voters say about suspects, whose votes these are, and how far the centres of both classes lie."""
     cast = audit.decision.cast_left_out(rows, _NEIGHBOURS)
-    said, at = audit.decision.left_out_votes(rows).votes, np.arange(len(rows))
     given, best = audit.given_code[rows], audit.suggested_code[rows]
+    said = np.empty((2, len(rows), len(audit.decision.jury.voters)))
+    for part in split_rows(len(rows), said.shape[2] * len(audit.classes)):
+        votes, at = audit.decision.left_out_votes(rows[part]).votes, np.arange(len(rows[part]))
+        said[:, part] = votes[:, at, given[part]].T, votes[:, at, best[part]].T
     # Bit v is set where the row is among the nearest of the v-th voter by neighbours.
     by = (cast.is_nearest * (1 << np.arange(len(cast.voters)))[:, None, None]).sum(axis=0)
     return {
@@ -175,8 +178,8 @@ def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], 
         "nearCodes": smallest(audit.given_code)[cast.rows].ravel(),
         "nearShare": _steps(cast.total).ravel(),
         "nearBy": by.astype(np.uint8).ravel(),
-        "saidGiven": _steps(said[:, at, given].T).ravel(),
-        "saidBest": _steps(said[:, at, best].T).ravel(),
+        "saidGiven": _steps(said[0]).ravel(),
+        "saidBest": _steps(said[1]).ravel(),
         "voterShare": _steps(np.array(audit.decision.jury.shares)),
         "toGiven": audit.prototypes.distances(rows, given).astype(np.float32),
         "toBest": audit.prototypes.distances(rows, best).astype(np.float32),
