@@ -30,7 +30,6 @@ from nearkin.distributed.driver import _shares  # noqa: E402
 from nearkin.distributed.tasks import learn_share, packed, unpacked  # noqa: E402
 from nearkin.learners.merge import merge_states  # noqa: E402
 from nearkin.noise import flip_labels  # noqa: E402
-from nearkin.streams.plain import to_plain  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
 NOISE = 0.2
@@ -81,7 +80,7 @@ def in_shards(stream, n_shards, merge_every, epochs, seed):
             at += sum(map(len, shares))
             rounds += 1
             results = [
-                learn_share(packed(model), to_plain(stream, one), i, len(shares), test=False)
+                learn_share(packed(model), stream.describe(one), i, len(shares), test=False)
                 for i, one in enumerate(shares)
             ]
             model._state = merge_states(model._state, [unpacked(one["learner"])._state for one in results])

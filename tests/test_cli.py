@@ -257,7 +257,7 @@ def test_labels_in_parquet_keep_their_type(tmp_path, values, kind):
 def test_csv_reads_the_same_with_and_without_pyarrow(tmp_path, monkeypatch, text, kind, has_arrow):
     if not has_arrow:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
-    from nearkin.cli._data import read_training
+    from nearkin.tables import read_training
 
     (tmp_path / "d.csv").write_text(text, newline="")
     data = read_training(tmp_path / "d.csv", "y", None, (), ())
@@ -425,8 +425,8 @@ def test_models_made_in_python_are_understood(home, wine, tmp_path):
         ("", "is empty"),
         ("a,b,y\n", "no rows"),
         ("a,b,y\n1,2,x\n3,z\n", "data row 2"),
-        ("a,b,y\n1,2,x\n3,,z\n", "column 'b' of"),
-        ("a,b,y\n1,2,x\n3,NA,z\n", "in data row 2"),
+        ("a,b,y\n1,2,x\n3,,z\n", "data row 2: column 'b' holds no value"),
+        ("a,b,y\n1,2,x\n3,NA,z\n", "data row 2: column 'b'"),
         ("a,b,y\n1,2,x\n3,-inf,z\n", "infinite"),
         ("a,b,y\n1,2,x\n3,4,x\n", "one class, 'x'"),
         ("a,b,y\n1,2,x\n3,4,\n", "no label in data row 2"),
@@ -469,7 +469,7 @@ def test_bad_files_are_refused(home, model, tmp_path):
     assert "Python objects" in fails("fit", tmp_path / "objects.npy", *labels, *out)
     assert "'A', 'B'" in fails("fit", tmp_path / "two.npz", *out)
     assert "shape (178,)" in fails("fit", tmp_path / "flat.npy", *labels, *out)
-    assert "column 1 of" in fails("fit", tmp_path / "hole.npy", *labels, *out)
+    assert "column 1 holds no value" in fails("fit", tmp_path / "hole.npy", *labels, *out)
     assert "2 labels for 178 rows" in fails("fit", home / "wine.npy", "--labels", tmp_path / "short.txt", *out)
     assert "--labels FILE" in fails("fit", home / "wine.npy", *out)
     assert "cannot tell the format" in fails("fit", tmp_path / "book.xlsx", *out)
@@ -486,7 +486,7 @@ def test_bad_columns_are_named(home, model, wine, tmp_path):
     fit = ["fit", home / "wine.csv", "-o", tmp_path / "m"]
     assert "Did you mean 'cultivar'?" in fails(*fit, "--label", "Cultivar")
     assert "--label is needed" in fails(*fit)
-    assert "'bottle' holds 'b000' in data row 1" in fails(*fit, "--label", "cultivar")
+    assert "data row 1: column 'bottle' holds 'b000', which is not a number" in fails(*fit, "--label", "cultivar")
     assert "no column 'nope'" in fails(*fit, "--label", "cultivar", "--drop", "nope")
     assert "cannot be a feature too" in fails(*fit, "--label", "cultivar", "--features", "cultivar,hue")
     wine.drop(columns=["hue", "ash"]).to_csv(tmp_path / "less.csv", index=False)
@@ -545,7 +545,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(home, model, tmp_pa
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nearkin.cli._output.write_csv", full)
+    monkeypatch.setattr("nearkin.tables.output.write_csv", full)
     assert "No space left" in fails("predict", model, home / "wine.csv", "-o", out)
     monkeypatch.setattr(np, "save", full)
     assert "No space left" in fails("transform", model, home / "wine.csv", "-o", tmp_path / "out.npy")
@@ -574,7 +574,7 @@ def test_a_bug_is_one_line_too_and_debug_shows_it(home, model, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("oh\nno")
 
-    monkeypatch.setattr("nearkin.cli._data.read_for_model", broken)
+    monkeypatch.setattr("nearkin.tables.read_for_model", broken)
     outcome = CliRunner().invoke(main, ["predict", str(model), "x.csv"])
     assert outcome.exit_code == 1
     assert (

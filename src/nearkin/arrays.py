@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SMALLEST", "Array", "Codes", "Index"]
+__all__ = ["SMALLEST", "Array", "Codes", "Index", "Mask"]
 
 #: Numbers of either precision.
 Array = NDArray[np.floating]
@@ -15,6 +15,9 @@ Index = NDArray[np.int64]
 
 #: Classes by number, in order of first appearance.
 Codes = NDArray[np.int64]
+
+#: Rows that count.
+Mask = NDArray[np.bool_]
 
 #: Smallest positive normal number: what a plausibility that underflows becomes.
 SMALLEST = float(np.finfo(np.float64).tiny)

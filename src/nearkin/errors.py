@@ -6,12 +6,12 @@ ever rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["InputError", "Option", "Row", "name_of", "owned_by"]
+__all__ = ["InputError", "Option", "Row", "name_of", "owned_by", "placed_at", "quote_names"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class InputError(ValueError):
         What was expected, what came, what to try; ``{name}`` stands for the option of that name.
     owner : object or str or None, default=None
         Who refuses: a name, or an object that stands for its class. None leaves it to `owned_by`.
+    place : str, default=""
+        Where in the data it is wrong; comes first in the message. `placed_at` sets it further out.
     **options : Option
         Options that ``problem`` mentions.
 
@@ -65,28 +67,33 @@ class InputError(ValueError):
     "audit_labels: 3 labels are missing; use missing='drop'."
     """
 
-    def __init__(self, problem: str, *, owner: object | None = None, **options: Option):
+    def __init__(self, problem: str, *, owner: object | None = None, place: str = "", **options: Option):
         super().__init__(problem)
         self.problem = problem
         self.owner = name_of(owner)
+        self.place = place
         self.options = options
 
     def told(self, render: Callable[[Option], str] = str) -> str:
-        """Return the problem without its owner, each option put into words by ``render``."""
-        if not self.options:
-            return self.problem
-        return self.problem.format_map({name: render(one) for name, one in self.options.items()})
+        """Return place and problem without the owner, each option put into words by ``render``."""
+        return ": ".join(filter(None, (self.place, self._problem_in(render))))
 
     def __str__(self) -> str:
-        return f"{self.owner}: {self.told()}" if self.owner else self.told()
+        return ": ".join(filter(None, (self.place, self.owner, self._problem_in(str))))
+
+    def _problem_in(self, render: Callable[[Option], str]) -> str:
+        text = self.problem  # not str.format: names in the data may hold braces
+        for name, one in self.options.items():
+            text = text.replace(f"{{{name}}}", render(one))
+        return text
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes."""
-        return _restore, (self.problem, self.owner, self.options)
+        return _restore, (self.problem, self.owner, self.place, self.options)
 
 
-def _restore(problem: str, owner: str, options: dict[str, Option]) -> InputError:
-    return InputError(problem, owner=owner, **options)
+def _restore(problem: str, owner: str, place: str, options: dict[str, Option]) -> InputError:
+    return InputError(problem, owner=owner, place=place, **options)
 
 
 def name_of(owner: object | None) -> str:
@@ -113,3 +120,36 @@ def owned_by(owner: object, instead_of: object | None = None) -> Iterator[None]:
         if instead_of is None or error.owner == name_of(instead_of):
             error.owner = name_of(owner)
         raise
+
+
+@contextmanager
+def placed_at(place: object) -> Iterator[None]:
+    """Make every `ValueError` of the block an `InputError` that says where in the data it is wrong.
+
+    Examples
+    --------
+    >>> with placed_at("big.csv, data row 7"):
+    ...     raise InputError("two classes are needed; got one.", owner="RobustLODML")
+    Traceback (most recent call last):
+    nearkin.errors.InputError: big.csv, data row 7: RobustLODML: two classes are needed; got one.
+    """
+    try:
+        yield
+    except InputError as error:
+        error.place = f"{place}: {error.place}" if error.place else str(place)
+        raise
+    except ValueError as error:
+        raise InputError(str(error), place=str(place)) from error
+
+
+def quote_names(names: Iterable[Any], most: int = 8) -> str:
+    """Return quoted names for a message, cut when there are many.
+
+    Examples
+    --------
+    >>> quote_names(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    quoted = [repr(str(one)) for one in names]
+    rest = len(quoted) - most
+    return ", ".join(quoted[:most]) + (f" and {rest} more" if rest > 0 else "")

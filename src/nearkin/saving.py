@@ -35,10 +35,11 @@ _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 #: Parts of models that are not public names; those are found through the package itself.
 _PARTS = {
     "EqualShares": "nearkin.parameters",
+    "AdaptiveBounds": "nearkin.deep.oahu",
     "ConvPlan": "nearkin.deep.architectures",
     "DeepMetric": "nearkin.deep.deep_metric",
     "CrossFittedVoter": "nearkin.jury",
-    "DeepState": "nearkin.deep.state",
+    "DeepState": "nearkin.deep.trainer",
     "NoiseModel": "nearkin.noise",
     "FullMatrix": "nearkin.parameters",
     "Identity": "nearkin.parameters",
@@ -73,6 +74,7 @@ _PARTS = {
     "SimilarityAdapter": "nearkin.search.adapter",
     "Sketched": "nearkin.parameters",
     "State": "nearkin.learners.state",
+    "Training": "nearkin.deep.training",
     "Supports": "nearkin.parameters",
 }
 

@@ -61,8 +61,8 @@ def test_it_writes_a_page_a_table_and_a_few_lines(folder, wine):
     assert outcome.stderr == ""
     names = [line[2:].split("  ")[0] for line in outcome.stdout.splitlines() if not line.startswith("   ")]
     assert names == [
-        "rows", "classes", "voters", "wrong labels", "suspects", "suggestions", "confused", "worst classes", "time", "page",
-        "suspects in",
+        "rows", "classes", "voters", "wrong labels", "suspects", "suggestions", "confused", "worst classes", "time",
+        "page", "suspects in",
     ]  # fmt: skip
     assert files_in(folder) == ["out.html", "suspects.csv", "wine.csv"]
     page = (folder / "out.html").read_text()
@@ -157,7 +157,7 @@ def test_what_is_not_ours_is_not_replaced(folder, name):
         (lambda one: one, ["--label", "kultivar"], "Did you mean 'cultivar'"),
         (lambda one: one, ["--label", "cultivar", "--id", "botle"], "Did you mean 'bottle'"),
         (lambda one: one, ["--label", "cultivar", "--text", "nothing"], "no column 'nothing'"),
-        (lambda one: one, ["--label", "cultivar"], "text in columns 'bottle', 'note'"),
+        (lambda one: one, ["--label", "cultivar"], "which is not a number (also columns 'note')"),
         (lambda one: one, [], "--label is needed"),
         (lambda one: one.assign(cultivar="one"), ["--label", "cultivar"], "one class"),
         (lambda one: one.assign(cultivar=range(len(one))), ["--label", "cultivar"], "178 different values"),
@@ -180,7 +180,7 @@ def test_what_is_not_ours_is_not_replaced(folder, name):
 )
 def test_a_mistake_is_one_line_and_nothing_is_written(folder, wine, monkeypatch, change, options, message):
     monkeypatch.chdir(folder)
-    drops = [] if message.startswith("text in") else ["--drop", "bottle,note"]
+    drops = [] if "not a number" in message else ["--drop", "bottle,note"]
     if any(one in ("--id", "--text") for one in options):
         drops = ["--drop", "note"]
     change(wine).to_csv(folder / "wine.csv", index=False)

@@ -15,7 +15,7 @@ from nearkin import streams  # noqa: E402
 from nearkin.distributed.cluster import ClusterLost  # noqa: E402
 from nearkin.distributed.tasks import learn_share, packed, unpacked  # noqa: E402
 from nearkin.learners.merge import merge_states  # noqa: E402
-from nearkin.streams.plain import from_plain, to_plain  # noqa: E402
+from nearkin.streams import FileStream  # noqa: E402
 from streams import tables  # noqa: E402
 
 HOW = {"n_shards": 3, "merge_every": 128, "timeout": 60.0}
@@ -48,7 +48,7 @@ def in_shares(model, stream, n_shards, n_batches, epochs=1):
             shares = _shares(stream, epoch, at, n_shards, n_batches)
             at += sum(map(len, shares))
             results = [
-                learn_share(packed(model), to_plain(stream, one), i, len(shares), test=False)
+                learn_share(packed(model), stream.describe(one), i, len(shares), test=False)
                 for i, one in enumerate(shares)
             ]
             states = [unpacked(one["learner"])._state for one in results]
@@ -100,7 +100,7 @@ def test_every_kind_of_file_can_be_read_by_workers(kind, folder, tmp_path):
     given = tables.write(tmp_path / "data", kind, *tables.rows())
     stream = streams.open(given["source"], label=given["label"], batch_rows=200)
     batches = [stream.pieces(0, one) for one in (2, 7)]
-    again, pieces = from_plain(to_plain(stream, batches))
+    again, pieces = FileStream.from_description(stream.describe(batches))
     assert len(again.units) <= len(stream.units)
     for one, other in zip(batches, pieces, strict=True):
         np.testing.assert_array_equal(stream.batch(one).X, again.batch(other).X)

@@ -18,8 +18,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 from torch import nn  # noqa: E402
 
 import nearkin  # noqa: E402
-from nearkin.deep import OAHU, DeepMetric  # noqa: E402
+from nearkin.deep import OAHU, DeepMetric, Training  # noqa: E402
 from nearkin.losses import RescaledHinge  # noqa: E402
+from networks import make  # noqa: E402
 
 
 def small(n_features):
@@ -28,7 +29,7 @@ def small(n_features):
 
 def fast(**parameters):
     settings = {"module": small, "n_epochs": 8, "batch_size": 16, "learning_rate": 0.01, "random_state": 0}
-    return DeepMetric(**{**settings, **parameters})
+    return make(DeepMetric, **{**settings, **parameters})
 
 
 def same_bits(one, other, X):
@@ -121,13 +122,12 @@ def test_a_linear_network_takes_the_paper_s_steps(rng, random_triplets, loss, n_
     """Sub-gradient steps of Eqs. (32) and (33), proximity term included, against the compiled loop for L."""
     triplets = random_triplets(40, 5, 0.6)
     start = np.linalg.qr(rng.normal(size=(5, 3)))[0].T
-    common = {"C": 0.2, "eta": 1.0, "loss": loss, "scale": None, "n_steps": n_steps}
-    linear = nearkin.LODML(3, init=start, solver="subgradient", step_size=0.5, max_hq_iter=1, n_epochs=1, **common)
-    linear.fit_triplets(*triplets)
-    deep = DeepMetric(
-        LinearMap(start), normalize=False, optimizer="sgd", learning_rate=0.5, weight_decay=0.0, proximity=1.0,
-        batch_size=2, n_epochs=1, random_state=0, **common,
-    )  # fmt: skip
+    common = {"C": 0.2, "eta": 1.0, "loss": loss, "scale": None, "n_epochs": 1}
+    linear = nearkin.LODML(
+        3, init=start, solver="subgradient", step_size=0.5, max_hq_iter=1, n_steps=n_steps, **common
+    ).fit_triplets(*triplets)
+    training = Training(optimizer="sgd", learning_rate=0.5, weight_decay=0.0, batch_size=2, n_steps=n_steps)
+    deep = DeepMetric(LinearMap(start), normalize=False, training=training, random_state=0, **common)
     for one in range(0, 40):  # the order matters: one triplet at a time
         deep.partial_fit_triplets(*(members[one : one + 1] for members in triplets))
     X = rng.normal(size=(7, 5))
@@ -284,7 +284,7 @@ def test_fit_stream_takes_it_with_checkpoints(rings, tmp_path):
     from nearkin.streams import fit_stream, open
 
     source = open(tmp_path / "X.npy", label=tmp_path / "y.npy", batch_rows=32)
-    model = DeepMetric(n_components=4, batch_size=32, random_state=0)
+    model = make(DeepMetric, n_components=4, batch_size=32, random_state=0)
     fit_stream(model, source, epochs=2, checkpoint=tmp_path / "ck", checkpoint_every=0.0)
     assert model.n_rows_seen_ == 256
     assert (tmp_path / "ck").exists()
@@ -314,8 +314,21 @@ def test_clone_pipeline_and_search(rings):
     assert twin.module is not model.module
     assert repr(DeepMetric(eta=1.0)) == "DeepMetric(eta=1.0)"
     pipeline = make_pipeline(StandardScaler(), fast(n_epochs=3), KNeighborsClassifier(3))
-    search = GridSearchCV(pipeline, {"deepmetric__eta": [0.5, 2.0]}, cv=2, error_score="raise").fit(X, y)
+    grid = {"deepmetric__eta": [0.5, 2.0], "deepmetric__training__learning_rate": [0.01]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, y)
     assert search.best_score_ > 0.5
+    assert search.best_params_["deepmetric__training__learning_rate"] == 0.01
+
+
+def test_a_training_setting_is_set_by_its_own_name():
+    model, other = DeepMetric(), DeepMetric()
+    model.set_params(training__batch_size=8, eta=1.0)
+    assert (model.training.batch_size, model.eta, other.training) == (8, 1.0, None)
+    twin = clone(model).set_params(training__batch_size=16)
+    assert (model.training.batch_size, twin.training.batch_size) == (8, 16)
+    assert model.get_params()["training__batch_size"] == 8
+    with pytest.raises(ValueError, match="Invalid parameter 'batches'"):
+        DeepMetric().set_params(training__batches=8)
 
 
 def _checks():
@@ -393,7 +406,7 @@ def test_one_class_is_refused():
     [
         ({"module": nn.Linear(3, 2)}, ValueError, r"does not take rows of shape \(2, 4\)"),
         ({"module": nn.Identity()}, ValueError, "no parameters to learn"),
-        ({"module": lambda n: nn.Unflatten(1, (2, 2))}, ValueError, r"it gave \(2, 2, 2\)"),
+        ({"module": lambda n: nn.Unflatten(1, (2, 2))}, ValueError, r"it returned \(2, 2, 2\)"),
         ({"module": lambda n: 3}, ValueError, "must make an nn.Module; it made int"),
         ({"module": "resnet"}, ValueError, "`module` must be"),
         ({"image_shape": (3, 3)}, ValueError, "has 9 numbers, rows have 4"),

@@ -11,13 +11,15 @@ from sklearn.metrics import roc_auc_score  # noqa: E402
 from sklearn.neighbors import KNeighborsClassifier  # noqa: E402
 
 import nearkin  # noqa: E402
-from nearkin.deep import OAHU, AdaptiveBounds, RobustOAHU  # noqa: E402
+from nearkin.deep import OAHU, AdaptiveBounds, RobustOAHU, oahu  # noqa: E402
+from nearkin.deep.oahu import LayerObjective  # noqa: E402
 from nearkin.losses import RescaledHinge  # noqa: E402
+from networks import make  # noqa: E402
 
 
 def fast(cls=OAHU, **parameters):
     settings = {"hidden": (16, 16), "n_components": 4, "n_epochs": 30, "learning_rate": 0.01, "random_state": 0}
-    return cls(**{**settings, **parameters})
+    return make(cls, **{**settings, **parameters})
 
 
 @given(margin=st.floats(0.01, 0.66), curve=st.sampled_from(["exponential", "linear", lambda t: t**2]))
@@ -59,16 +61,17 @@ def test_wrong_bounds_are_named(parameters, said):
         AdaptiveBounds(**parameters)
 
 
-def test_hedge_over_layers_is_that_of_the_package(rings):
+def test_hedge_over_layers_is_that_of_the_package(rings, monkeypatch):
     X, y = rings(n=64)
     losses = []
 
-    class Watched(OAHU):
-        def _after_batch(self, state, members):
-            losses.append(self._by_layer(members, 3).mean(dim=0).detach().double().numpy())
-            super()._after_batch(state, members)
+    class Watched(LayerObjective):
+        def reweigh(self, members, shares):
+            losses.append(self.by_layer(members, 3).mean(dim=0).detach().double().numpy())
+            return super().reweigh(members, shares)
 
-    model = fast(Watched, floor=0.0, n_epochs=4).fit(X, y)
+    monkeypatch.setattr(oahu, "LayerObjective", Watched)
+    model = fast(floor=0.0, n_epochs=4).fit(X, y)
     experts = nearkin.Hedge(3, beta=0.99)
     for one in losses:
         experts.update(one)
@@ -113,15 +116,13 @@ def test_the_robust_form_finds_wrong_labels_and_the_plain_one_trusts_all(blobs):
     assert np.array_equal(zero.transform(X), plain.transform(X))
 
 
-def test_the_robust_loss_is_the_rescaled_hinge_of_the_layers_together(rings):
-    X, y = rings()
-    model = fast(RobustOAHU).fit(X, y)
-    state = model._state
+def test_the_robust_loss_is_the_rescaled_hinge_of_the_layers_together():
     rng = np.random.default_rng(0)
     members = tuple(torch.tensor(rng.normal(size=(9, 12)), dtype=torch.float32) for _ in range(3))
-    losses, plausibility = model._losses(state, members, True)
-    together = model._by_layer(members, 3).numpy() @ model.layer_weights_
-    loss = RescaledHinge(model.eta)
+    loss, shares = RescaledHinge(4.0), np.array([0.5, 0.3, 0.2])
+    objective = LayerObjective(loss, AdaptiveBounds(), beta=0.99, floor=0.1)
+    losses, plausibility = objective.losses(members, shares, is_robust=True)
+    together = objective.by_layer(members, 3).numpy() @ shares
     np.testing.assert_allclose(losses.numpy(), loss.value(1.0 - together), rtol=1e-5)
     np.testing.assert_allclose(plausibility.numpy(), loss.plausibility(1.0 - together), rtol=1e-5)
 

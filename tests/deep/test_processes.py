@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="pip install 'nearkin[deep]'")
 
 from nearkin.deep import DeepMetric, RescaledHingeTripletLoss  # noqa: E402
+from networks import make  # noqa: E402
 
 PROGRAM = """
 import sys
@@ -57,9 +58,8 @@ def data():
 
 
 def learner(source, **parameters):
-    return DeepMetric(
-        n_components=4, triplets=source, n_epochs=3, batch_size=16, warm_up=5, random_state=0, **parameters
-    )
+    settings = {"n_components": 4, "n_epochs": 3, "batch_size": 16, "warm_up": 5, "random_state": 0}
+    return make(DeepMetric, triplets=source, **settings, **parameters)
 
 
 def linear():
@@ -78,7 +78,9 @@ def found(tmp_path_factory):
     (folder / "program.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command += [str(folder / "program.py"), str(folder)]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), str(here.parent), os.environ.get("PYTHONPATH", "")])
+    env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
@@ -104,7 +106,7 @@ def test_streams_are_shared_out_too(found):
 
 def test_processes_with_other_rows_are_refused(found):
     for one in found:
-        assert "all processes must be given the same rows" in str(one["refused"])
+        assert "all processes need the same rows" in str(one["refused"])
 
 
 def test_the_loss_in_a_plain_loop_of_two_processes(found):

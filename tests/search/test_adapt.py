@@ -71,7 +71,7 @@ def test_zero_vectors_in_feedback_are_named_or_counted(rng):
 
 
 @pytest.mark.parametrize("change, message", [
-    ({"metric": "f1"}, "`metric` must be one of"),
+    ({"metric": "f1"}, "`metric` must be"),
     ({"k": 0}, "`k` must be"),
     ({"holdout": 1.0}, "`holdout` must be"),
     ({"candidates": "some"}, "`candidates` must be"),
@@ -86,7 +86,7 @@ def test_arguments_are_checked(rng, change, message):
 def test_feedback_about_other_vectors_is_refused(rng):
     queries, items, relevant = turned(rng)
     feedback = as_feedback(relevant, [0, 1], [2, 3], [4, 5])
-    with pytest.raises(ValueError, match="600 items and of query 1, but there are 500 items"):
+    with pytest.raises(ValueError, match="600 items and query 1, but there are 500 items"):
         adapt(queries, items[:500], feedback)
 
 

@@ -146,10 +146,10 @@ def state_of(adapter):
 BAD = {
     "width": (lambda q, p, n: (q, p[:, :-1], n), "clicked: vectors have 23 features, but 24 are expected"),
     "rows": (lambda q, p, n: (q, p[:-1], n), "equally many rows; got"),
-    "none": (lambda q, p, n: (q[:0], p[:0], n[:0]), "no triplets came"),
+    "none": (lambda q, p, n: (q[:0], p[:0], n[:0]), "there are no triplets"),
     "zero": (lambda q, p, n: (q, np.where(np.arange(len(p))[:, None] == 7, 0, p), n), "row 7 of clicked is a zero"),
     "nan": (lambda q, p, n: (q, p, np.where(np.arange(len(n))[:, None] == 3, np.nan, n)), "skipped: row 3 holds nan"),
-    "text": (lambda q, p, n: (q.astype(str), p, n), "queries: vectors of numbers are needed"),
+    "text": (lambda q, p, n: (q.astype(str), p, n), "queries: vectors must be numbers"),
     "one": (lambda q, p, n: (q[0], p[0], n[0]), r"pass \[vector\]"),
 }
 

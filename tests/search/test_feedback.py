@@ -77,7 +77,7 @@ def test_random_negatives_are_never_known_to_be_right():
 
 def test_an_item_is_relevant_if_it_was_clicked_at_least_as_often_as_skipped():
     feedback = Feedback.from_triplets([0, 0, 0, 0], [1, 1, 2, 3], [2, 2, 1, 1], query_ids=1, item_ids=4)
-    query, item, relevant = feedback.judged()
+    query, item, relevant = feedback.judgements()
     assert item.tolist() == [1, 2, 3] and query.tolist() == [0, 0, 0]
     assert relevant.tolist() == [True, False, True]
 
@@ -107,7 +107,7 @@ def test_an_unknown_id_is_named_with_its_row_or_counted(form, column, value):
     make, columns = FORMS[form]
     column = "clicked" if column == "item" and form == "triplets" else column
     wrong = columns | {column: [columns[column][0], value]}
-    with pytest.raises(ValueError, match=rf"row 1: {column} '?{value}'? is not among the . \w+ \(1 such in 2 rows\)"):
+    with pytest.raises(ValueError, match=rf"row 1: {column} '?{value}'? is not among the . \w+ \(1 of 2 rows\)"):
         make(**wrong, **IDS)
     kept = make(**wrong, **IDS, bad="skip")
     assert len(kept) == 1 and sum(kept.skipped.values()) == 1
@@ -133,7 +133,7 @@ def test_an_impression_without_a_click_is_named_or_counted_once():
 
 
 def test_an_impression_has_one_query():
-    with pytest.raises(ValueError, match="row 1 asks 'q1', but its impression 5 began with 'q0'"):
+    with pytest.raises(ValueError, match="row 1 has the query 'q1', but its impression 5 began with 'q0'"):
         Feedback.from_impressions([5, 5], ["q0", "q1"], [10, 20], [1, 0], **IDS)
 
 
@@ -158,8 +158,8 @@ def test_numbers_written_as_text_find_their_ids():
 
 
 @pytest.mark.parametrize("columns, message", [
-    ({"query": [], "clicked": [], "skipped": []}, "no rows came"),
-    ({"query": ["q0"], "clicked": [10, 20], "skipped": [20]}, "equally many rows"),
+    ({"query": [], "clicked": [], "skipped": []}, "there are no rows"),
+    ({"query": ["q0"], "clicked": [10, 20], "skipped": [20]}, "equally long"),
     ({"query": ["q0"], "clicked": [10.5], "skipped": [20]}, "whole numbers or text"),
 ])  # fmt: skip
 def test_tables_that_are_no_tables_are_refused(columns, message):

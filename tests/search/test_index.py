@@ -192,11 +192,11 @@ class TestFaiss:
 
 @pytest.mark.parametrize("call, message", [
     (lambda i: i.query([[1.0, 2.0]]), "queries: vectors have 2 features, but 3 are expected"),
-    (lambda i: i.query([[1.0, 2.0, 3.0]], 6), "6 results were asked for, but 5 of 5 items"),
+    (lambda i: i.query([[1.0, 2.0, 3.0]], 6), "6 results are wanted, but 5 of 5 items"),
     (lambda i: i.query([[1.0, 2.0, 3.0]], 0), "`k` must be a whole number >= 1"),
     (lambda i: i.query([[1.0, np.nan, 3.0]]), "queries: row 0 holds nan in column 1"),
     (lambda i: i.add([[1.0, 2.0]]), "items: vectors have 2 features"),
-    (lambda i: i.add([[1.0, 2.0, 3.0]], ids=[4]), "row 0 has the id 4, which is there already"),
+    (lambda i: i.add([[1.0, 2.0, 3.0]], ids=[4]), "row 0 has the id 4, which is taken"),
     (lambda i: i.add([[1.0, 2.0, 3.0]], ids=["x"]), "ids must be of one kind"),
     (lambda i: i.add([[1.0, 2.0, 3.0]] * 2, ids=[7, 7]), "row 1 repeats the id 7"),
     (lambda i: i.add([[1.0, 2.0, 3.0]], plausibility=[2.0]), r"plausibility must be in \[0, 1\]; row 0 holds 2"),
@@ -216,11 +216,11 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(rng, call, message):
 
 @pytest.mark.parametrize("make, message", [
     (lambda: Index(measure="l1").fit([[1.0]]), "parameter `measure` must be"),
-    (lambda: Index().fit(np.empty((0, 3))), "no items came"),
+    (lambda: Index().fit(np.empty((0, 3))), "at least one item is needed"),
     (lambda: Index(measure="cosine").fit([[1.0], [0.0]]), "row 1 of items is a zero vector"),
     (lambda: Index(nearkin.RobustOKS()).fit([[1.0]]), "RobustOKS has no map"),
     (lambda: Index(SimilarityAdapter(), measure="cosine").fit([[1.0]]), "not fitted|its own measure"),
-    (lambda: Index().fit([[1.0], [2.0]], ids=[1]), "1 ids came for 2 items"),
+    (lambda: Index().fit([[1.0], [2.0]], ids=[1]), "got 1 ids for 2 items"),
 ])  # fmt: skip
 def test_what_cannot_be_built_is_said(make, message):
     with pytest.raises(ValueError, match=message):

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearkin.search import METRICS, Interval, ranking_scores, ranks_of
-from nearkin.search.ranking import bootstrap
+from nearkin.search import METRICS, Interval, bootstrap, ranking_scores, ranks_of
 
 
 def literal(relevant, k):

@@ -122,7 +122,7 @@ def test_a_bad_row_is_named_in_the_words_of_the_command_line_or_dropped(home):
     X[1500, 3] = np.nan
     tables.write(home / "big", "parquet", X, y)
     outcome = run(*fit(home, "-q"))
-    assert "1.parquet, data row 301: feature 'f3' has no value." in outcome.stderr
+    assert "1.parquet, data row 301: column 'f3' holds no value." in outcome.stderr
     assert "(--missing drop)" in outcome.stderr
     assert run(*fit(home, "--missing", "drop")).exit_code == 0
 

@@ -248,7 +248,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(damage, fold
         resumed = streams.fit_stream(
             learner(), opened(folder), checkpoint=path, resume=True, checkpoint_every=0, on_report=reports.append
         )
-    assert any("damaged or no checkpoint" in str(one.message) for one in caught) == (damage != "gone")
+    assert any("damaged or not a checkpoint" in str(one.message) for one in caught) == (damage != "gone")
     assert reports[0].batch == 6  # the newest was written after six batches, the one before after five
     assert same(resumed, streams.fit_stream(learner(), opened(folder)))
     assert Checkpoint(path).read()["done"]

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from nearkin.errors import InputError, Option, Row
+
 __all__ = ["INTERNAL", "INTERRUPTED", "USER", "Settings", "UserError", "describe", "report", "show_warning"]
 
 #: Exit codes: a mistake of the user, a bug of ours, Ctrl-C.
@@ -46,10 +48,29 @@ def describe(error: BaseException) -> tuple[str, int]:
         return f"{where}{error.strerror or error}", USER
     if isinstance(error, MemoryError):
         return "the data does not fit into memory; use fewer rows or columns.", USER
-    if isinstance(error, ValueError):
+    if isinstance(error, InputError):
+        return error.told(render), USER
+    if isinstance(error, ValueError) or (isinstance(error, ImportError) and not error.name):  # an extra is missing
         return str(error), USER
     kind = type(error).__name__
     return f"internal error ({kind}: {error}). Please report it with what --debug shows.", INTERNAL
+
+
+def render(option: Option) -> str:
+    """Return an option of the library as the command line writes it; rows count from 1.
+
+    Examples
+    --------
+    >>> render(Option("drop", ["a b", "c"])), render(Option("text_labels", True)), render(Row(2))
+    ('--drop "a b,c"', '--text-labels', 'data row 3')
+    """
+    if isinstance(option, Row):
+        return f"data row {option.value + 1:,}"
+    flag = "--" + option.name.replace("_", "-")
+    if option.value is None or option.value is True:
+        return flag
+    value = ",".join(option.value) if isinstance(option.value, list) else str(option.value)
+    return f'{flag} "{value}"' if " " in value else f"{flag} {value}"
 
 
 def report(error: BaseException, settings: Settings) -> int:

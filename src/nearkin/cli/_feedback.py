@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.cli._arrays import Arrays, read_labels
-from nearkin.cli._data import Columns, open_table, read_rows
 from nearkin.cli._errors import UserError
-from nearkin.cli._text import names
+from nearkin.errors import InputError
+from nearkin.errors import quote_names as names
+from nearkin.tables import Arrays, Table, open_table, read_labels, read_matrix
 
 if TYPE_CHECKING:
     from nearkin.search import Feedback
@@ -52,7 +52,7 @@ def read_vectors(path: Path, ids: Path | None, id_column: str | None) -> tuple[A
     column = id_column
     if column is None and ids is None:
         column = next((name for name in _IDS if name in source.names), None)
-    X = read_rows(path, source, drop=[] if column is None else [column])
+    X = read_matrix(source, drop=[] if column is None else [column])
     if ids is not None:
         found, missing = read_labels(ids)
     elif column is not None:
@@ -119,7 +119,7 @@ def read_feedback(
         return form, make(**columns, **options)
 
 
-def _form(source: Columns | Arrays, path: Path, form: str, renamed: Mapping[str, str]) -> str:
+def _form(source: Table | Arrays, path: Path, form: str, renamed: Mapping[str, str]) -> str:
     held = set(source.names)
 
     def missing(columns: Sequence[str]) -> list[str]:
@@ -146,7 +146,7 @@ def _form(source: Columns | Arrays, path: Path, form: str, renamed: Mapping[str,
     return form
 
 
-def _column(source: Columns | Arrays, path: Path, name: str) -> NDArray[Any]:
+def _column(source: Table | Arrays, path: Path, name: str) -> NDArray[Any]:
     values, missing = source.labels(name)
     if missing.any():
         raise UserError(f"column {name!r} of {path} holds nothing in data row {int(missing.argmax()) + 1}.")
@@ -158,6 +158,8 @@ def rows_from_one() -> Iterator[None]:
     """Let messages of the library, which counts rows from 0, count them from 1 as those of the command line do."""
     try:
         yield
+    except InputError:
+        raise
     except ValueError as error:
         text = re.sub(r"\brow (\d+)", lambda found: f"data row {int(found[1]) + 1}", str(error))
         text = text.replace("bad='skip'", "--skip-bad")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -148,33 +147,13 @@ def open_data(
 
     if label is not None and labels is not None:
         raise UserError("--label names a column and --labels a file; give one of them.")
-    with in_user_words():
-        opened = streams.open(
-            [str(one) for one in data], label=label if labels is None else str(labels), features=features or None,
-            drop=drop, batch_rows=options.batch_rows, shuffle=options.shuffle, seed=seed, missing=options.missing,
-            text_labels=options.text_labels,
-        )  # fmt: skip
+    opened = streams.open(
+        [str(one) for one in data], label=label if labels is None else str(labels), features=features or None,
+        drop=drop, batch_rows=options.batch_rows, shuffle=options.shuffle, seed=seed, missing=options.missing,
+        text_labels=options.text_labels,
+    )  # fmt: skip
     assert isinstance(opened, streams.FileStream)
     return opened
-
-
-@contextmanager
-def in_user_words() -> Iterator[None]:
-    """Errors of the library in the words of the command line."""
-    words = {
-        "missing='drop'": "--missing drop", "label=...": "--label or --labels", "text_labels=True": "--text-labels",
-        "streams.open: ": "",
-        "Pass `classes=` to partial_fit, or rows of a second class.":
-            "Use a larger --batch-rows; --shuffle may help if the files are sorted by class.",
-    }  # fmt: skip
-    try:
-        yield
-    except (ValueError, ImportError) as error:
-        text = str(error)
-        for python, option in words.items():
-            text = text.replace(python, option)
-        text = re.sub(r"drop=\['(.*?)'\]", r"--drop \1", text)
-        raise UserError(text) from error
 
 
 @contextmanager
@@ -235,7 +214,7 @@ def cluster(options: StreamOptions) -> Iterator[Any]:
         return
     from nearkin import distributed
 
-    with in_user_words(), distributed.connect(options.dask, tls=options.tls) as client:
+    with distributed.connect(options.dask, tls=options.tls) as client:
         yield client
 
 
@@ -248,9 +227,8 @@ def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any,
         "log": options.log,
     }  # fmt: skip
     if not quiet:
-        with in_user_words():
-            click.echo(f"  {estimate_of(learner, stream)}", err=True)
-    with live_line(quiet=quiet) as draw, in_user_words():
+        click.echo(f"  {estimate_of(learner, stream)}", err=True)
+    with live_line(quiet=quiet) as draw:
         if client is None:
             return streams.fit_stream(learner, stream, on_report=draw, **how)
         from nearkin import distributed
@@ -280,9 +258,8 @@ def voting(learner: Any, stream: FileStream, options: StreamOptions, model: Any,
 
     if not options.voters:
         return learner
-    with in_user_words():
-        X, y = sample_rows(stream, options.voters, seed)
-        return model.set_params(learner=learner).fit(X, y)
+    X, y = sample_rows(stream, options.voters, seed)
+    return model.set_params(learner=learner).fit(X, y)
 
 
 def summarise(model: Any, learner: Any, stream: FileStream, output: Path, seconds: float) -> None:
@@ -311,7 +288,7 @@ def write_plausibility(learner: Any, stream: FileStream, options: StreamOptions,
     from nearkin.cli._progress import progress_bar
     from nearkin.streams import score_stream
 
-    with progress_bar(quiet=quiet), in_user_words():
+    with progress_bar(quiet=quiet):
         if client is None:
             written = score_stream(learner, stream, resume=options.resume)
         else:

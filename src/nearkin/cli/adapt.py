@@ -167,11 +167,11 @@ def adapt(
     kept and the command says so.
     """
     from nearkin.cli._feedback import read_feedback, read_vectors, rows_from_one
-    from nearkin.cli._output import check_destination
     from nearkin.cli._progress import progress_bar
     from nearkin.saving import save
     from nearkin.search import adapt as run
     from nearkin.search import write_numpy, write_onnx
+    from nearkin.tables import check_destination
 
     inputs = [one for one in (queries, items, feedback, query_ids, item_ids) if one is not None]
     begun = time.perf_counter()
@@ -215,9 +215,9 @@ def adapt(
 
 
 def _adapter(start: Path | None, given: Mapping[str, Any], skip_bad: bool) -> SimilarityAdapter:
-    from nearkin.checks import check_parameters
     from nearkin.cli._models import load_fitted
     from nearkin.search import SimilarityAdapter
+    from nearkin.settings import check_settings
 
     parameters = {name: value for name, value in given.items() if value is not None}
     adapter = SimilarityAdapter()
@@ -229,7 +229,7 @@ def _adapter(start: Path | None, given: Mapping[str, Any], skip_bad: bool) -> Si
         if fixed:
             raise UserError(f"--{fixed[0]} was fixed when {start} was made; leave it out.")
     adapter.set_params(**parameters, bad="skip" if skip_bad else "raise")
-    check_parameters(adapter, adapter._rules)
+    check_settings(adapter)
     return adapter
 
 

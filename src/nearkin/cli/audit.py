@@ -14,7 +14,7 @@ from nearkin.cli._program import examples, with_debug
 from nearkin.cli.fit import NoiseRate
 
 if TYPE_CHECKING:
-    from nearkin.cli._data import Data
+    from nearkin.tables import LabelledRows
 
 __all__ = ["audit"]
 
@@ -101,21 +101,20 @@ def audit(
     """
     from nearkin.audit import CLEANED, COLUMNS, audit_labels
     from nearkin.cli import _text
-    from nearkin.cli._data import check_passed_on, read_training
-    from nearkin.cli._output import write_columns
     from nearkin.cli._progress import progress_bar
     from nearkin.errors import owned_by
+    from nearkin.tables import check_names, read_training, write_columns
 
     listing = suspects or output.parent / "suspects.csv"
     cleaning = _cleaning(how, min_confidence, cleaned)
-    check_passed_on(ids, COLUMNS if cleaned is None else (*COLUMNS, *CLEANED))
+    check_names(ids, COLUMNS if cleaned is None else (*COLUMNS, *CLEANED))
     _check_files(data, labels, output, listing, every, cleaned)
     named = [*ids, *([text] if text else []), *([image] if image else [])]
     begun = time.perf_counter()
-    rows = read_training(data, label, labels, listed(features), listed(drop), ids=named)
+    rows = read_training(data, label, labels, listed(features), listed(drop), others=named)
     assert rows.y is not None
     pictures = None if image is None else _pictures(rows, image, data)
-    passed_on = {name: rows.ids[name] for name in ids}
+    passed_on = {name: rows.others[name] for name in ids}
     with progress_bar(quiet=quiet):
         with owned_by("audit"):
             found = audit_labels(rows.X, rows.y, random_state=seed, noise_rate=noise_rate)
@@ -123,7 +122,7 @@ def audit(
             output,
             title=title or data.name,
             ids=passed_on,
-            texts=None if text is None else rows.ids[text],
+            texts=None if text is None else rows.others[text],
             images=pictures,
             notes={"Data": data.name, "Label": label or (labels.name if labels else "y")},
             first_row=1,
@@ -155,12 +154,16 @@ def _check_files(
     data: Path, labels: Path | None, output: Path, listing: Path, every: Path | None, cleaned: Path | None
 ) -> None:
     """Refuse, before any work is done, what cannot be written or would replace what is not ours."""
-    from nearkin.cli._output import TABLES, check_destination
+    from nearkin.tables import TABLE_SUFFIXES, check_destination
 
     inputs = [data, *([labels] if labels else [])]
     if output.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{output}: the page is HTML, so its name must end in .html.")
-    wanted = [(output, ()), (listing, (".csv",)), *((one, TABLES) for one in (every, cleaned) if one is not None)]
+    wanted = [
+        (output, ()),
+        (listing, (".csv",)),
+        *((one, TABLE_SUFFIXES) for one in (every, cleaned) if one is not None),
+    ]
     seen: set[Path] = set()
     for path, kinds in wanted:
         check_destination(path, inputs, kinds)
@@ -178,7 +181,7 @@ def _beginning(path: Path) -> bytes:
         return file.read(4096)
 
 
-def _pictures(rows: Data, image: str, data: Path) -> list[Path]:
+def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:
     """Files of the pictures; some of the first must be there."""
     from nearkin.audit.page import require_pillow
 
@@ -186,7 +189,7 @@ def _pictures(rows: Data, image: str, data: Path) -> list[Path]:
         require_pillow()
     except ImportError as error:
         raise UserError(f"--image: {error}") from None
-    paths = [data.parent / str(one) for one in rows.ids[image]]
+    paths = [data.parent / str(one) for one in rows.others[image]]
     if not any(path.is_file() for path in paths[:_TRIED]):
         raise UserError(f"--image {image}: there is no file {paths[0]}; paths begin at the folder of {data.name}.")
     return paths

@@ -16,7 +16,7 @@ from nearkin.cli._program import examples, with_debug
 from nearkin.cli._stream import StreamOptions, stream_options
 
 if TYPE_CHECKING:
-    from nearkin.cli._data import Data
+    from nearkin.tables import LabelledRows
 
 __all__ = ["fit"]
 
@@ -155,8 +155,8 @@ def fit(
     Several files, a folder or a pattern are read in batches, so that they need
     not fit into memory.
     """
-    from nearkin.cli._output import check_destination
     from nearkin.neighbors import RobustKNeighborsClassifier
+    from nearkin.tables import check_destination
 
     stream = StreamOptions(**{field.name: parameters.pop(field.name) for field in fields(StreamOptions)})
     inputs = [*data, *([labels] if labels else [])]
@@ -193,10 +193,9 @@ def _fit_table(
     quiet: bool,
 ) -> None:
     """One file, all in memory."""
-    from nearkin.cli._data import read_training
-    from nearkin.cli._output import write_columns
     from nearkin.cli._progress import progress_bar
     from nearkin.saving import save
+    from nearkin.tables import read_training, write_columns
 
     begun = time.perf_counter()
     rows = read_training(data, label, labels, *columns)
@@ -273,7 +272,7 @@ def _learner(name: str, given: dict[str, Any], centers: int | None, seed: int) -
     return cls(**parameters, random_state=seed)
 
 
-def _doubts(model: Any, rows: Data) -> dict[str, Any]:
+def _doubts(model: Any, rows: LabelledRows) -> dict[str, Any]:
     """All rows, the least plausible first; rows are numbered from 1, as in messages."""
     import numpy as np
 
@@ -322,7 +321,7 @@ def _of_measure(model: Any) -> list[tuple[str, str]]:
     return [("learner", type(inner).__name__), ("triplets", triplets)]
 
 
-def _summarise(model: Any, rows: Data, output: Path, seconds: float) -> None:
+def _summarise(model: Any, rows: LabelledRows, output: Path, seconds: float) -> None:
     import numpy as np
 
     from nearkin.cli import _text

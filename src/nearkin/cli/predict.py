@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from nearkin.cli._data import Data
+    from nearkin.tables import LabelledRows
 
 __all__ = ["predict"]
 
@@ -56,25 +56,24 @@ def predict(
     ones are ignored. If DATA holds the label column, the accuracy is reported
     on stderr. --drop matters only to models that know no names.
     """
-    from nearkin.cli._data import check_passed_on, read_for_model
     from nearkin.cli._models import load_fitted
-    from nearkin.cli._output import check_destination, write_columns
     from nearkin.cli._progress import progress_bar
+    from nearkin.tables import TABLE_SUFFIXES, check_destination, check_names, read_for_model, write_columns
 
     if output is not None:
-        check_destination(output, [model, data], (".csv", ".tsv", ".parquet", ".pq"))
-    check_passed_on(ids, ("prediction", "share"))
+        check_destination(output, [model, data], TABLE_SUFFIXES)
+    check_names(ids, ("prediction", "share"))
     loaded = load_fitted(model)
     if not hasattr(loaded.estimator, "predict_proba"):
         kind = type(loaded.estimator).__name__
         raise UserError(f"{model} holds a {kind}, which maps rows but predicts no labels; use nearkin transform.")
     rows = read_for_model(
         data, loaded.feature_names, loaded.estimator.n_features_in_, label or loaded.label,
-        label_is_asked=label is not None, ids=ids, array=array, drop=listed(drop),
+        needs_label=label is not None, others=ids, array=array, drop=listed(drop),
     )  # fmt: skip
     with progress_bar(quiet=quiet):
         labels, shares = _predict(loaded.estimator, rows.X)
-    write_columns(output, {**rows.ids, "prediction": labels, "share": shares.round(4)})
+    write_columns(output, {**rows.others, "prediction": labels, "share": shares.round(4)})
     if not quiet:
         _report(rows, labels, loaded.estimator.classes_, output)
 
@@ -93,11 +92,11 @@ def _predict(estimator: Any, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.
     return estimator.classes_[codes], shares
 
 
-def _report(rows: Data, predicted: NDArray[Any], classes: NDArray[Any], output: Path | None) -> None:
+def _report(rows: LabelledRows, predicted: NDArray[Any], classes: NDArray[Any], output: Path | None) -> None:
     import numpy as np
 
-    if rows.y is not None and rows.y_missing is not None and not rows.y_missing.all():
-        known = ~rows.y_missing
+    if rows.y is not None and rows.no_label is not None and not rows.no_label.all():
+        known = ~rows.no_label
         given, guessed = _alike(rows.y[known], predicted[known])
         right = int((given == guessed).sum())
         click.echo(f"accuracy {100 * right / len(given):.2f} % ({right:,} of {len(given):,} rows)", err=True)

@@ -48,14 +48,11 @@ def transform(
     c1, ... after those named by --id; in npz the array X, and one more for
     every --id.
     """
-    import numpy as np
-
-    from nearkin.cli._data import check_passed_on, read_for_model
     from nearkin.cli._models import load_fitted
-    from nearkin.cli._output import check_destination, replacing, write_columns
+    from nearkin.tables import ARRAY_SUFFIXES, TABLE_SUFFIXES, check_destination, read_for_model, write_matrix
 
     if output is not None:
-        check_destination(output, [model, data], (".csv", ".tsv", ".npy", ".npz", ".parquet", ".pq"))
+        check_destination(output, [model, data], (*TABLE_SUFFIXES, *ARRAY_SUFFIXES))
     kind = output.suffix.lower() if output is not None else ".csv"
     if kind == ".npy" and ids:
         raise UserError("npy holds one array; use .npz, .csv or .parquet to pass on --id columns.")
@@ -64,20 +61,9 @@ def transform(
         raise UserError(f"{type(loaded.learner).__name__} has no map: it compares by a kernel. Use nearkin predict.")
     rows = read_for_model(
         data, loaded.feature_names, loaded.learner.n_features_in_, loaded.label,
-        label_is_asked=False, ids=ids, array=array, drop=listed(drop),
+        others=ids, array=array, drop=listed(drop),
     )  # fmt: skip
     mapped = loaded.embed(rows.X)
-    columns = {f"c{i}": mapped[:, i] for i in range(mapped.shape[1])}
-    check_passed_on(ids, ["X"] if kind == ".npz" else columns)
-    if output is not None and kind == ".npy":
-        with replacing(output) as file:
-            np.save(file, mapped)
-    elif output is not None and kind == ".npz":
-        kept = {name: np.asarray(values) for name, values in rows.ids.items()}
-        plain = {name: values.astype(str) if values.dtype.hasobject else values for name, values in kept.items()}
-        with replacing(output) as file:
-            np.savez(file, **{**plain, "X": mapped})
-    else:
-        write_columns(output, {**rows.ids, **columns})
+    write_matrix(output, mapped, rows.others)
     if output is not None and not quiet:
         click.echo(f"{len(mapped):,} rows of {mapped.shape[1]:,} numbers in {output}", err=True)

@@ -1,4 +1,4 @@
-"""Networks that are built where none is given, described by plain numbers so that a file can hold them."""
+"""The networks that learners build themselves, described by plain numbers so that a file can hold them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 __all__ = ["ConvPlan", "LayeredPlan", "MlpPlan"]
 
-#: Images of at least this side are halved from the first layer on.
+#: Images with at least this side are halved from the first layer on.
 _LARGE = 16
 
-#: Sides down to which convolutions halve an image.
+#: Convolutions halve an image down to this side.
 _SMALL = 4
 
 
@@ -42,7 +42,7 @@ class MlpPlan:
     hidden: tuple[int, ...] = (256, 256)
 
     def build(self) -> nn.Module:
-        """A fresh network."""
+        """Build a fresh network."""
         widths = (self.n_features, *self.hidden)
         layers: list[nn.Module] = []
         for before, after in pairwise(widths):
@@ -54,8 +54,8 @@ class MlpPlan:
 class ConvPlan:
     """A small convolutional network for images.
 
-    Each stage halves the image and doubles the channels, until a side is 4; images under 16 keep their size in the
-    first stage. Groups of channels are normalised rather than batches, so that no row depends on another.
+    Each stage halves the image and doubles the channels until a side is 4; images under 16 keep their size in the first
+    stage. Group normalisation, unlike that of batches, keeps rows independent of each other.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class ConvPlan:
     n_components: int
 
     def build(self) -> nn.Module:
-        """A fresh network, which takes flat rows."""
+        """Build a fresh network, which takes flat rows."""
         channels, height, width = self.shape
         is_large = min(height, width) >= _LARGE
         layers: list[nn.Module] = [nn.Unflatten(1, self.shape)]
@@ -112,7 +112,7 @@ class LayeredPlan:
     hidden: tuple[int, ...]
 
     def build(self) -> nn.Module:
-        """A fresh network, whose output holds the embeddings one after the other."""
+        """Build a fresh network, whose output holds the embeddings one after the other."""
         return _Layered(self)
 
 

@@ -1,22 +1,24 @@
-"""Device, precision, optimiser and processes: how a network takes a step."""
+"""How a network takes a step: device, precision, optimiser and processes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
 
+from nearkin.arrays import Array, Index
 from nearkin.deep.network import Network, Weights, arrays_of
+from nearkin.deep.training import Training
+from nearkin.errors import InputError
 
-__all__ = ["Engine", "Settings", "deterministic", "find_device", "threads"]
+__all__ = ["Engine", "Processes", "deterministic", "find_device", "limit_threads", "not_finite"]
 
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": partial(torch.optim.AdamW, fused=True),
@@ -24,16 +26,18 @@ _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
 }
 
+_HALF = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+
 
 def find_device(name: str, owner: str) -> torch.device:
-    """The device of that name; nothing falls back to the processor by itself.
+    """Return the device of that name, or raise; nothing moves to the processor by itself.
 
     Parameters
     ----------
     name : str
         "cpu", "cuda" or "cuda:N".
     owner : str
-        Who asks, for the message.
+        Name of the learner, for the message.
 
     Examples
     --------
@@ -55,9 +59,9 @@ def find_device(name: str, owner: str) -> torch.device:
 
 
 @contextmanager
-def deterministic(wanted: bool) -> Iterator[None]:
-    """Only operations that give the same bits every time, where wanted; the program's own setting comes back."""
-    if not wanted:
+def deterministic(is_wanted: bool) -> Iterator[None]:
+    """Allow only operations that give the same bits every time, if wanted; restores the program's own setting."""
+    if not is_wanted:
         yield
         return
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
@@ -72,10 +76,10 @@ def deterministic(wanted: bool) -> Iterator[None]:
 
 
 @contextmanager
-def threads(wanted: int | None) -> Iterator[None]:
-    """So many threads of torch, or as many as the program has; its own number comes back."""
+def limit_threads(n: int | None) -> Iterator[None]:
+    """Let torch use ``n`` threads, or as many as it has for None; restores the program's own number."""
     before = torch.get_num_threads()
-    torch.set_num_threads(wanted or before)
+    torch.set_num_threads(n or before)
     try:
         yield
     finally:
@@ -83,132 +87,121 @@ def threads(wanted: int | None) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a learner's parameters say about steps."""
-
-    owner: str
-    device: torch.device
-    optimizer: str = "adamw"
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-4
-    precision: str = "float32"
-    proximity: float = 0.0
-    is_distributed: bool = False
-
-
-@dataclass
 class Processes:
     """One process among those that learn together."""
 
     rank: int = 0
     size: int = 1
 
+    @classmethod
+    def join(cls, training: Training, device: torch.device, owner: str) -> Processes:
+        """Join the processes that torchrun has started, if the training is distributed."""
+        if not training.distributed:
+            return cls()
+        is_ready = distributed.is_available() and distributed.is_initialized()
+        if not is_ready and not (distributed.is_available() and distributed.is_torchelastic_launched()):
+            raise RuntimeError(
+                f"{owner}: distributed=True needs several processes: start the program with torchrun, or call "
+                "torch.distributed.init_process_group first."
+            )
+        if not is_ready:
+            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        return cls(distributed.get_rank(), distributed.get_world_size())
+
     @property
     def is_first(self) -> bool:
-        """Whether this is the one that writes files."""
+        """Whether this process writes files."""
         return self.rank == 0
 
-    def mine(self, n: int) -> NDArray[np.int64]:
-        """Rows of a batch that are this process's."""
+    def share(self, n: int) -> Index:
+        """Return the rows of a batch that this process embeds."""
         return np.arange(self.rank, n, self.size)
 
-    def joined(self, embedding: Tensor, n: int) -> Tensor:
-        """Embeddings of a whole batch, those of this process with their gradient, the others as constants."""
+    def gather(self, embedding: Tensor, n: int) -> Tensor:
+        """Gather the embeddings of a whole batch: this process's own with gradients, the others as constants."""
         if self.size == 1:
             return embedding
-        most = -(-n // self.size)
-        padded = embedding.new_zeros((most, embedding.shape[1]))
+        padded = embedding.new_zeros((-(-n // self.size), embedding.shape[1]))
         padded[: len(embedding)] = embedding.detach()
         parts = [torch.empty_like(padded) for _ in range(self.size)]
         distributed.all_gather(parts, padded)
         whole = torch.stack(parts, dim=1).flatten(0, 1)[:n]
-        mine = torch.from_numpy(self.mine(n)).to(embedding.device)
-        return whole.index_copy(0, mine, embedding)
+        return whole.index_copy(0, torch.from_numpy(self.share(n)).to(embedding.device), embedding)
 
-    def agree(self, digest: str, device: torch.device) -> bool:
-        """Whether all processes say the same."""
-        said = torch.tensor(list(digest.encode()), dtype=torch.uint8, device=device)
-        heard = [torch.empty_like(said) for _ in range(self.size)]
-        distributed.all_gather(heard, said)
-        return all(bool((one == said).all()) for one in heard)
-
-
-def processes(settings: Settings) -> Processes:
-    """Who learns together; begins the talk between processes that torchrun has started."""
-    if not settings.is_distributed:
-        return Processes()
-    if not distributed.is_available() or not (distributed.is_initialized() or distributed.is_torchelastic_launched()):
-        raise RuntimeError(
-            f"{settings.owner}: distributed=True needs several processes: start the program with torchrun, or call "
-            "torch.distributed.init_process_group first."
-        )
-    if not distributed.is_initialized():
-        distributed.init_process_group("nccl" if settings.device.type == "cuda" else "gloo")
-    return Processes(distributed.get_rank(), distributed.get_world_size())
+    def agree_on(self, digest: str, device: torch.device) -> bool:
+        """Whether all processes have the same digest."""
+        mine = torch.tensor(list(digest.encode()), dtype=torch.uint8, device=device)
+        found = [torch.empty_like(mine) for _ in range(self.size)]
+        distributed.all_gather(found, mine)
+        return all(bool((one == mine).all()) for one in found)
 
 
-@dataclass
 class Engine:
-    """A network that is being trained, with its optimiser.
+    """A network in training, with its optimiser.
 
     Parameters
     ----------
     network : Network
-        Where to begin; stays as it is.
+        Where to begin; it is not changed.
     moments : dict of ndarray
         State of the optimiser, empty at first.
-    settings : Settings
+    training : Training
         How to take steps.
+    device : torch.device
+        Where to compute.
+    owner : str
+        Name of the learner, for messages.
     """
 
-    network: Network
-    moments: Weights
-    settings: Settings
-    module: nn.Module = field(init=False)
-    optimizer: torch.optim.Optimizer = field(init=False)
-
-    def __post_init__(self) -> None:
-        s = self.settings
-        self.group = processes(s)
-        self.module = self.network.build(s.device).train()
-        decay = {} if s.weight_decay == 0.0 else {"weight_decay": s.weight_decay}
-        self.optimizer = _OPTIMIZERS[s.optimizer](self.module.parameters(), lr=s.learning_rate, **decay)
-        _restore(self.optimizer, self.moments)
-        self._scaler = torch.amp.GradScaler(s.device.type, enabled=s.precision == "float16")
+    def __init__(self, network: Network, moments: Weights, training: Training, device: torch.device, owner: str):
+        self.network, self.training, self.device, self.owner = network, training, device, owner
+        self.processes = Processes.join(training, device, owner)
+        self.module = network.build(device).train()
+        decay = {} if training.weight_decay == 0.0 else {"weight_decay": float(training.weight_decay)}
+        make = _OPTIMIZERS[training.optimizer]
+        self.optimizer = make(self.module.parameters(), lr=float(training.learning_rate), **decay)
+        _restore(self.optimizer, moments)
+        self._scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
         self._forward: nn.Module = self.module
-        if self.group.size > 1:
+        if self.processes.size > 1:
             self._forward = nn.parallel.DistributedDataParallel(self.module)
         self._before: list[Tensor] = []
 
-    def embed(self, X: NDArray[np.floating]) -> Tensor:
-        """Embeddings of a batch of scaled rows, under autograd."""
-        mine = X[self.group.mine(len(X))] if self.group.size > 1 else X
+    def embed(self, X: Array) -> Tensor:
+        """Embed a batch of scaled rows under autograd."""
+        mine = X[self.processes.share(len(X))] if self.processes.size > 1 else X
         n_mine = len(mine)
         if n_mine == 0:  # every process must take part in every step
             mine = X[:1]
-        x = self.network.tensor(mine, self.settings.device)
-        half = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(self.settings.precision)
-        with torch.autocast(self.settings.device.type, dtype=half, enabled=half is not None):
+        x = self.network.tensor(mine, self.device)
+        half = _HALF.get(self.training.precision)
+        with torch.autocast(self.device.type, dtype=half, enabled=half is not None):
             raw = self._forward(x)
         if raw.ndim != 2 or len(raw) != len(mine):
-            raise ValueError(
-                f"{self.settings.owner}: the module must map rows of shape {tuple(x.shape)} to embeddings of shape "
-                f"({len(mine)}, n_components); it gave {tuple(raw.shape)}."
+            raise InputError(
+                f"the module must map rows of shape {tuple(x.shape)} to embeddings of shape ({len(mine)}, "
+                f"n_components); it returned {tuple(raw.shape)}.",
+                owner=self.owner,
             )
-        return self.group.joined(self.network.shaped(raw)[:n_mine], len(X))
+        embedding = self.processes.gather(self.network.shape(raw)[:n_mine], len(X))
+        if not bool(torch.isfinite(embedding).all()):
+            raise not_finite("an embedding", self.owner)
+        return embedding
 
-    def begin(self) -> None:
-        """Remember where the parameters stand: a step keeps near to that, if the learner asks for it."""
-        if self.settings.proximity > 0.0:
+    def begin_batch(self) -> None:
+        """Remember the parameters, to which the proximity term of later steps refers."""
+        if self.training.n_steps > 1 and self.training.proximity > 0.0:  # the first step has no such gradient
             self._before = [one.detach().clone() for one in self.module.parameters()]
 
     def step(self, loss: Tensor) -> None:
-        """One step of the optimiser down a loss of the whole batch."""
+        """Take one step of the optimiser down the loss of a whole batch."""
+        if not bool(torch.isfinite(loss)):
+            raise not_finite("the loss", self.owner)
         near = loss.new_zeros(())
         for now, before in zip(self.module.parameters(), self._before, strict=False):
             near = near + (now - before).square().sum()
-        # Processes average their gradients; each holds those of its own rows, which are to be added.
-        total = loss * self.group.size + 0.5 * self.settings.proximity * near
+        # Processes average their gradients, each of which covers its own rows; the sum is wanted.
+        total = loss * self.processes.size + 0.5 * self.training.proximity * near
         if not total.requires_grad:
             return
         self.optimizer.zero_grad(set_to_none=True)
@@ -217,32 +210,33 @@ class Engine:
         self._scaler.update()
 
     def finish(self) -> tuple[Network, Weights]:
-        """The network as it has become, and the state of the optimiser."""
+        """Return the network as it is now, and the state of the optimiser."""
         network = self.network.copy()
         network.device, network.weights = self.network.device, arrays_of(self.module)
         for name, values in network.weights.items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
-                raise ValueError(too_large(self.settings.owner, f"weight {name!r} of the network"))
+                raise not_finite(f"weight {name!r} of the network", self.owner)
         self.network = network
         return network, _moments(self.optimizer)
 
 
-def too_large(owner: str, what: str) -> str:
-    """What to say where numbers have left the range."""
-    return (
-        f"{owner}: {what} is no longer finite. Lower `learning_rate`, keep precision='float32', or look at the network "
-        "for a division by something that can be zero."
+def not_finite(what: str, owner: str) -> InputError:
+    """Error for numbers that have left their range."""
+    return InputError(
+        f"{what} is no longer finite. Lower `learning_rate`, keep precision='float32', or check the network for a "
+        "division by zero.",
+        owner=owner,
     )
 
 
 def _moments(optimizer: torch.optim.Optimizer) -> Weights:
     """State of an optimiser as arrays, ``3.exp_avg`` being that of its fourth parameter."""
-    found: Weights = {}
-    for number, entries in optimizer.state_dict()["state"].items():
-        for name, value in entries.items():
-            if value is not None:
-                found[f"{number}.{name}"] = torch.as_tensor(value).detach().cpu().numpy().copy()
-    return found
+    return {
+        f"{number}.{name}": torch.as_tensor(value).detach().cpu().numpy().copy()
+        for number, entries in optimizer.state_dict()["state"].items()
+        for name, value in entries.items()
+        if value is not None
+    }
 
 
 def _restore(optimizer: torch.optim.Optimizer, moments: Weights) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nearkin.deep.rescaled_hinge import RescaledHingeTripletLoss, rescaled
+from nearkin.deep.rescaled_hinge import RescaledHingeTripletLoss, rescale
 from nearkin.losses import RescaledHinge
 
 try:
@@ -30,8 +30,7 @@ __all__ = ["RescaledHingeMetricLoss"]
 class RescaledHingeMetricLoss(BaseMetricLossFunction):
     """Rescaled hinge over the triplets of a batch, as a loss of pytorch-metric-learning.
 
-    Called as ``loss(embeddings, labels)`` or with what a miner returns, ``loss(embeddings, labels, miner(embeddings,
-    labels))``.
+    Call it as ``loss(embeddings, labels)``, or with a miner: ``loss(embeddings, labels, miner(embeddings, labels))``.
 
     Parameters
     ----------
@@ -42,13 +41,13 @@ class RescaledHingeMetricLoss(BaseMetricLossFunction):
     C : float, default=1.0
         Factor of the loss.
     **kwargs
-        For the base class: `distance` (squared Euclidean by default, of embeddings as they come), `reducer` (the mean
-        over all triplets by default), `embedding_regularizer`.
+        For the base class: `distance` (default: squared Euclidean distance of the unchanged embeddings), `reducer`
+        (default: the mean over all triplets), `embedding_regularizer`.
 
     Attributes
     ----------
     plausibility : Tensor of shape (n_triplets,)
-        Of the triplets of the last call, in the order of `triplets`.
+        Plausibilities of the triplets of the last call, in the order of `triplets`.
     triplets : tuple of Tensor
         Rows of anchors, positives and negatives of the last call.
 
@@ -70,7 +69,7 @@ class RescaledHingeMetricLoss(BaseMetricLossFunction):
     def compute_loss(
         self, embeddings: Any, labels: Any, indices_tuple: Any, ref_emb: Any, ref_labels: Any
     ) -> dict[str, Any]:
-        """Losses of all triplets, for the reducer."""
+        """Return the losses of all triplets, for the reducer."""
         triplets = loss_and_miner_utils.convert_to_triplets(indices_tuple, labels, ref_labels, t_per_anchor="all")
         self.triplets, self.plausibility = triplets, torch.empty(0)
         anchor, positive, negative = triplets
@@ -78,13 +77,13 @@ class RescaledHingeMetricLoss(BaseMetricLossFunction):
             return self.zero_losses()
         table = self.distance(embeddings, ref_emb)
         violation = self.distance.margin(table[anchor, positive], table[anchor, negative])
-        losses, self.plausibility = rescaled(torch.relu(self.margin + violation), RescaledHinge(float(self.eta)))
+        losses, self.plausibility = rescale(torch.relu(self.margin + violation), RescaledHinge(float(self.eta)))
         return {"loss": {"losses": self.C * losses, "indices": triplets, "reduction_type": "triplet"}}
 
     def get_default_distance(self) -> Any:
-        """Squared Euclidean distance."""
+        """Return the squared Euclidean distance."""
         return LpDistance(normalize_embeddings=False, p=2, power=2)
 
     def get_default_reducer(self) -> Any:
-        """Mean over all triplets."""
+        """Return the mean over all triplets."""
         return MeanReducer()

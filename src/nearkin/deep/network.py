@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearkin.arrays import Array
+from nearkin.errors import InputError
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.triplets import Triplets
 
-__all__ = ["Network", "Plan", "arrays_of", "reproducible", "unit"]
+__all__ = ["Network", "Plan", "Weights", "arrays_of", "reproducible", "to_unit_length"]
 
 Weights = dict[str, NDArray[Any]]
 
-#: Rows that are embedded at once.
+#: Rows embedded at once.
 _AT_ONCE = 1024
 
 #: Added to squared lengths, so that an embedding of length 0 has a gradient.
@@ -29,26 +30,26 @@ _TINY = 1e-8
 
 
 class Plan(Protocol):
-    """Something that builds a network."""
+    """Describes a network and builds it."""
 
     def build(self) -> nn.Module:
-        """A fresh network."""
+        """Build a fresh network."""
 
 
 @contextmanager
 def reproducible(seed: int, device: torch.device) -> Iterator[None]:
-    """Draws of torch inside the block follow the seed; those of the rest of the program are as if it had not been."""
+    """Seed the draws of torch inside the block; those of the rest of the program stay as they were."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
 
 
-def unit(embedding: Tensor, n_groups: int) -> Tensor:
-    """Every group of columns divided by its length, and all by the root of the number of groups.
+def to_unit_length(embedding: Tensor, n_groups: int) -> Tensor:
+    """Divide every group of columns by its length, and all by the root of the number of groups.
 
     Examples
     --------
-    >>> [round(one, 3) for one in unit(torch.tensor([[3.0, 4.0, 0.0, 2.0]]), 2)[0].tolist()]
+    >>> [round(one, 3) for one in to_unit_length(torch.tensor([[3.0, 4.0, 0.0, 2.0]]), 2)[0].tolist()]
     [0.424, 0.566, 0.0, 0.707]
     """
     groups = embedding.unflatten(1, (n_groups, -1))
@@ -57,76 +58,98 @@ def unit(embedding: Tensor, n_groups: int) -> Tensor:
 
 
 def arrays_of(module: nn.Module) -> Weights:
-    """Weights and buffers of a module as arrays of their own."""
+    """Copy the weights and buffers of a module into arrays."""
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in module.state_dict().items()}
 
 
 class Network:
     """A network in place of the map L: what `LowRank` is to the linear learners.
 
-    Arrays are replaced, never written to, so that copies share them. The module itself is built when somebody maps
-    rows.
+    Arrays are replaced and never written to, so copies share them. The module is built when rows are first mapped.
 
     Parameters
     ----------
     plan : Plan, nn.Module or None
-        How to build the network; of a module a copy is taken. None while it is on its way to a file.
-    weights : dict of ndarray
-        By the names of torch.
+        How to build the network; a module is copied. None in a file that holds only the weights.
     n_features : int
         Length of a row.
     gain : float
-        Factor that brings scaled rows to numbers around 1.
+        Factor that brings the entries of scaled rows to about 1.
     n_groups : int
-        Groups of columns that are brought to unit length; 0 for none.
+        Groups of columns with unit length; 0 for none.
+    shares : ndarray of shape (n_groups,) or None, default=None
+        Weights of the groups in the distance; None for equal ones.
     """
 
-    # The module that maps rows and where it does; made when asked for, not saved.
+    # The module that maps rows, and its device: made on demand, not saved.
     _transient = ("_module", "device")
     _module: nn.Module | None = None
     device: str = "cpu"
 
     measure = DISTANCE
-    shares: Array | None = None  # of the groups in the distance; None for equal ones
 
-    def __init__(self, plan: Plan | nn.Module | None, weights: Weights, n_features: int, gain: float, n_groups: int):
+    def __init__(
+        self, plan: Plan | nn.Module | None, n_features: int, gain: float, n_groups: int, shares: Array | None = None
+    ):
         self.plan = plan
-        self.weights = weights
+        self.weights: Weights = {}
         self.n_features = n_features
         self.gain = gain
         self.n_groups = n_groups
+        self.shares = shares
+
+    def begin(self, rows: Array) -> None:
+        """Draw the first weights, and check on a few scaled rows that the module is usable."""
+        assert self.plan is not None
+        module = self.plan if isinstance(self.plan, nn.Module) else self.plan.build()
+        x = self.tensor(rows, torch.device("cpu"))
+        module.to("cpu").eval()
+        with torch.no_grad():  # this also makes the weights of lazy layers
+            try:
+                found = module(x)
+            except (RuntimeError, TypeError) as error:
+                raise InputError(f"the module does not take rows of shape {tuple(x.shape)}: {error}") from error
+        if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != len(x):
+            returned = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(
+                f"the module must map rows to embeddings of shape (n_rows, n_components); for {tuple(x.shape)} it "
+                f"returned {returned}."
+            )
+        if not any(one.requires_grad for one in module.parameters()):
+            raise InputError("the module has no parameters to learn.")
+        self.weights = arrays_of(module)
 
     def build(self, device: torch.device) -> nn.Module:
-        """The network as it is now, for learning or for use."""
+        """Build the module with the present weights."""
         assert self.plan is not None
         module = copy.deepcopy(self.plan) if isinstance(self.plan, nn.Module) else self.plan.build()
         module.load_state_dict({name: torch.from_numpy(one.copy()) for name, one in self.weights.items()})
         return module.to(device)
 
     def tensor(self, X: Array, device: torch.device) -> Tensor:
-        """Scaled rows as the network takes them."""
+        """Turn scaled rows into the input of the module."""
         return torch.from_numpy(np.multiply(X, self.gain, dtype=np.float32)).to(device)
 
-    def shaped(self, raw: Tensor) -> Tensor:
-        """What the module says as an embedding."""
+    def shape(self, raw: Tensor) -> Tensor:
+        """Turn the output of the module into an embedding."""
         raw = raw.float()
-        return unit(raw, self.n_groups) if self.n_groups else raw
+        return to_unit_length(raw, self.n_groups) if self.n_groups else raw
 
     def represent(self, X: Array) -> Array:
-        """Scaled rows in the space of the prototypes."""
+        """Map scaled rows to the space of the prototypes."""
         device = torch.device(self.device)
         if self._module is None:
             self._module = self.build(device).eval()
         module = self._module.to(device)
         with torch.no_grad():
             found = [
-                self.shaped(module(self.tensor(X[start : start + _AT_ONCE], device))).cpu().numpy()
+                self.shape(module(self.tensor(X[start : start + _AT_ONCE], device))).cpu().numpy()
                 for start in range(0, len(X), _AT_ONCE)
             ]
         return np.concatenate(found).astype(X.dtype, copy=False)
 
     def embed(self, X: Array) -> Array:
-        """Scaled rows mapped: the learned distance is Euclidean there."""
+        """Map scaled rows to the space where the learned distance is Euclidean."""
         found = self.represent(X)
         if self.shares is None:
             return found
@@ -135,23 +158,24 @@ class Network:
 
     def margins(self, triplets: Triplets) -> Array:
         """``z`` of triplets of scaled rows."""
-        rows = np.concatenate([self.embed(block) for _, block in triplets.rows.blocks()])
-        pool = np.concatenate([self.embed(block) for _, block in triplets.pool.blocks()])
+        rows, pool = (
+            np.concatenate([self.embed(block) for _, block in one.blocks()]) for one in (triplets.rows, triplets.pool)
+        )
         return triplets.of(rows, pool).margins(self.measure)
 
     def scores(self, left: Array, right: Array) -> Array:
-        """All pairs of scaled rows, larger is closer."""
+        """Score all pairs of scaled rows; larger is closer."""
         return self.measure.scores(self.embed(left), self.embed(right))
 
     def copy(self) -> Network:
-        """A network that can be replaced while this one stays."""
+        """Copy the network, so that one can be replaced while the other stays."""
         other = copy.copy(self)
         for made in self._transient:
             vars(other).pop(made, None)
         return other
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> NoReturn:
-        """Never called: a network learns in the hands of its learner, which has the optimiser."""
+        """Never called: its learner trains a network, because the learner has the optimiser."""
         raise TypeError("a network is trained by its learner.")
 
     @property
@@ -159,12 +183,9 @@ class Network:
         """Columns of an embedding."""
         return self.embed(np.zeros((1, self.n_features), dtype=np.float32)).shape[1]
 
-    def _no_matrix(self) -> NoReturn:
-        raise AttributeError("the learned map is a network and has no matrix: use transform().")
-
     @property
     def metric(self) -> Array:
-        """A network has none."""
-        self._no_matrix()
+        """A network has no matrix."""
+        raise AttributeError("the learned map is a network and has no matrix: use transform().")
 
     components = query_map = item_map = metric

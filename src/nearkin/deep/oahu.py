@@ -1,31 +1,167 @@
-"""OAHU: a network of which every layer is asked, and Hedge to say how far to trust each."""
+"""OAHU: one embedding per layer with adaptive bounds, and Hedge to weigh the layers."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from nearkin.checks import Instance, Real, Rule
+from nearkin.arrays import Array
+from nearkin.checks import Instance, Integer, OneOf, Real
 from nearkin.deep.architectures import LayeredPlan
-from nearkin.deep.bounds import AdaptiveBounds
-from nearkin.deep.learner import DeepLearner
-from nearkin.deep.network import Plan, unit
-from nearkin.deep.rescaled_hinge import rescaled
-from nearkin.deep.state import DeepState
-from nearkin.learners._preset import with_defaults
+from nearkin.deep.embedded_triplets import Members
+from nearkin.deep.learner import DeepLearner, DeepSettings
+from nearkin.deep.network import Network, to_unit_length
+from nearkin.deep.rescaled_hinge import rescale
 from nearkin.losses import RescaledHinge
+from nearkin.settings import check_settings, declare, setting
 from nearkin.steps import hedge
-from nearkin.triplets import OCTG, TripletSource
 
-__all__ = ["OAHU", "RobustOAHU"]
+__all__ = ["OAHU", "AdaptiveBounds", "RobustOAHU"]
 
 #: Added to squared distances, whose root has no slope at zero.
 _TINY = 1e-8
+
+#: Largest distance between two unit vectors.
+_FARTHEST = 2.0
+
+
+def exponential(share: Tensor) -> Tensor:
+    """``(exp(2 t) - 1) / (exp(2) - 1)``: ``a exp(D) + b`` with fixed ends.
+
+    Examples
+    --------
+    >>> exponential(torch.tensor([0.0, 1.0])).tolist()
+    [0.0, 1.0]
+    """
+    return torch.expm1(_FARTHEST * share) / torch.expm1(torch.tensor(_FARTHEST))
+
+
+def linear(share: Tensor) -> Tensor:
+    """``t``."""
+    return share
+
+
+CURVES: dict[str, Callable[[Tensor], Tensor]] = {"exponential": exponential, "linear": linear}
+
+
+class _Function:
+    def allows(self, value: Any) -> bool:
+        return callable(value)
+
+    def __str__(self) -> str:
+        return "callable"
+
+
+@declare
+class AdaptiveBounds(BaseEstimator):
+    """Targets for the distances of similar and dissimilar pairs, which move with the distances.
+
+    The bound of a similar pair grows from 0 at distance 0 to `margin` at distance 2, that of a dissimilar pair from
+    ``2 - margin`` to 2, so every pair has something to learn.
+
+    Parameters
+    ----------
+    {settings}
+
+    Notes
+    -----
+    The ends are those of the article; the course of the bounds between them is uncertain here. The exponential curve is
+    the article's, as remembered; a public implementation uses a straight line. Bounds are constants for autograd.
+
+    Examples
+    --------
+    >>> bounds = AdaptiveBounds(0.1, curve="linear")
+    >>> [round(one, 3) for one in bounds.similar(torch.tensor([0.0, 1.0, 2.0])).tolist()]
+    [0.0, 0.05, 0.1]
+    >>> [round(one, 3) for one in bounds.dissimilar(torch.tensor([0.0, 1.0, 2.0])).tolist()]
+    [1.9, 1.95, 2.0]
+    >>> round(float(bounds.loss(torch.tensor(2.0), torch.tensor(0.0))), 3)  # the worst possible triplet
+    0.95
+    """
+
+    margin: float = setting(
+        0.1, Real(0.0, 2.0 / 3.0, open_low=True, open_high=True), kind="float", doc="m, in (0, 2/3).", kw_only=False
+    )
+    curve: str | Callable[[Tensor], Tensor] = setting(
+        "exponential",
+        OneOf(tuple(CURVES)),
+        _Function(),
+        kind='{"exponential", "linear"} or callable',
+        doc="""How bounds grow between their ends: an increasing map of tensors from [0, 1] to itself that keeps both
+        ends.""",
+        kw_only=False,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def similar(self, distance: Tensor) -> Tensor:
+        """Target of a similar pair at this distance."""
+        return self._grow(distance / _FARTHEST)
+
+    def dissimilar(self, distance: Tensor) -> Tensor:
+        """Target of a dissimilar pair at this distance."""
+        return _FARTHEST - self._grow(1.0 - distance / _FARTHEST)
+
+    def loss(self, similar: Tensor, dissimilar: Tensor) -> Tensor:
+        """Adaptive-bound triplet loss: the mean of both parts, in [0, 1].
+
+        Parameters
+        ----------
+        similar, dissimilar : Tensor
+            Distances in [0, 2] of the anchor to its positive and to its negative.
+        """
+        near = torch.relu(similar - self.similar(similar)) / _FARTHEST
+        far = torch.relu(self.dissimilar(dissimilar) - dissimilar) / _FARTHEST
+        return 0.5 * (near + far)
+
+    def _grow(self, share: Tensor) -> Tensor:
+        curve = CURVES[self.curve] if isinstance(self.curve, str) else self.curve
+        return self.margin * curve(share.detach().clamp(0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class LayerObjective:
+    """The adaptive-bound loss summed over the layers by their weights, which follow Hedge."""
+
+    loss: RescaledHinge
+    bounds: AdaptiveBounds
+    beta: float
+    floor: float
+
+    def by_layer(self, members: Members, n_layers: int) -> Tensor:
+        """Return the adaptive-bound loss of every triplet in every layer, of shape (n_triplets, n_layers)."""
+        # Means of unit vectors are shorter than 1.
+        a, p, n = (to_unit_length(one, n_layers).unflatten(1, (n_layers, -1)) * n_layers**0.5 for one in members)
+        near, far = ((a - one).square().sum(dim=2).add(_TINY).sqrt() for one in (p, n))
+        return self.bounds.loss(near, far)
+
+    def losses(self, members: Members, shares: Array | None, is_robust: bool) -> tuple[Tensor, Tensor]:
+        """Return the loss of every triplet and its plausibility."""
+        assert shares is not None
+        by_layer = self.by_layer(members, len(shares))
+        plain = by_layer @ torch.from_numpy(shares).to(by_layer)
+        losses, plausibility = rescale(plain, self.loss)
+        return (losses if is_robust else plain), plausibility
+
+    def reweigh(self, members: Members, shares: Array | None) -> Array | None:
+        """Hedge: the weight of a layer falls with its mean loss, in which implausible triplets count little."""
+        if len(members[0]) == 0:
+            return shares
+        assert shares is not None
+        with torch.no_grad():
+            _, trust = self.losses(members, shares, True)
+            losses = (trust[:, None] * self.by_layer(members, len(shares))).sum(dim=0) / trust.sum()
+        shares = shares.copy()
+        hedge(shares, losses.double().cpu().numpy(), self.beta)
+        shares = np.maximum(shares, self.floor / len(shares))
+        return shares / shares.sum()
 
 
 class _Widths:
@@ -33,44 +169,75 @@ class _Widths:
 
     def allows(self, value: Any) -> bool:
         """At least one."""
-        return (
-            isinstance(value, (tuple, list))
-            and len(value) > 0
-            and all(isinstance(one, (int, np.integer)) and one >= 1 for one in value)
-        )
+        return isinstance(value, (tuple, list)) and len(value) > 0 and all(Integer(1).allows(n) for n in value)
 
     def __str__(self) -> str:
         return "one or more whole numbers >= 1"
 
 
-class OAHU(DeepLearner):
+@declare
+class LayeredNetwork(DeepSettings):
+    """What `OAHU` and `RobustOAHU` share: settings, and a network with one embedding per layer."""
+
+    # Every row is compared with the five nearest prototypes of other classes, however far they are.
+    _octg: ClassVar[dict[str, Any]] = {"margin": 4.0, "max_impostors": 5}
+
+    loss: str | RescaledHinge = "hinge"
+    eta: float = 4.0
+    hidden: tuple[int, ...] = setting(
+        (128, 128, 128), _Widths(), kind="tuple of int", doc="Widths of the hidden layers.", kw_only=False
+    )
+    n_components: int = setting(
+        32,
+        Integer(1),
+        kind="int",
+        doc="Length of the embedding of each layer; `transform` returns all of them side by side.",
+    )
+    bounds: AdaptiveBounds | None = setting(
+        None,
+        Instance((AdaptiveBounds, type(None)), "AdaptiveBounds or None"),
+        kind="AdaptiveBounds or None",
+        doc="Targets of the distances; None for ``AdaptiveBounds()``.",
+    )
+    beta: float = setting(
+        0.99,
+        Real(0.0, 1.0, open_low=True, open_high=True),
+        kind="float",
+        doc="Factor of a layer's weight for a loss of 1, in (0, 1).",
+    )
+    floor: float = setting(
+        0.1, Real(0.0, 1.0), kind="float", doc="Smallest weight of a layer, times the number of layers."
+    )
+
+    @property
+    def layer_weights_(self: Any) -> Array:
+        """Weights of the embeddings of the layers."""
+        return self._fitted.parameter.shares
+
+    def _objective(self) -> LayerObjective:
+        bounds = AdaptiveBounds() if self.bounds is None else self.bounds
+        return LayerObjective(self._robust_loss(), bounds, float(self.beta), float(self.floor))
+
+    def _plan(self, n_features: int) -> LayeredPlan:
+        return LayeredPlan(n_features, int(self.n_components), tuple(int(one) for one in self.hidden))
+
+    def _begin_network(self, n_features: int) -> Network:
+        n_layers = len(self.hidden) + 1
+        shares = np.full(n_layers, 1.0 / n_layers)
+        return Network(self._plan(n_features), n_features, self._gain(n_features), n_layers, shares)
+
+
+@declare
+class OAHU(LayeredNetwork, DeepLearner):
     """Online metric learning with adaptive complexity: one embedding per layer, weighed by Hedge.
 
-    A deep network learns slowly from a stream and a shallow one soon has nothing to learn. OAHU embeds the input and
-    every hidden layer, each with the adaptive-bound triplet loss, and lets the weight of a layer fall with its loss.
-    The distance is the weighted sum of those of the layers.
+    A deep network learns slowly from a stream, and a shallow one soon has nothing left to learn. OAHU embeds the input
+    and every hidden layer, each with the adaptive-bound triplet loss, and lets the weight of a layer fall with its
+    loss. The distance is the weighted sum of the layers' distances.
 
     Parameters
     ----------
-    hidden : tuple of int, default=(128, 128, 128)
-        Widths of the hidden layers.
-    n_components : int, default=32
-        Length of the embedding of each layer; `transform` puts all of them side by side.
-    bounds : AdaptiveBounds or None, default=None
-        Targets of the distances; None for ``AdaptiveBounds()``.
-    beta : float, default=0.99
-        What a loss of 1 leaves of a layer's weight, in (0, 1).
-    floor : float, default=0.1
-        No layer's weight falls below this over the number of layers.
-    C, loss, eta, warm_up, memory, n_epochs, batch_size, shuffle, scale, rescore
-        See `DeepMetric`; "hinge" is the article's loss here, "rescaled_hinge" its robust form.
-    triplets : "octg", "one_pass", "batch", "random" or TripletSource, default="octg"
-        "octg" is ``OCTG(margin=4, max_impostors=5, update_centers=True, forget_after=30)``: every row is compared with
-        the five nearest prototypes of other classes, however near they are.
-    optimizer, learning_rate, weight_decay, n_steps, proximity
-        See `DeepMetric`.
-    device, precision, deterministic, distributed, checkpoint, random_state
-        See `DeepMetric`.
+    {settings}
 
     Attributes
     ----------
@@ -86,9 +253,10 @@ class OAHU(DeepLearner):
 
     Notes
     -----
-    Known of the method at second hand: layers, unit length, the ends of the bounds, beta and the floor. Not certain:
-    how bounds run between their ends, which is what `bounds` lets you choose, and where triplets come from, which is
-    what `triplets` does. Prototypes in the place of rows, of unit length in every layer, are ours.
+    Known of the method at second hand: layers, unit length, the ends of the bounds, beta and the floor. Uncertain: the
+    course of the bounds between their ends, which `bounds` lets you choose, and the source of the triplets, which
+    `triplets` does. Prototypes in the place of rows, of unit length in every layer, are ours: "octg" here also has
+    ``margin=4, max_impostors=5`` and compares every row with the five nearest prototypes of other classes.
 
     References
     ----------
@@ -103,138 +271,14 @@ class OAHU(DeepLearner):
     ((150, 24), 3)
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **DeepLearner._rules,
-        "hidden": (_Widths(),),
-        "bounds": (Instance((AdaptiveBounds, type(None)), "AdaptiveBounds or None"),),
-        "beta": (Real(0.0, 1.0, open_low=True, open_high=True),),
-        "floor": (Real(0.0, 1.0),),
-    }
 
-    def __init__(
-        self,
-        hidden: tuple[int, ...] = (128, 128, 128),
-        *,
-        n_components: int = 32,
-        bounds: AdaptiveBounds | None = None,
-        beta: float = 0.99,
-        floor: float = 0.1,
-        C: float = 1.0,
-        loss: str | RescaledHinge = "hinge",
-        eta: float = 4.0,
-        warm_up: int = 64,
-        memory: float = 0.8,
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 40,
-        batch_size: int = 64,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = False,
-        optimizer: str = "adamw",
-        learning_rate: float = 0.001,
-        weight_decay: float = 0.0001,
-        n_steps: int = 1,
-        proximity: float = 1.0,
-        device: str = "cpu",
-        precision: str = "float32",
-        deterministic: bool = False,
-        distributed: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-    ):
-        self.hidden = hidden
-        self.n_components = n_components
-        self.bounds = bounds
-        self.beta = beta
-        self.floor = floor
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.warm_up = warm_up
-        self.memory = memory
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.n_steps = n_steps
-        self.proximity = proximity
-        self.device = device
-        self.precision = precision
-        self.deterministic = deterministic
-        self.distributed = distributed
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-
-    @property
-    def layer_weights_(self) -> NDArray[np.floating]:
-        """Weights of the embeddings of the layers."""
-        return self._shares(self._fitted)
-
-    def _plan(self, n_features: int) -> Plan:
-        return LayeredPlan(n_features, int(self.n_components), tuple(int(one) for one in self.hidden))
-
-    def _n_groups(self) -> int:
-        return len(self.hidden) + 1
-
-    def _make_source(self) -> TripletSource:
-        source = super()._make_source()
-        if isinstance(self.triplets, str) and isinstance(source, OCTG):
-            source.set_params(margin=4.0, max_impostors=5)
-        return source
-
-    def _shares(self, state: DeepState) -> NDArray[np.floating]:
-        n = state.parameter.n_groups
-        return np.full(n, 1.0 / n) if state.parameter.shares is None else state.parameter.shares
-
-    def _by_layer(self, members: tuple[Tensor, Tensor, Tensor], n_layers: int) -> Tensor:
-        """Adaptive-bound loss of every triplet in every layer, of shape (n_triplets, n_layers)."""
-        # Means of unit vectors are shorter than 1.
-        a, p, n = (unit(one, n_layers).unflatten(1, (n_layers, -1)) * n_layers**0.5 for one in members)
-        bounds = AdaptiveBounds() if self.bounds is None else self.bounds
-        near, far = ((a - one).square().sum(dim=2).add(_TINY).sqrt() for one in (p, n))
-        return bounds.loss(near, far)
-
-    def _losses(
-        self, state: DeepState, members: tuple[Tensor, Tensor, Tensor], is_robust: bool
-    ) -> tuple[Tensor, Tensor]:
-        by_layer = self._by_layer(members, state.parameter.n_groups)
-        plain = by_layer @ torch.from_numpy(self._shares(state)).to(by_layer)
-        losses, plausibility = rescaled(plain, self._robust_loss())
-        return (losses if is_robust else plain), plausibility
-
-    def _after_batch(self, state: DeepState, members: tuple[Tensor, Tensor, Tensor]) -> None:
-        """Hedge: the weight of a layer falls with its mean loss, in which wrong labels count as little as elsewhere."""
-        if len(members[0]) == 0:
-            return
-        with torch.no_grad():
-            by_layer = self._by_layer(members, state.parameter.n_groups)
-            _, trust = self._losses(state, members, True)
-            losses = (trust[:, None] * by_layer).sum(dim=0) / trust.sum()
-        shares = self._shares(state).copy()
-        hedge(shares, losses.double().cpu().numpy(), float(self.beta))
-        shares = np.maximum(shares, self.floor / len(shares))
-        state.parameter.shares = shares / shares.sum()
-
-
-@with_defaults(loss="rescaled_hinge")
-class RobustOAHU(OAHU):
+@declare
+class RobustOAHU(LayeredNetwork, DeepLearner):
     """`OAHU` with the rescaled hinge of the loss summed over layers: implausible triplets count little, for Hedge too.
 
     Parameters
     ----------
-    hidden, n_components, bounds, beta, floor
-        See `OAHU`.
-    C, loss, eta, warm_up, memory, n_epochs, batch_size, shuffle, scale, rescore
-        See `DeepMetric`. `eta` is larger here, since this loss never exceeds 1.
-    triplets, optimizer, learning_rate, weight_decay, n_steps, proximity
-        See `OAHU` and `DeepMetric`.
-    device, precision, deterministic, distributed, checkpoint, random_state
-        See `DeepMetric`.
+    {settings}
 
     Attributes
     ----------
@@ -249,7 +293,8 @@ class RobustOAHU(OAHU):
 
     Notes
     -----
-    Not in the article: the half-quadratic weight and the memory of `DeepMetric`, applied to its loss.
+    Not in the article: the half-quadratic weight and the memory of `DeepMetric`, applied to its loss. `eta` is larger
+    than there, since this loss never exceeds 1.
 
     References
     ----------
@@ -265,3 +310,5 @@ class RobustOAHU(OAHU):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_.mean())
     True
     """
+
+    loss: str | RescaledHinge = "rescaled_hinge"

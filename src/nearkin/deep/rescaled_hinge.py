@@ -1,21 +1,21 @@
-"""The rescaled hinge of triplets of embeddings, for autograd."""
+"""The rescaled hinge of embedded triplets, for autograd."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nearkin.checks import OneOf, Real, Rule, check_parameters
+from nearkin.checks import OneOf, Real
+from nearkin.errors import InputError
 from nearkin.losses import RescaledHinge
+from nearkin.settings import check_argument
 
-__all__ = ["RescaledHingeTripletLoss", "rescaled", "triplet_margins"]
+__all__ = ["RescaledHingeTripletLoss", "rescale", "triplet_margins"]
 
 
 def triplet_margins(anchor: Tensor, positive: Tensor, negative: Tensor, is_distance: bool) -> Tensor:
-    """Margin ``z`` of every triplet, in single precision or better; larger is better.
+    """Compute the margin ``z`` of every triplet, in single precision or better; larger is better.
 
     Examples
     --------
@@ -25,21 +25,21 @@ def triplet_margins(anchor: Tensor, positive: Tensor, negative: Tensor, is_dista
     """
     if anchor.dtype in (torch.float16, torch.bfloat16):
         anchor, positive, negative = anchor.float(), positive.float(), negative.float()
-    # As in nearkin.measures: z = g'h, which keeps digits where positive and negative are far away and near each other.
+    # z = g'h as in nearkin.measures keeps digits where positive and negative are near each other and far away.
     h = positive - negative
     g = (anchor - positive) + (anchor - negative) if is_distance else anchor
     return (g * h).sum(dim=-1)
 
 
-def rescaled(hinge: Tensor, loss: RescaledHinge) -> tuple[Tensor, Tensor]:
-    """Loss and plausibility of triplets from their hinges.
+def rescale(hinge: Tensor, loss: RescaledHinge) -> tuple[Tensor, Tensor]:
+    """Compute loss and plausibility of triplets from their hinges.
 
-    The loss has the value of Eq. (10). Its gradient is the half-quadratic weight times that of the hinge, the weight
-    being a constant for autograd: the same first derivative, and none through the weight in higher ones.
+    The loss has the value of Eq. (10). Its gradient is that of the hinge times the half-quadratic weight, which is a
+    constant for autograd: the first derivative is that of Eq. (10), higher ones do not pass through the weight.
 
     Examples
     --------
-    >>> value, plausibility = rescaled(torch.tensor([0.0, 1.0]), RescaledHinge(1.0))
+    >>> value, plausibility = rescale(torch.tensor([0.0, 1.0]), RescaledHinge(1.0))
     >>> value.tolist(), [round(one, 3) for one in plausibility.tolist()]
     ([0.0, 1.0], [1.0, 0.368])
     """
@@ -54,9 +54,9 @@ def rescaled(hinge: Tensor, loss: RescaledHinge) -> tuple[Tensor, Tensor]:
 
 
 class RescaledHingeTripletLoss(nn.Module):
-    """Bounded triplet loss: a triplet counts the less, the more it contradicts what was learned.
+    """Bounded triplet loss: the more a triplet contradicts what was learned, the less it counts.
 
-    Use it like any other loss of torch; ``eta=0`` is the plain hinge. Only what is passed in is differentiated: the
+    Use it like any other loss of torch; ``eta=0`` is the plain hinge. Gradients flow to the embeddings only: the
     half-quadratic weights are constants.
 
     Parameters
@@ -72,14 +72,14 @@ class RescaledHingeTripletLoss(nn.Module):
 
     See Also
     --------
-    nearkin.losses.RescaledHinge : The same of margins, in numpy.
+    nearkin.losses.RescaledHinge : The same loss of margins, in NumPy.
     nearkin.deep.metric_learning : The same for miners and reducers of pytorch-metric-learning.
 
     Notes
     -----
     With ``z = ||a - n||^2 - ||a - p||^2`` (or ``a'p - a'n``) and ``l = max(0, margin - z)`` the loss of a triplet is
-    ``C beta (1 - exp(-eta l))``, ``beta = 1 / (1 - exp(-eta))``, its plausibility ``exp(-eta l)``. Half precision is
-    widened before distances are taken.
+    ``C beta (1 - exp(-eta l))``, ``beta = 1 / (1 - exp(-eta))``, its plausibility ``exp(-eta l)``. Half precision
+    becomes float32 before distances are computed.
 
     Examples
     --------
@@ -87,27 +87,19 @@ class RescaledHingeTripletLoss(nn.Module):
     >>> anchor = torch.tensor([[0.0], [0.0]], requires_grad=True)
     >>> value, plausibility = loss(anchor, torch.tensor([[0.1], [2.0]]), torch.tensor([[2.0], [0.1]]))
     >>> value.backward()
-    >>> [round(one, 3) for one in plausibility.tolist()]  # the second triplet says the opposite of what is near
+    >>> [round(one, 3) for one in plausibility.tolist()]  # the second triplet contradicts the distances
     [1.0, 0.007]
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        "eta": (Real(0.0, np.inf, open_high=True),),
-        "margin": (Real(0.0, np.inf, open_high=True),),
-        "measure": (OneOf(("distance", "similarity")),),
-        "C": (Real(0.0, np.inf, open_high=True),),
-    }
-
     def __init__(self, eta: float = 1.0, margin: float = 1.0, measure: str = "distance", C: float = 1.0):
         super().__init__()
-        self.eta = eta
-        self.margin = margin
-        self.measure = measure
-        self.C = C
-        check_parameters(self, self._rules)
+        for name, value in (("eta", eta), ("margin", margin), ("C", C)):
+            check_argument(self, name, value, Real(0.0, np.inf, open_high=True))
+        check_argument(self, "measure", measure, OneOf(("distance", "similarity")))
+        self.eta, self.margin, self.measure, self.C = eta, margin, measure, C
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean loss, and the plausibility of every triplet.
+        """Return the mean loss, and the plausibility of every triplet.
 
         Parameters
         ----------
@@ -117,7 +109,7 @@ class RescaledHingeTripletLoss(nn.Module):
         Returns
         -------
         loss : Tensor
-            Scalar; 0 where there is no triplet.
+            Scalar; 0 without triplets.
         plausibility : Tensor of shape (n_triplets,)
             In (0, 1], without gradient.
         """
@@ -125,15 +117,15 @@ class RescaledHingeTripletLoss(nn.Module):
         return losses.sum() / max(1, len(losses)), plausibility
 
     def per_triplet(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and plausibility of every triplet."""
+        """Return loss and plausibility of every triplet."""
         if anchor.ndim != 2 or not anchor.shape == positive.shape == negative.shape:
             shapes = [tuple(one.shape) for one in (anchor, positive, negative)]
-            raise ValueError(
-                "RescaledHingeTripletLoss: anchor, positive and negative must be of one shape "
-                f"(n_triplets, n_components); got {shapes}."
+            raise InputError(
+                f"anchor, positive and negative must have one shape (n_triplets, n_components); got {shapes}.",
+                owner=self,
             )
         z = triplet_margins(anchor, positive, negative, self.measure == "distance")
-        losses, plausibility = rescaled(torch.relu(self.margin - z), RescaledHinge(float(self.eta)))
+        losses, plausibility = rescale(torch.relu(self.margin - z), RescaledHinge(float(self.eta)))
         return self.C * losses, plausibility
 
     def extra_repr(self) -> str:

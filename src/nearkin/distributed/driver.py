@@ -18,9 +18,8 @@ from nearkin.learners import OnlineLearner
 from nearkin.learners.merge import check_mergeable, merge_states
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
-from nearkin.streams.plain import to_plain
+from nearkin.streams.file_stream import Piece
 from nearkin.streams.run import Options, Run
-from nearkin.streams.units import Piece
 from nearkin.streams.watch import Seen, learn_batch
 
 __all__ = ["fit"]
@@ -122,7 +121,7 @@ def fit(
                         shares = _shares(source, epoch, run.batch, int(n_shards), n_batches)
                         seen = _round(learner, source, shares, cluster, test=prequential)
                     for one in seen:
-                        run.saw(one)
+                        run.count(one)
                     progress.advance("learning", run.n_rows, run.total_rows or 0)
                     run.save_if_due()
                 run.end_epoch()
@@ -148,7 +147,7 @@ def _round(
     """All shares learn from the model as it is; it becomes what they have learned together."""
     model = packed(learner)
     tasks = [
-        Task(learn_share, (model, to_plain(source, share), number, len(shares)), _name(source, share), {"test": test})
+        Task(learn_share, (model, source.describe(share), number, len(shares)), _name(source, share), {"test": test})
         for number, share in enumerate(shares)
     ]
     results = cluster.run(tasks)

@@ -12,7 +12,6 @@ from nearkin.distributed.connection import connect
 from nearkin.distributed.tasks import packed, score_share, unpacked
 from nearkin.learners import OnlineLearner
 from nearkin.streams import FileStream
-from nearkin.streams.plain import to_plain
 from nearkin.streams.scores import Scores, write_scores
 
 __all__ = ["score"]
@@ -66,7 +65,7 @@ def score(
                 tasks = []
                 for start in range(numbers.start, numbers.stop, _BATCHES):
                     batches = [part.pieces(0, one) for one in range(start, min(start + _BATCHES, numbers.stop))]
-                    tasks.append(Task(score_share, (model, to_plain(part, batches)), part.paths[0]))
+                    tasks.append(Task(score_share, (model, part.describe(batches)), part.paths[0]))
                 for one in cluster.run(tasks):
                     if "error" in one:
                         raise ValueError(one["error"])

@@ -13,11 +13,10 @@ from typing import Any
 
 from nearkin.learners import OnlineLearner
 from nearkin.saving import read_tree, write_tree
-from nearkin.streams.file_stream import Cursor
-from nearkin.streams.plain import from_plain
+from nearkin.streams.file_stream import Cursor, FileStream
 from nearkin.streams.scores import score_batch
-from nearkin.streams.units import Unit
 from nearkin.streams.watch import learn_batch
+from nearkin.tables import Unit
 
 __all__ = ["learn_share", "packed", "score_share", "unpacked"]
 
@@ -61,7 +60,7 @@ def learn_share(learner: bytes, work: dict[str, Any], number: int, of: int, *, t
     model: OnlineLearner = unpacked(learner)
     if of > 1 and model._state.source is not None:
         model._state.source = model._state.source.for_shard(number)
-    stream, batches = from_plain(work)
+    stream, batches = FileStream.from_description(work)
     try:
         cursor = _cursor(stream, work, batches)
         seen = [asdict(learn_batch(model, stream.batch(one, cursor), None, test=test)) for one in batches]
@@ -74,7 +73,7 @@ def learn_share(learner: bytes, work: dict[str, Any], number: int, of: int, *, t
 def score_share(learner: bytes, work: dict[str, Any]) -> dict[str, Any]:
     """Labels and plausibilities of the rows of some batches; or an error."""
     model: OnlineLearner = unpacked(learner)
-    stream, batches = from_plain(work)
+    stream, batches = FileStream.from_description(work)
     try:
         cursor = _cursor(stream, work, batches)
         scores = [score_batch(model, stream.batch(one, cursor)) for one in batches]

@@ -1,7 +1,8 @@
-"""Search with a learned similarity: adapt queries to an index that stays as it is, or build one."""
+"""Search with a learned similarity: adapt queries to an existing index, or build an index."""
 
-from nearkin.search.adaptation import Adaptation, adapt, evaluate
+from nearkin.search.adaptation import Adaptation, adapt
 from nearkin.search.adapter import SimilarityAdapter
+from nearkin.search.evaluation import evaluate
 from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.handover import SideMap, faiss_transform, side_map, write_numpy, write_onnx
 from nearkin.search.index import Index

@@ -8,20 +8,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin._version import __version__
+from nearkin.arrays import Array
+from nearkin.checks import OneOf
+from nearkin.errors import InputError
 from nearkin.files import replacing
 from nearkin.search.adapter import SimilarityAdapter
+from nearkin.search.engines import require_faiss
 from nearkin.search.vectors import as_vectors
+from nearkin.settings import check_argument
 
 __all__ = ["SideMap", "faiss_transform", "side_map", "write_numpy", "write_onnx"]
 
-Array = NDArray[np.floating]
-
-#: Version of the operators in ONNX files; old, so that old runtimes read them.
-_OPSET = 13
+#: Version of the operators in ONNX files, and of the format that belongs to it; old, so that old runtimes read them.
+_OPSET, _FORMAT = 13, 8
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class SideMap:
     offset: Array
 
     def apply(self, X: ArrayLike) -> Array:
-        """Mapped vectors."""
+        """Map vectors."""
         x = (as_vectors(X, "vectors", len(self.shift), self.matrix.dtype) - self.shift) * self.factor
         if self.unit:
             length = np.sqrt(np.square(x).sum(axis=1, keepdims=True))
@@ -61,18 +64,18 @@ class SideMap:
         return x @ self.matrix.T + self.offset
 
     def affine(self) -> tuple[Array, Array]:
-        """Matrix A and offset b of ``A x + b``; only if no length is divided by."""
+        """Return matrix A and offset b of ``A x + b``; only for maps that do not divide by a length."""
         if self.unit:
-            raise ValueError(
-                "this learner divides every row by its length (scale='auto'), which no linear map can do. "
-                "Learn with scale=None on unit vectors, or map queries before they are sent."
+            raise InputError(
+                "this learner divides every row by its length, which no linear map can do. Learn with scale=None on "
+                "unit vectors, or map queries before they are sent."
             )
         A = self.matrix * self.factor
         return A, self.offset - A @ self.shift
 
 
 def side_map(model: Any, side: str = "query") -> SideMap:
-    """Map of the queries or the items of a fitted model.
+    """Return the map of the queries or the items of a fitted model.
 
     Parameters
     ----------
@@ -94,18 +97,17 @@ def side_map(model: Any, side: str = "query") -> SideMap:
     >>> bool(np.allclose(side_map(model).apply(X), model.transform(X)))
     True
     """
-    if side not in ("query", "item"):
-        raise ValueError(f"`side` must be 'query' or 'item'; got {side!r}.")
+    check_argument("side_map", "side", side, OneOf(("query", "item")))
     check_is_fitted(model)
     if not hasattr(model, "query_map_"):
-        raise ValueError(f"{type(model).__name__} has no map that could be handed over.")
+        raise InputError(f"{type(model).__name__} has no map of queries and items.", owner="side_map")
     d = model.n_features_in_
     if isinstance(model, SimilarityAdapter):
         dtype = model.query_mean_.dtype
-        none, one = np.zeros(d, dtype), np.ones(d, dtype)
+        zero, one = np.zeros(d, dtype), np.ones(d, dtype)
         if side == "item":
-            return SideMap(none, one, False, np.eye(d, dtype=dtype), none)
-        return SideMap(none, one, False, model.query_map_, model.query_offset_)
+            return SideMap(zero, one, False, np.eye(d, dtype=dtype), zero)
+        return SideMap(zero, one, False, model.query_map_, model.query_offset_)
     matrix = model.query_map_ if side == "query" else model.item_map_
     scaling, dtype = model.scaling_, matrix.dtype
     shift = np.zeros(d, dtype) if scaling.shift is None else scaling.shift
@@ -142,12 +144,8 @@ def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -
     ...     sorted(np.load(pathlib.Path(folder) / "map.npz").files)
     ['factor', 'matrix', 'offset', 'shift', 'unit']
     """
-    found = side_map(model, side)
     buffer = io.BytesIO()
-    np.savez(
-        buffer, shift=found.shift, factor=found.factor, unit=np.array(found.unit), matrix=found.matrix,
-        offset=found.offset,
-    )  # fmt: skip
+    np.savez(buffer, **vars(side_map(model, side)))
     with replacing(path) as file:
         file.write(buffer.getvalue())
 
@@ -159,12 +157,8 @@ def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") ->
 
     Parameters
     ----------
-    model : SimilarityAdapter or fitted learner
-        What to write.
-    path : path-like
-        File; replaced only when the new one is complete.
-    side : {"query", "item"}, default="query"
-        Which of the two sides.
+    model, path, side
+        As in `write_numpy`.
 
     Examples
     --------
@@ -174,33 +168,23 @@ def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") ->
     """
     try:
         import onnx
-        from onnx import TensorProto, helper, numpy_helper
+        from onnx import helper, numpy_helper
     except ImportError:
         raise ImportError("onnx is not installed; use pip install 'nearkin[onnx]'.") from None
     found = side_map(model, side)
-    dtype = found.matrix.dtype
-    kind = TensorProto.FLOAT if dtype == np.float32 else TensorProto.DOUBLE
-    arrays = {
-        "shift": found.shift, "factor": found.factor, "matrix": found.matrix, "offset": found.offset,
-        "tiny": np.array(np.finfo(dtype).tiny, dtype),
-    }  # fmt: skip
-    nodes = [
-        helper.make_node("Sub", ["x", "shift"], ["moved"]),
-        helper.make_node("Mul", ["moved", "factor"], ["scaled"]),
-    ]
-    last = "scaled"
+    kind = helper.np_dtype_to_tensor_dtype(found.matrix.dtype)
+    arrays = {name: values for name, values in vars(found).items() if name != "unit"}
+    steps = [("Sub", ["x", "shift"], "moved", {}), ("Mul", ["moved", "factor"], "scaled", {})]
     if found.unit:
-        nodes += [
-            helper.make_node("ReduceL2", ["scaled"], ["length"], axes=[1], keepdims=1),
-            helper.make_node("Max", ["length", "tiny"], ["divisor"]),
-            helper.make_node("Div", ["scaled", "divisor"], ["unit"]),
+        arrays["tiny"] = np.array(np.finfo(found.matrix.dtype).tiny, found.matrix.dtype)
+        steps += [
+            ("ReduceL2", ["scaled"], "length", {"axes": [1], "keepdims": 1}),
+            ("Max", ["length", "tiny"], "divisor", {}),
+            ("Div", ["scaled", "divisor"], "unit", {}),
         ]
-        last = "unit"
-    else:
-        del arrays["tiny"]
-    nodes.append(helper.make_node("Gemm", [last, "matrix", "offset"], ["mapped"], transB=1))
+    steps.append(("Gemm", [steps[-1][2], "matrix", "offset"], "mapped", {"transB": 1}))
     graph = helper.make_graph(
-        nodes,
+        [helper.make_node(operator, inputs, [output], **options) for operator, inputs, output, options in steps],
         f"nearkin_{side}_map",
         [helper.make_tensor_value_info("x", kind, ["n", len(found.shift)])],
         [helper.make_tensor_value_info("mapped", kind, ["n", len(found.matrix)])],
@@ -209,19 +193,19 @@ def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") ->
     made = helper.make_model(
         graph, producer_name="nearkin", producer_version=__version__, opset_imports=[helper.make_opsetid("", _OPSET)]
     )
-    made.ir_version = min(made.ir_version, 8)  # what belongs to that set of operators
+    made.ir_version = min(made.ir_version, _FORMAT)
     onnx.checker.check_model(made)
     with replacing(path) as file:
         file.write(made.SerializeToString())
 
 
 def faiss_transform(model: Any, side: str = "query") -> Any:
-    """A map as a `faiss.LinearTransform`, for `faiss.IndexPreTransform`.
+    """Return a map as a `faiss.LinearTransform`, for `faiss.IndexPreTransform`.
 
     Parameters
     ----------
     model : SimilarityAdapter or fitted learner
-        Its map must be linear: a learner with ``scale="unit"``, the default of similarities, is refused.
+        Its map must be linear; a learner with ``scale="unit"``, the default of similarities, is refused.
     side : {"query", "item"}, default="query"
         Which of the two sides.
 
@@ -238,11 +222,9 @@ def faiss_transform(model: Any, side: str = "query") -> Any:
     >>> try:
     ...     faiss_transform(unit)
     ... except ValueError as error:
-    ...     str(error)[:50]
-    'this learner divides every row by its length (scal'
+    ...     str(error)[:44]
+    'this learner divides every row by its length'
     """
-    from nearkin.search.cells import require_faiss
-
     A, b = (np.ascontiguousarray(one, dtype=np.float32) for one in side_map(model, side).affine())
     faiss = require_faiss()
     made = faiss.LinearTransform(A.shape[1], A.shape[0], True)

@@ -1,4 +1,4 @@
-"""How good a ranking is: ranks of the relevant items, scores of every query, and how sure their mean is."""
+"""How good a ranking is: ranks of relevant items, measures of every query, and intervals of their means."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.arrays import Array, Index
+
 __all__ = ["METRICS", "Interval", "bootstrap", "ranking_scores", "ranks_of"]
 
-Array = NDArray[np.floating]
-Index = NDArray[np.int64]
-
-#: Names of what `ranking_scores` gives; the first four depend on how many results are looked at.
+#: Names of the measures; MAP and MRR look at all results, the others at the first k.
 METRICS = ("recall", "precision", "ndcg", "map", "mrr")
 
 #: Most scores held at once.
 _TABLE = 1 << 22
-#: Items of one query whose ranks are counted one by one.
+#: Most items of a query whose ranks are counted one by one, which is then cheaper than sorting.
 _FEW = 8
-#: Draws of the bootstrap.
+#: Resamples of the bootstrap.
 _DRAWS = 2000
 
 
 def ranks_of(queries: Array, items: Array, query: Index, item: Index) -> Index:
-    """Rank (from 1) of item ``item[i]`` when all items are sorted by their inner product with query ``query[i]``.
+    """Rank items (from 1) among all items, sorted by their inner product with a query.
 
-    Among equal scores the item that stands first in ``items`` comes first. Memory is bounded: scores are made for a
-    block of queries at a time and only counted.
+    Among equal scores the item that stands first in ``items`` comes first. Queries are scored in blocks, in bounded
+    memory.
 
     Parameters
     ----------
@@ -37,12 +36,12 @@ def ranks_of(queries: Array, items: Array, query: Index, item: Index) -> Index:
     items : ndarray of shape (n_items, n_features)
         Items.
     query, item : ndarray of int64 of shape (n_pairs,)
-        Pairs to be ranked.
+        Pairs of a query and an item, by row number.
 
     Returns
     -------
     ndarray of int64 of shape (n_pairs,)
-        Ranks.
+        Rank of ``item[i]`` for ``query[i]``.
 
     Examples
     --------
@@ -54,21 +53,21 @@ def ranks_of(queries: Array, items: Array, query: Index, item: Index) -> Index:
     order = np.argsort(query, kind="stable")
     sorted_query = query[order]
     step = max(1, _TABLE // max(1, len(items)))
-    asked = np.unique(query)
-    for start in range(0, len(asked), step):
-        here = asked[start : start + step]
+    different = np.unique(query)
+    for start in range(0, len(different), step):
+        here = different[start : start + step]
         scores = queries[here] @ items.T
         first, last = np.searchsorted(sorted_query, here, "left"), np.searchsorted(sorted_query, here, "right")
         for row, (low, high) in enumerate(zip(first, last, strict=True)):
             pairs = order[low:high]
-            ranks[pairs] = _ranks(scores[row], item[pairs])
+            ranks[pairs] = _rank(scores[row], item[pairs])
     return ranks
 
 
-def _ranks(scores: Array, wanted: Index) -> Index:
-    """Ranks of a few among all scores of one query."""
+def _rank(scores: Array, wanted: Index) -> Index:
+    """Rank a few items among all scores of one query."""
     own = scores[wanted]
-    if len(wanted) <= _FEW:  # to count is cheaper than to sort
+    if len(wanted) <= _FEW:
         above = [np.count_nonzero(scores > one) for one in own]
         equal = [np.count_nonzero(scores[:at] == one) for at, one in zip(wanted, own, strict=True)]
         return np.array(above, dtype=np.int64) + np.array(equal, dtype=np.int64) + 1
@@ -78,21 +77,21 @@ def _ranks(scores: Array, wanted: Index) -> Index:
 
 
 def ranking_scores(query: Index, ranks: Index, k: int) -> dict[str, Array]:
-    """Scores of every query from the ranks of its relevant items.
+    """Compute the measures of every query from the ranks of its relevant items.
 
     Parameters
     ----------
     query : ndarray of int64 of shape (n_pairs,)
-        Number of the query of each relevant item.
+        Query of each relevant item, by number.
     ranks : ndarray of int64 of shape (n_pairs,)
         Rank of the item, from 1.
     k : int
-        Results that are looked at by recall, precision and nDCG; MAP and MRR look at all.
+        Results that recall, precision and nDCG look at; MAP and MRR look at all.
 
     Returns
     -------
     dict of str to ndarray of shape (n_queries_with_relevant_items,)
-        Under the names `METRICS`, queries in rising order.
+        By the names of `METRICS`, queries in rising order.
 
     Examples
     --------
@@ -127,7 +126,7 @@ class Interval:
     Parameters
     ----------
     mean, low, high : float
-        The mean of all values, and the 2.5 and 97.5 % points of the means of resampled ones.
+        The mean, and the 2.5 and 97.5 % points of the means of resampled values.
 
     Examples
     --------
@@ -144,14 +143,14 @@ class Interval:
 
 
 def bootstrap(values: Array, rng: np.random.Generator) -> Interval:
-    """Interval of a mean over queries; queries are drawn, so that several clicks of one query count once.
+    """Compute the interval of a mean by resampling queries, so that many clicks of one query count once.
 
     Parameters
     ----------
     values : ndarray of shape (n_queries,)
         One number per query, such as a score or the difference of two.
     rng : numpy.random.Generator
-        Draws them again, 2,000 times.
+        Draws 2,000 resamples.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Streams larger than memory: labelled rows from files or iterators, learned batch by batch, and resumable."""
+"""Data larger than memory: labelled rows from files or iterators, learned batch by batch, resumable."""
 
 from nearkin.streams.batch import Batch
 from nearkin.streams.file_stream import FileStream, Stream

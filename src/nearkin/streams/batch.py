@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Batch", "Chunk", "Place", "checked"]
+from nearkin.arrays import Array
+from nearkin.errors import InputError, Option
+from nearkin.tables import Chunk, find_gap
 
-Array = NDArray[np.floating]
+__all__ = ["Batch", "Place", "check_chunk"]
 
 
 @dataclass(frozen=True)
@@ -26,36 +28,6 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """Rows as a reader gives them: a missing number is NaN, a missing label is marked."""
-
-    X: Array
-    y: NDArray[Any]
-    no_label: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    def __getitem__(self, part: slice) -> Chunk:
-        return Chunk(self.X[part], self.y[part], self.no_label[part])
-
-    @classmethod
-    def join(cls, parts: list[Chunk]) -> Chunk:
-        """One chunk from several."""
-        if len(parts) == 1:
-            return parts[0]
-        X = np.concatenate([one.X for one in parts])
-        return cls(X, _joined([one.y for one in parts]), np.concatenate([one.no_label for one in parts]))
-
-
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Labels end to end; numbers and text together stay what they are."""
-    if len({one.dtype.kind in "USO" for one in parts}) > 1:
-        parts = [one.astype(object) for one in parts]
-    return np.concatenate(parts)
-
-
-@dataclass(frozen=True)
 class Batch:
     """Rows to learn from.
 
@@ -66,7 +38,7 @@ class Batch:
     y : ndarray of shape (n_samples,)
         Labels, none missing.
     kept : ndarray of bool of shape (n_rows,)
-        Which of the rows of the stream these are; the others were dropped.
+        Which rows of the stream these are; the others were dropped.
     first : Place
         Where it begins.
 
@@ -91,14 +63,14 @@ class Batch:
 
     @property
     def n_dropped(self) -> int:
-        """Rows that were left out."""
+        """Rows that were dropped."""
         return len(self.kept) - len(self.X)
 
 
-def checked(
+def check_chunk(
     chunk: Chunk, missing: str, place: Callable[[int], Place], names: list[str] | None, label: str | None
 ) -> Batch:
-    """The rows that are whole; one that is not is an error, or dropped.
+    """Return the rows that are complete; refuse or drop the others.
 
     Parameters
     ----------
@@ -107,7 +79,7 @@ def checked(
     missing : {"error", "drop"}
         What to do with a row that lacks a number or a label.
     place : callable
-        Where a row of the chunk stands.
+        Tells where a row of the chunk stands.
     names : list of str or None
         Of the features, for messages.
     label : str or None
@@ -123,11 +95,12 @@ def checked(
     if missing == "error":
         row = int(np.argmin(kept))
         if not whole[row]:
-            column = int(np.argmin(np.isfinite(chunk.X[row])))
-            name = repr(names[column]) if names else f"number {column + 1}"
-            value = chunk.X[row, column]
-            what = f"feature {name} has {'no value' if np.isnan(value) else f'an infinite value ({value})'}"
+            problem = find_gap(chunk.X[row : row + 1], names)[1]
         else:
-            what = f"there is no label{f' in {label!r}' if label else ''}"
-        raise ValueError(f"{place(row)}: {what}. Mend the row, or have such rows dropped and counted (missing='drop').")
+            problem = f"column {label!r} holds no label" if label else "there is no label"
+        raise InputError(
+            f"{problem}. Fill the gap, or drop and count such rows ({{fix}}).",
+            place=str(place(row)),
+            fix=Option("missing", "drop"),
+        )
     return Batch(chunk.X[kept], chunk.y[kept], kept, place(0))

@@ -1,4 +1,4 @@
-"""Checkpoints: the newest one and the one before it, each whole or not there."""
+"""Checkpoints: the newest one and the one before it, each complete or absent."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from nearkin.errors import InputError
 from nearkin.files import sync_folder
 from nearkin.saving import Newer, read_tree, write_tree
 
@@ -42,12 +43,12 @@ class Checkpoint:
         self._whole = False  # whether the newest is known to be readable
 
     def exists(self) -> bool:
-        """Whether there is anything to go on from."""
+        """Return whether there is anything to go on from."""
         return self.path.exists() or self.previous.exists()
 
     def write(self, value: Any) -> None:
-        """Put a value on disk; until that is done the older ones stay."""
-        following = self.path.with_name(self.path.name + ".next")  # one name, so that kills leave no heap of files
+        """Put a value on disk; until that is done, the older ones stay."""
+        following = self.path.with_name(self.path.name + ".next")  # one name, so kills do not leave many files
         try:
             with following.open("wb") as file:
                 write_tree(value, file, KIND)
@@ -60,14 +61,14 @@ class Checkpoint:
                     error.errno, f"the checkpoint cannot be written: {error.strerror}", str(self.path)
                 ) from None
             raise
-        if self._whole:  # a damaged one must not take the place of a good one
+        if self._whole:  # a damaged one must not replace a good one
             self.path.replace(self.previous)
         following.replace(self.path)
         sync_folder(self.path.resolve().parent)
         self._whole = True
 
     def read(self) -> Any:
-        """The newest value that is whole."""
+        """Return the newest value that is undamaged."""
         problems = []
         for path in (self.path, self.previous):
             try:
@@ -75,14 +76,14 @@ class Checkpoint:
             except FileNotFoundError:
                 problems.append(f"{path} does not exist")
             except Newer as error:
-                raise ValueError(
+                raise InputError(
                     f"{path} was written by a newer nearkin ({error}); upgrade to go on from it."
                 ) from None
-            except Exception as error:  # whatever a torn file brings up
-                problems.append(f"{path} is damaged or no checkpoint ({type(error).__name__}: {error})")
+            except Exception as error:  # whatever a torn file raises
+                problems.append(f"{path} is damaged or not a checkpoint ({type(error).__name__}: {error})")
             else:
                 self._whole = path == self.path
                 if path == self.previous and self.path.exists():
                     warnings.warn(f"{problems[0]}; going on from the one before it, {path}.", stacklevel=2)
                 return value
-        raise ValueError(f"there is no checkpoint to go on from: {'; '.join(problems)}.")
+        raise InputError(f"there is no checkpoint to go on from: {'; '.join(problems)}.")

@@ -1,17 +1,21 @@
-"""A stream of labelled rows: the same rows in the same batches, whoever reads them and from wherever on."""
+"""A stream of files: the same rows in the same batches, whoever reads them and wherever they start."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from nearkin.streams.batch import Batch, Chunk, Place, checked
-from nearkin.streams.units import Order, Piece, Unit
+import numpy as np
 
-__all__ = ["FileStream", "Reader", "Stream"]
+from nearkin.errors import InputError
+from nearkin.streams.batch import Batch, Place, check_chunk
+from nearkin.tables import Chunk, CsvReader, Layout, NpyReader, ParquetReader, Reader, Unit
+
+__all__ = ["Cursor", "FileStream", "Order", "Piece", "Stream"]
 
 
 class Stream(Protocol):
@@ -30,38 +34,67 @@ class Stream(Protocol):
 
     @property
     def names(self) -> list[str] | None:
-        """Names of the features; None where nobody knows them."""
+        """Names of the features, if known."""
 
     @property
     def n_rows(self) -> int | None:
-        """Rows of one pass; None where nobody knows."""
+        """Rows of one pass, if known."""
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
-        """Batches of a pass over the data, from number ``first`` on."""
+        """Yield the batches of a pass over the data, from number ``first`` on."""
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same for a checkpoint to go on."""
+        """Return what must be the same for a checkpoint to go on."""
 
 
-class Reader(Protocol):
-    """Reads units of one kind of file."""
+class Piece(NamedTuple):
+    """Rows ``start`` to ``stop`` of the unit with this number."""
 
-    kind: str
-    n_bytes: int
+    unit: int
+    start: int
+    stop: int
 
-    @property
-    def names(self) -> list[str] | None:
-        """Of the features."""
 
-    def read(self, unit: Unit, start: int, size: int) -> Iterator[Chunk]:
-        """Rows of a unit from ``start`` on, at most ``size`` at a time."""
+class Order:
+    """Units laid end to end for one pass over the data, in file order or in an order drawn for every pass.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Rows of every unit.
+    epoch : int
+        Number of the pass.
+    seed : int or None
+        None for the order of the files.
+
+    Examples
+    --------
+    >>> Order([5, 4], 0, None).pieces(3, 7)
+    [Piece(unit=0, start=3, stop=5), Piece(unit=1, start=0, stop=2)]
+    """
+
+    def __init__(self, sizes: Sequence[int], epoch: int, seed: int | None):
+        n = len(sizes)
+        self._units = np.arange(n) if seed is None else np.random.default_rng([seed, epoch]).permutation(n)
+        self._ends = np.cumsum(np.asarray(sizes, dtype=np.int64)[self._units])
+
+    def pieces(self, first: int, last: int) -> list[Piece]:
+        """Return the pieces that hold rows ``first`` to ``last``."""
+        found = []
+        at = int(np.searchsorted(self._ends, first, side="right"))
+        while first < last and at < len(self._ends):
+            begin = int(self._ends[at - 1]) if at else 0
+            stop = min(last, int(self._ends[at]))
+            found.append(Piece(int(self._units[at]), first - begin, stop - begin))
+            first, at = stop, at + 1
+        return found
 
 
 class FileStream:
     """Batches of files; made by `nearkin.streams.open`.
 
-    Every batch is `batch_rows` rows of the files laid end to end, so that it can be named by a number and read by
-    anybody who sees the same files.
+    Every batch is `batch_rows` rows of the files laid end to end, so its number says which rows it holds, in any
+    process that sees the same files.
 
     Parameters
     ----------
@@ -131,20 +164,20 @@ class FileStream:
         return list(dict.fromkeys(one.path for one in self.units))
 
     def pieces(self, epoch: int, number: int) -> list[Piece]:
-        """Where the rows of a batch are."""
+        """Return where the rows of a batch are."""
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, Order([one.n_rows for one in self.units], epoch, self.seed)
         first = number * self.batch_rows
         return self._order[1].pieces(first, min(first + self.batch_rows, self.n_rows))
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
-        """Batches of a pass over the data, from number ``first`` on."""
+        """Yield the batches of a pass over the data, from number ``first`` on."""
         cursor = self.cursor()
         for number in range(first, self.n_batches):
             yield self.batch(self.pieces(epoch, number), cursor)
 
     def batch(self, pieces: Sequence[Piece], cursor: Cursor | None = None) -> Batch:
-        """The rows at some places; a cursor that stands there already need not look for them."""
+        """Read the rows of some pieces; a cursor that stands there already reads on."""
         cursor = self.cursor() if cursor is None else cursor
         chunk = Chunk.join([cursor.take(self.units[one.unit], one.start, one.stop) for one in pieces])
 
@@ -156,19 +189,19 @@ class FileStream:
             unit = self.units[piece.unit]
             return Place(unit.path, unit.first_row + piece.start + row)
 
-        return checked(chunk, self.missing, place, self.names, self.label)
+        return check_chunk(chunk, self.missing, place, self.names, self.label)
 
     def cursor(self) -> Cursor:
-        """Something to read pieces with."""
+        """Return a fresh cursor to read pieces with."""
         return Cursor(self.reader, self.batch_rows)
 
     def of_file(self, path: str) -> FileStream:
-        """The rows of one file, in its order."""
+        """Return the stream of one file, in its order."""
         units = [one for one in self.units if one.path == path]
         return FileStream(self.reader, units, self.label, batch_rows=self.batch_rows, seed=None, missing=self.missing)
 
     def identity(self) -> dict[str, Any]:
-        """Files by name and size, columns and batches."""
+        """Return what must be the same for a checkpoint to go on: files by name and size, columns, batches."""
         files = [[Path(one).name, Path(one).stat().st_size] for one in self.paths]
         digest = hashlib.sha256(json.dumps([files, self.names, self.n_rows]).encode()).hexdigest()
         return {
@@ -179,9 +212,35 @@ class FileStream:
             "missing": self.missing,
         }
 
+    def describe(self, batches: Sequence[Sequence[Piece]]) -> dict[str, Any]:
+        """Return as plain values what another process needs to read some batches, and no more."""
+        numbers = list(dict.fromkeys(piece.unit for pieces in batches for piece in pieces))
+        place = {number: i for i, number in enumerate(numbers)}
+        return {
+            "reader": {"kind": self.reader.kind, **asdict(self.reader)},  # type: ignore[call-overload]
+            "units": [asdict(self.units[number]) for number in numbers],
+            "label": self.label,
+            "batch_rows": self.batch_rows,
+            "missing": self.missing,
+            "batches": [[[place[one.unit], one.start, one.stop] for one in pieces] for pieces in batches],
+        }
+
+    @classmethod
+    def from_description(cls, plain: dict[str, Any]) -> tuple[FileStream, list[list[Piece]]]:
+        """Return the stream that `describe` described, and the batches."""
+        own = dict(plain["reader"])
+        kind: Any = {one.kind: one for one in (CsvReader, NpyReader, ParquetReader)}[own.pop("kind")]
+        if "layout" in own:
+            own["layout"] = Layout(**own["layout"])
+        units = [Unit(**{**one, "at": tuple(one["at"])}) for one in plain["units"]]
+        stream = cls(
+            kind(**own), units, plain["label"], batch_rows=plain["batch_rows"], seed=None, missing=plain["missing"]
+        )
+        return stream, [[Piece(*one) for one in pieces] for pieces in plain["batches"]]
+
 
 class Cursor:
-    """Reads pieces one after the other; a piece that follows the last one is read on, not looked for.
+    """Reads pieces one after the other, and reads on where a piece follows the last one.
 
     Parameters
     ----------
@@ -199,7 +258,7 @@ class Cursor:
         self._rest: Chunk | None = None
 
     def take(self, unit: Unit, start: int, stop: int) -> Chunk:
-        """Rows of a unit."""
+        """Return rows of a unit."""
         here, at = self.at
         self.at = (None, 0)  # until all is well
         if here != unit or at > start:
@@ -215,7 +274,7 @@ class Cursor:
         while wanted:
             chunk = self._rest if self._rest is not None else next(self._chunks, None)
             if chunk is None:
-                raise ValueError(f"{unit.path} ended before its last row; has the file changed?")
+                raise InputError(f"{unit.path} ended before its last row; has the file changed?")
             parts.append(chunk[:wanted])
             self._rest = chunk[wanted:] if len(chunk) > wanted else None
             wanted -= len(parts[-1])

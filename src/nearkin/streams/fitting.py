@@ -92,7 +92,7 @@ def fit_stream(
             for batch in source.batches(epoch, run.batch):
                 with progress.part_of(run.n_rows, run.total_rows or 0):
                     seen = learn_batch(learner, batch, classes, test=prequential)
-                run.saw(seen)
+                run.count(seen)
                 run.save_if_due()
         except BaseException:
             run.save_quietly()

@@ -1,4 +1,4 @@
-"""Batches that somebody else makes: an iterator of (X, y), of Arrow record batches, or a function that gives one."""
+"""Batches of chunks that the caller makes: pairs (X, y) or Arrow record batches."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from nearkin.errors import InputError
 from nearkin.labels import as_labels
-from nearkin.streams.arrow import Layout, layout_of, to_chunk
-from nearkin.streams.batch import Batch, Chunk, Place, checked
+from nearkin.streams.batch import Batch, Place, check_chunk
+from nearkin.tables import ArrowTable, Chunk, Layout, layout_of
 
 __all__ = ["IteratorStream"]
-
-_OWNER = "streams.open"
 
 
 class IteratorStream:
@@ -60,19 +59,19 @@ class IteratorStream:
 
     @property
     def n_rows(self) -> int | None:
-        """Nobody knows."""
+        """Not known."""
         return None
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
-        """Batches of a pass; those before ``first`` are read and left."""
+        """Yield the batches of a pass; those before ``first`` are skipped."""
         skipped = first if self._can_begin_anywhere else 0
         chunks = self._fresh(skipped * self.batch_rows)
         for number, (start, chunk) in enumerate(self._cut(chunks, skipped * self.batch_rows), skipped):
             if number >= first:
-                yield checked(chunk, self.missing, partial(_place, start), self.names, self.label)
+                yield check_chunk(chunk, self.missing, partial(_place, start), self.names, self.label)
 
     def identity(self) -> dict[str, Any]:
-        """The chunks must be the same again; that cannot be told from here."""
+        """Return what must be the same for a checkpoint to go on; that the chunks are the same is up to the caller."""
         return {"files": None, "label": self.label, "batch_rows": self.batch_rows, "missing": self.missing}
 
     @property
@@ -85,15 +84,16 @@ class IteratorStream:
         once = iter(self.chunks)
         if once is self.chunks:  # an iterator, not something that can be iterated over again
             if self._used:
-                raise ValueError(
-                    "the iterator given to streams.open was used up. For several passes, or to go on after an error, "
-                    "give a list or a function that returns a fresh iterator."
+                raise InputError(
+                    "the iterator is used up. For several passes, or to go on after an error, give a list or a "
+                    "function that returns a fresh iterator.",
+                    owner="streams.open",
                 )
             self._used = True
         return once
 
     def _cut(self, chunks: Iterator[Any], start: int) -> Iterator[tuple[int, Chunk]]:
-        """Chunks of exactly `batch_rows` rows, the last one perhaps fewer, with the number of their first row."""
+        """Yield chunks of `batch_rows` rows (the last may be shorter), with the number of their first row."""
         held: list[Chunk] = []
         size = 0
         for number, one in enumerate(chunks):
@@ -114,21 +114,18 @@ class IteratorStream:
         if hasattr(one, "schema") and hasattr(one, "num_rows"):  # an Arrow record batch or table
             if self._layout is None:
                 self._layout = layout_of(
-                    one.schema, lambda n: len(one.column(n)[0]), where, self.label, self.features, self.drop
+                    one.schema, where, lambda name: len(one.column(name)[0]), self.label, self.features, self.drop
                 )
-            if hasattr(one, "combine_chunks"):
-                parts = [to_chunk(part, self._layout, where) for part in one.to_batches()]
-                return Chunk.join(parts) if parts else to_chunk(_no_rows(one), self._layout, where)
-            return to_chunk(one, self._layout, where)
+            return self._layout.chunk(ArrowTable(where, one.schema.names, one.num_rows, one.column))
         if not (isinstance(one, tuple) and len(one) == 2):
-            raise ValueError(f"{where}: a pair (X, y) or an Arrow record batch was expected; got {type(one).__name__}.")
+            raise InputError(f"{where}: a pair (X, y) or an Arrow record batch was expected; got {type(one).__name__}.")
         X = np.asarray(one[0])
         if X.ndim != 2 or X.dtype.kind not in "fiub":
-            raise ValueError(f"{where}: X must be numbers of shape (rows, features); got {X.dtype} of {X.shape}.")
+            raise InputError(f"{where}: X must be numbers of shape (rows, features); got {X.dtype} of {X.shape}.")
         X = X.astype(np.float32 if X.dtype in (np.float16, np.float32) else np.float64, copy=False)
-        y, no_label = _given(one[1], where)
+        y, no_label = _labels(one[1], where)
         if len(y) != len(X):
-            raise ValueError(f"{where}: X has {len(X)} rows but y has {len(y)} labels.")
+            raise InputError(f"{where}: X has {len(X)} rows but y has {len(y)} labels.")
         return Chunk(X, y, no_label)
 
 
@@ -136,8 +133,8 @@ def _place(start: int, row: int) -> Place:
     return Place("the stream", start + row)
 
 
-def _given(y: Any, where: str) -> tuple[Any, Any]:
-    """Labels as given and which are missing."""
+def _labels(y: Any, where: str) -> tuple[Any, Any]:
+    """Return labels and which are missing."""
     labels = np.asarray(y)
     if labels.dtype.kind == "f":
         missing = np.isnan(labels)
@@ -145,14 +142,7 @@ def _given(y: Any, where: str) -> tuple[Any, Any]:
     if labels.dtype.kind == "O":
         missing = np.array([one is None or one != one for one in labels])
         if missing.any():
-            filler = labels[~missing][0] if (~missing).any() else 0
             labels = labels.copy()
-            labels[missing] = filler
+            labels[missing] = labels[~missing][0] if (~missing).any() else 0
         return labels, missing
     return as_labels(labels, where), np.zeros(len(labels), dtype=bool)
-
-
-def _no_rows(table: Any) -> Any:
-    from pyarrow import RecordBatch
-
-    return RecordBatch.from_arrays([c.combine_chunks() for c in table.columns], schema=table.schema)

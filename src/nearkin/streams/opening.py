@@ -1,4 +1,4 @@
-"""From paths to a stream."""
+"""From paths, or chunks that the caller makes, to a stream."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nearkin.checks import Integer
-from nearkin.streams.csv_batches import CsvReader
-from nearkin.streams.file_stream import FileStream, Reader
+from nearkin.checks import Integer, OneOf
+from nearkin.errors import InputError, Option
+from nearkin.settings import check_argument
+from nearkin.streams.file_stream import FileStream
 from nearkin.streams.iterator import IteratorStream
-from nearkin.streams.npy_batches import NpyReader
-from nearkin.streams.parquet_batches import ParquetReader
-from nearkin.streams.units import Unit
+from nearkin.tables import CsvReader, NpyReader, ParquetReader, Reader, Unit, kind_of
 
 __all__ = ["SCORES", "is_many", "open_stream"]
 
-#: End of the names of files that hold what a stream was found to be worth; they are no input.
+#: Suffix of score files, which are never read as input.
 SCORES = ".plausibility.pq"
 
-_KINDS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".npy": "npy",
-}  # fmt: skip
+#: Suffixes of the files that are taken from a folder.
+_SUFFIXES = (".parquet", ".pq", ".csv", ".tsv", ".txt", ".npy")
+_OWNER = "streams.open"
 
 
 def open_stream(
@@ -44,9 +43,9 @@ def open_stream(
     ----------
     source : path, list of paths, iterable or callable
         Parquet, CSV or npy files, folders of such files, or patterns like ``"big/*.parquet"``, all of one kind; or
-        chunks: pairs ``(X, y)`` or Arrow record batches, given by any iterable (such as a
-        ``pyarrow.RecordBatchReader``) or by a function that returns one. A function of one argument gets the number of
-        the row to begin with, so that a run that is resumed need not read what it has learned.
+        chunks: pairs ``(X, y)`` or Arrow record batches, from any iterable (such as a ``pyarrow.RecordBatchReader``) or
+        from a function that returns one. A function of one argument gets the number of the row to begin with, so a
+        resumed run skips what it has learned.
     label : str, path or list of paths
         Column of labels; for npy files the npy file (or files) of labels.
     features : list of str or None, default=None
@@ -84,68 +83,71 @@ def open_stream(
     >>> [len(batch.X) for batch in stream.batches(epoch=0)]
     [50, 50, 20]
     """
-    if missing not in ("error", "drop"):
-        raise ValueError(f"streams.open: `missing` must be 'error' or 'drop'; got {missing!r}.")
-    for name, value, low in (("batch_rows", batch_rows, 2), ("seed", seed, 0)):
-        if not Integer(low).allows(value):
-            raise ValueError(f"streams.open: `{name}` must be {Integer(low)}; got {value!r}.")
-    if isinstance(features, str):
-        features = [features]
-    if isinstance(drop, str):
-        drop = [drop]
+    check_argument(_OWNER, "missing", missing, OneOf(("error", "drop")))
+    check_argument(_OWNER, "batch_rows", batch_rows, Integer(2))
+    check_argument(_OWNER, "seed", seed, Integer(0))
+    features = [features] if isinstance(features, str) else features
+    drop = [drop] if isinstance(drop, str) else drop
     paths = _as_paths(source)
     if paths is None:
         if shuffle:
-            raise ValueError("streams.open: an iterator cannot be shuffled; give files, or shuffle before.")
+            raise InputError("an iterator cannot be shuffled; give files, or shuffle before.", owner=_OWNER)
         if label is not None and not isinstance(label, str):
-            raise ValueError(f"streams.open: `label` must be the name of a column; got {label!r}.")
+            raise InputError(f"`label` must be the name of a column; got {label!r}.", owner=_OWNER)
         return IteratorStream(source, label, features, drop, batch_rows=batch_rows, missing=missing)  # type: ignore[arg-type]
     files, kind = _files(paths)
+    column = None if label is None or kind == "arrays" else str(label)
     reader: Reader
     units: list[Unit]
-    column = None if label is None or kind == "npy" else str(label)
-    if kind == "npy":
-        if features is not None or drop:
-            raise ValueError("streams.open: npy files have no named columns; leave `features` and `drop` out.")
-        if label is None:
-            raise ValueError("streams.open: npy files need label=..., the npy file (or files) of their labels.")
-        given = [label] if isinstance(label, (str, os.PathLike)) else list(label)
-        reader, units = NpyReader.plan(files, [str(one) for one in given])
+    if kind == "arrays":
+        reader, units = NpyReader.plan(files, _label_files(label, features, drop))
     elif kind == "parquet":
         reader, units = ParquetReader.plan(files, column, features, drop)
     else:
-        reader, units = CsvReader.plan(files, column, features, drop, text=text_labels)
+        reader, units = CsvReader.plan(files, column, features, drop, text_labels=text_labels)
     if not units:
-        raise ValueError(f"{files[0]}{' and the others' if len(files) > 1 else ''}: no rows.")
+        raise InputError(f"{files[0]}{' and the others' if len(files) > 1 else ''}: no rows.")
     return FileStream(
         reader, units, column, batch_rows=int(batch_rows), seed=int(seed) if shuffle else None, missing=missing
     )
 
 
 def is_many(paths: Sequence[str | os.PathLike[str]]) -> bool:
-    """Whether paths stand for more than one file: several, a folder, or a pattern."""
+    """Return whether paths stand for more than one file: several, a folder, or a pattern."""
     one = os.fspath(paths[0])
     return len(paths) > 1 or Path(one).is_dir() or (glob.has_magic(one) and not Path(one).exists())
 
 
+def _label_files(label: Any, features: Sequence[str] | None, drop: Sequence[str]) -> list[str]:
+    """Return the npy files of labels."""
+    if features is not None or drop:
+        raise InputError("npy files have no named columns; leave `features` and `drop` out.", owner=_OWNER)
+    if label is None:
+        raise InputError(
+            "npy files need {label}, the npy file (or files) of their labels.", owner=_OWNER, label=Option("label")
+        )
+    return [str(one) for one in ([label] if isinstance(label, (str, os.PathLike)) else label)]
+
+
 def _as_paths(source: Any) -> list[str] | None:
+    """Return the paths that were given; None if chunks were."""
     if isinstance(source, (str, os.PathLike)):
         return [os.fspath(source)]
     if isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source):
         return [os.fspath(one) for one in source]
     if callable(source) or hasattr(source, "__iter__"):
         return None
-    raise ValueError(
-        f"streams.open: paths, an iterable of chunks or a function that returns one are needed; got {source!r}."
+    raise InputError(
+        f"paths, an iterable of chunks or a function that returns one are needed; got {source!r}.", owner=_OWNER
     )
 
 
 def _files(paths: Sequence[str]) -> tuple[list[str], str]:
-    """Files behind paths, folders and patterns, and what kind they are."""
+    """Return the files behind paths, folders and patterns, and their kind."""
     found: list[str] = []
     for path in paths:
         if Path(path).is_dir():
-            inside = sorted(one for one in Path(path).iterdir() if one.suffix.lower() in _KINDS and one.is_file())
+            inside = sorted(one for one in Path(path).iterdir() if one.suffix.lower() in _SUFFIXES and one.is_file())
             here = [str(one) for one in inside]
         elif Path(path).exists():
             here = [path]
@@ -153,25 +155,21 @@ def _files(paths: Sequence[str]) -> tuple[list[str], str]:
             here = sorted(one for one in glob.glob(path, recursive=True) if Path(one).is_file())  # noqa: PTH207
         else:
             raise FileNotFoundError(2, "No such file or directory", path)
-        here = [one for one in here if not one.endswith(SCORES)]
-        if not here and len(paths) == 1:
-            raise FileNotFoundError(2, "no Parquet, CSV or npy files there", path)
-        found += here
+        found += [one for one in here if not one.endswith(SCORES)]
     if not found:
         raise FileNotFoundError(2, "no Parquet, CSV or npy files there", paths[0])
     found = list(dict.fromkeys(found))
     kinds = {_kind(one) for one in found}
     if len(kinds) > 1:
-        raise ValueError(f"streams.open: files of one kind are needed; got {' and '.join(sorted(kinds))}.")
+        raise InputError(f"files of one kind are needed; got {' and '.join(sorted(kinds))}.", owner=_OWNER)
     return found, kinds.pop()
 
 
 def _kind(path: str) -> str:
-    suffix = Path(path).suffix.lower()
-    if suffix in _KINDS:
-        return _KINDS[suffix]
     advice = {
         ".npz": "it cannot be read in pieces; save its arrays as npy files",
         ".gz": "a compressed text cannot be read in pieces; decompress it, or write Parquet",
-    }.get(suffix, "the name of a file must end in .parquet, .csv, .tsv or .npy")
-    raise ValueError(f"{path}: {advice}.")
+    }.get(Path(path).suffix.lower())
+    if advice is not None:
+        raise InputError(f"{path}: {advice}.")
+    return kind_of(Path(path))

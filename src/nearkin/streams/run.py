@@ -1,50 +1,54 @@
-"""One fit over a stream from begin to end: where it is, how it goes, and how it goes on after a kill."""
+"""One fit over a stream: where it is, how it goes, and how it goes on after a kill."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from sklearn.base import clone
 
 from nearkin.checks import Integer, Real
+from nearkin.errors import InputError, Option
+from nearkin.files import replacing
 from nearkin.learners import OnlineLearner
 from nearkin.saving import write_tree
+from nearkin.settings import check_argument
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Stream
-from nearkin.streams.journal import Journal
 from nearkin.streams.watch import Seen, Watch
 
-__all__ = ["Report", "Run"]
+__all__ = ["Options", "Report", "Run"]
 
 
 @dataclass(frozen=True)
 class Report:
-    """How a stream goes.
+    """How learning from a stream goes.
 
     Parameters
     ----------
     batch, rows : int
-        Batches and rows done, those left out and repeated passes counted.
+        Batches and rows done, counting dropped rows and every pass.
     total_rows : int or None
-        Rows there are, all passes together; None where nobody knows.
+        Rows of all passes together, if known.
     epoch : int
         Passes finished.
     rows_per_second, seconds_left : float or None
         Of this process.
     accuracy, recent_accuracy : float or None
-        Share of labels that the nearest class centre told rightly *before* the row was learned: over all rows, and
-        over about the last 20 batches. None for triplet sources without centres.
+        Share of labels that the nearest class centre predicted *before* the row was learned: over all rows, and over
+        about the last 20 batches. None for triplet sources without centres.
     plausibility, recent_plausibility : float or None
         Mean weight with which rows were learned.
     dropped : int
-        Rows left out because something was missing.
+        Rows dropped because something was missing.
     classes : int
         Classes known.
     drift : bool
@@ -79,7 +83,7 @@ class Report:
 
 @dataclass
 class Options:
-    """What the user wants besides the model; see `nearkin.streams.fit_stream`."""
+    """Passes, files and listeners; see `nearkin.streams.fit_stream`."""
 
     epochs: int | None = None
     checkpoint: str | os.PathLike[str] | None = None
@@ -96,7 +100,7 @@ class Run:
     Parameters
     ----------
     learner : OnlineLearner
-        Learns; after `__init__` it is where the checkpoint left it.
+        Learns; a checkpoint puts it back where it was.
     stream : Stream
         Rows.
     options : Options
@@ -109,13 +113,9 @@ class Run:
         if not isinstance(learner, OnlineLearner):
             raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
         epochs = getattr(learner, "n_epochs", 1) if options.epochs is None else options.epochs
-        for name, value, rule in (
-            ("epochs", epochs, Integer(1)),
-            ("checkpoint_every", options.checkpoint_every, Real(0.0)),
-            ("log_every", options.log_every, Integer(1)),
-        ):
-            if not rule.allows(value):
-                raise ValueError(f"`{name}` must be {rule}; got {value!r}.")
+        check_argument("fit_stream", "epochs", epochs, Integer(1))
+        check_argument("fit_stream", "checkpoint_every", options.checkpoint_every, Real(0.0))
+        check_argument("fit_stream", "log_every", options.log_every, Integer(1))
         self.learner, self.stream, self.options, self.epochs = learner, stream, options, int(epochs)
         self.epoch = self.batch = 0
         self.is_done = False
@@ -129,7 +129,7 @@ class Run:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the stream behind us."""
+        """Rows done, dropped ones included."""
         return self.watch.total.n_rows + self.watch.total.n_dropped
 
     @property
@@ -141,20 +141,23 @@ class Run:
         checkpoint = self._checkpoint
         if checkpoint is not None and checkpoint.exists():
             if not self.options.resume:
-                raise ValueError(
-                    f"{checkpoint.path} exists already: resume from it, or remove it (and {checkpoint.previous.name}) "
-                    "to begin anew."
+                raise InputError(
+                    f"{checkpoint.path} exists already: resume from it with {{resume}}, or remove it (and "
+                    f"{checkpoint.previous.name}) to begin anew.",
+                    resume=Option("resume", True),
                 )
             self._restore(checkpoint.read())
         elif self.options.resume and checkpoint is None:
-            raise ValueError("to resume, the checkpoint to go on from must be named.")
+            raise InputError(
+                "to resume, the checkpoint must be named with {checkpoint}.", checkpoint=Option("checkpoint")
+            )
         if self._journal is not None:
             self._journal.begin(self.watch.n_batches)
 
     def _restore(self, kept: dict[str, Any]) -> None:
         differs = [name for name, value in self._plan.items() if kept["plan"].get(name) != value]
         if differs:
-            raise ValueError(
+            raise InputError(
                 f"{self.options.checkpoint} belongs to another run: {', '.join(differs)} "
                 f"differ{'s' if len(differs) == 1 else ''}. Give the same data, learner and options, or begin "
                 "anew with another checkpoint."
@@ -164,8 +167,8 @@ class Run:
         self.epoch, self.batch, self.is_done = kept["epoch"], kept["batch"], kept["done"]
         self.watch = Watch.from_dict(kept["watch"])
 
-    def saw(self, seen: Seen) -> None:
-        """The next batch was learned."""
+    def count(self, seen: Seen) -> None:
+        """Count a batch that was learned, and report it."""
         self.batch += 1
         drift = self.watch.see(seen)
         if not (self._journal or self.options.on_report):
@@ -177,7 +180,7 @@ class Run:
             self.options.on_report(report)
 
     def end_epoch(self) -> None:
-        """A pass is finished."""
+        """Go on to the next pass."""
         self.epoch, self.batch = self.epoch + 1, 0
 
     def save_if_due(self) -> None:
@@ -202,14 +205,14 @@ class Run:
         self._saved_at = time.monotonic()
 
     def save_quietly(self) -> None:
-        """Write a checkpoint on the way out of an error, which must not be hidden by another one."""
+        """Write a checkpoint on the way out of an error, and do not hide that error by another one."""
         with suppress(OSError):
             self.save()
 
     def finish(self) -> None:
-        """All passes are done."""
+        """Write the last report and checkpoint."""
         if not self.watch.total.n_rows:
-            raise ValueError(
+            raise InputError(
                 f"no row of the stream could be learned ({self.watch.total.n_dropped:,} were dropped); is it empty?"
             )
         self.is_done = True
@@ -227,6 +230,37 @@ class Run:
             watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner._state.labels.codes),
             drift,
         )  # fmt: skip
+
+
+class Journal:
+    """A log of JSON lines; after a kill, those that belong to lost work are removed.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+
+    def begin(self, n_batches: int) -> None:
+        """Keep the lines up to this batch of an earlier run; 0 for none. A torn line is removed."""
+        kept = []
+        if n_batches and self.path.exists():
+            for line in self.path.read_bytes().splitlines():
+                try:
+                    if json.loads(line)["batch"] <= n_batches:
+                        kept.append(line + b"\n")
+                except (ValueError, KeyError, TypeError):
+                    continue
+        with replacing(self.path, durable=True) as file:
+            file.writelines(kept)
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add a line."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
 
 
 def _digest(learner: OnlineLearner) -> str:

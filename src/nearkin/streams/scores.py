@@ -1,4 +1,4 @@
-"""The second pass: how plausible every label of a stream is under the final model, as Parquet beside the input."""
+"""The second pass: score every label of a stream with the final model, into Parquet beside the input."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from nearkin import progress
 from nearkin.learners import OnlineLearner
 from nearkin.saving import replacing, write_tree
-from nearkin.streams.arrow import require_pyarrow
 from nearkin.streams.batch import Batch
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.opening import SCORES
+from nearkin.tables import require_pyarrow
 
 __all__ = ["Scores", "score_batch", "score_stream", "write_scores"]
 

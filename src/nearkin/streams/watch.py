@@ -1,4 +1,4 @@
-"""How a stream goes while it is learned: accuracy and plausibility of rows just met, and whether they fall."""
+"""Accuracy and plausibility of rows as they are learned, and whether they fall."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.errors import InputError, Option, placed_at
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import first_appearance
 from nearkin.learners import OnlineLearner
@@ -22,16 +23,16 @@ _RECENT = 20
 
 @dataclass
 class Seen:
-    """What one batch showed before and while it was learned; sums, so that those of several batches add up.
+    """What one batch showed before and while it was learned; sums, so that batches add up.
 
     Parameters
     ----------
     n_rows : int
         Rows learned.
     n_dropped : int
-        Rows left out because something was missing.
+        Rows dropped because something was missing.
     n_tested, n_right : int
-        Rows whose label was predicted before it was learned, and how often rightly.
+        Rows whose label was predicted before it was learned, and how many predictions were right.
     plausibility : float
         Sum over the rows learned.
     """
@@ -44,20 +45,25 @@ class Seen:
 
 
 def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: bool) -> Seen:
-    """Test, then train: both see the batch for the first time."""
+    """Test, then learn: both see the batch for the first time."""
     if not len(batch.X):
         return Seen(n_dropped=batch.n_dropped)
     begun = learner.__sklearn_is_fitted__()
-    try:
+    with placed_at(f"{batch.first} and the {batch.n_rows - 1:,} rows after it"):
+        if not begun and classes is None and len(first_appearance(batch.y)[0]) == 1:
+            raise InputError(
+                f"the first batch holds a single class, {str(batch.y[0])!r}. Make batches larger with {{rows}}; if the "
+                "files are sorted by class, {shuffle} may help.",
+                rows=Option("batch_rows"),
+                shuffle=Option("shuffle", True),
+            )
         tested, right = _tested(learner, batch) if test and begun else (0, 0)
         learner.partial_fit(batch.X, batch.y, classes=None if begun else classes)
-    except ValueError as error:
-        raise ValueError(f"{batch.first} and the {batch.n_rows - 1:,} rows after it: {error}") from error
     return Seen(len(batch.X), batch.n_dropped, tested, right, float(learner.plausibility_.sum()))
 
 
 def _tested(learner: OnlineLearner, batch: Batch) -> tuple[int, int]:
-    """How many labels are those of the nearest class centre; a class that is not known yet is predicted by nobody."""
+    """Return how many labels were predicted, and how many are those of the nearest class centre."""
     state = learner._state
     centers = getattr(state.source, "centers_", None)
     if centers is None or batch.X.shape[1] != learner.n_features_in_:

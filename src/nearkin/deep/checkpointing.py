@@ -1,0 +1,100 @@
+"""Fits that continue after an interruption, from the end of the last whole pass."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from nearkin.arrays import Array
+from nearkin.deep.network import Plan
+from nearkin.deep.trainer import DeepState, Trainer
+from nearkin.errors import InputError
+from nearkin.streams.checkpoint import Checkpoint
+
+__all__ = ["FitCheckpoint", "digest_of"]
+
+#: Settings that do not change the result.
+_WITHOUT_EFFECT = ("checkpoint", "device", "distributed")
+
+
+class FitCheckpoint:
+    """State of a `fit` on disk.
+
+    Parameters
+    ----------
+    path : path-like or None
+        File; None for no checkpoint.
+    digest : str
+        Identifies rows, labels and settings; see `digest_of`.
+    owner : str
+        Name of the learner, for messages.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, digest: str, owner: str):
+        self.file = None if path is None else Checkpoint(path)
+        self.digest, self.owner = digest, owner
+
+    def read(self, plan: Callable[[int], Plan | nn.Module]) -> tuple[DeepState, Array, int] | None:
+        """Read state, plausibilities and number of passes, or None without a file; ``plan`` replaces a lost module."""
+        if self.file is None or not self.file.exists():
+            return None
+        found = self.file.read()
+        if not isinstance(found, dict) or found.get("fingerprint") != self.digest:
+            raise InputError(
+                f"the checkpoint {self.file.path} belongs to other rows, labels or parameters. Remove it, or choose "
+                "another file.",
+                owner=self.owner,
+            )
+        network = found["state"].parameter
+        if network.plan is None:
+            network.plan = plan(network.n_features)
+        return found["state"], found["running"].copy(), found["done"]
+
+    def write(self, trainer: Trainer, plausibility: Array, n_passes: int) -> None:
+        """Write all that the next pass needs; of a user's module only the weights."""
+        if self.file is None:
+            return
+        trainer.finish()
+        if not trainer.engine.processes.is_first:
+            return
+        kept = copy.copy(trainer.state)
+        if isinstance(kept.parameter.plan, nn.Module):
+            kept.parameter = kept.parameter.copy()
+            kept.parameter.plan = None
+        self.file.write({"fingerprint": self.digest, "state": kept, "running": plausibility, "done": n_passes})
+
+
+def digest_of(settings: Mapping[str, Any], X: Array, y: NDArray[Any]) -> str:
+    """Compute a digest of everything that the result of a fit depends on, the same in every process."""
+    digest = hashlib.sha256(_describe_all(settings).encode())
+    digest.update(np.ascontiguousarray(X).data)
+    digest.update(repr(y.tolist()).encode())
+    return digest.hexdigest()
+
+
+def _describe_all(settings: Mapping[str, Any]) -> str:
+    return repr(sorted((name, _describe(one)) for name, one in settings.items() if name not in _WITHOUT_EFFECT))
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return repr(value.get_state())
+    if isinstance(value, nn.Module):
+        digest = hashlib.sha256(repr(value).encode())
+        for name, one in value.state_dict().items():
+            digest.update(name.encode() + (b"" if is_lazy(one) else one.detach().cpu().numpy().tobytes()))
+        return digest.hexdigest()
+    if isinstance(value, BaseEstimator):
+        return f"{type(value).__name__} {_describe_all(value.get_params(deep=False))}"
+    return getattr(value, "__qualname__", None) or repr(value)  # a function prints its address

@@ -1,0 +1,46 @@
+"""Tables are read here, once for all: CSV, Parquet, npy and npz, whole or in batches."""
+
+from nearkin.tables.arrow import ArrowTable, layout_of, require_pyarrow
+from nearkin.tables.csv_files import CsvReader
+from nearkin.tables.labelled import LabelledRows, kind_of, open_table, read_for_model, read_matrix, read_training
+from nearkin.tables.numpy_files import Arrays, NpyReader, read_labels
+from nearkin.tables.output import (
+    ARRAY_SUFFIXES,
+    TABLE_SUFFIXES,
+    check_destination,
+    check_names,
+    write_columns,
+    write_matrix,
+)
+from nearkin.tables.parquet_files import ParquetReader
+from nearkin.tables.table import Chunk, Layout, Table, find_gap
+from nearkin.tables.units import Reader, Unit
+
+__all__ = [
+    "ARRAY_SUFFIXES",
+    "TABLE_SUFFIXES",
+    "Arrays",
+    "ArrowTable",
+    "Chunk",
+    "CsvReader",
+    "LabelledRows",
+    "Layout",
+    "NpyReader",
+    "ParquetReader",
+    "Reader",
+    "Table",
+    "Unit",
+    "check_destination",
+    "check_names",
+    "find_gap",
+    "kind_of",
+    "layout_of",
+    "open_table",
+    "read_for_model",
+    "read_labels",
+    "read_matrix",
+    "read_training",
+    "require_pyarrow",
+    "write_columns",
+    "write_matrix",
+]

@@ -1,0 +1,108 @@
+"""What a cell of text means: a number, a label, or a missing value. Every reader of CSV follows these rules."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["NO_NUMBER", "BadCell", "label_kind", "parse_labels", "parse_numbers"]
+
+#: Cells that hold no label, and no number. "None" and "?" may be names of classes.
+NO_LABEL = frozenset(("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL"))
+NO_NUMBER = NO_LABEL | {"-nan", "-NaN", "None", "none", "?"}
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
+#: How labels of a kind are written, and what becomes of them.
+_KINDS: dict[str, tuple[re.Pattern[str], Any]] = {
+    "whole": (_WHOLE, np.int64),
+    "decimal": (_NUMBER, np.float64),
+    "text": (re.compile(".*", re.DOTALL), np.str_),
+}
+
+
+class BadCell(ValueError):
+    """A column holds something that cannot be used.
+
+    Parameters
+    ----------
+    words : str
+        What it holds, after "column 'x'".
+    row : int or None
+        Where, counted from 0; None if the whole column is of another type.
+    """
+
+    def __init__(self, words: str, row: int | None = None):
+        super().__init__(words)
+        self.row = row
+
+
+def parse_numbers(cells: Sequence[str]) -> NDArray[np.float64]:
+    """Return the numbers of a column, NaN where a cell is missing.
+
+    Examples
+    --------
+    >>> parse_numbers(["1", " 2.5", "NA"]).tolist()
+    [1.0, 2.5, nan]
+    """
+    out = np.empty(len(cells))
+    for row, cell in enumerate(cells):
+        text = cell.strip()
+        if _NUMBER.fullmatch(text):
+            out[row] = float(text)
+        elif text in NO_NUMBER:
+            out[row] = np.nan
+        else:
+            raise BadCell(f"holds {reprlib.repr(text)}, which is not a number", row)
+    return out
+
+
+def label_kind(cells: Sequence[str]) -> str:
+    """Return how labels are written: "whole" numbers, "decimal" numbers, or "text".
+
+    Numbers with leading zeros are names.
+
+    Examples
+    --------
+    >>> label_kind(["1", "2", ""]), label_kind(["1.0", "2"]), label_kind(["01", "2"])
+    ('whole', 'decimal', 'text')
+    """
+    known = {cell.strip() for cell in cells} - NO_LABEL
+    if known and all(_WHOLE.fullmatch(one) for one in known):
+        return "whole"
+    if any("." in one for one in known) and all(_NUMBER.fullmatch(one) for one in known):
+        return "decimal"
+    return "text"
+
+
+def parse_labels(cells: Sequence[str], kind: str | None = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the labels of a column, as numbers where all are numbers, and which are missing.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        The column.
+    kind : {"whole", "decimal", "text"} or None
+        How labels are written; None to infer it from these cells.
+
+    Examples
+    --------
+    >>> parse_labels(["1", "2", ""])
+    (array([1, 2, 0]), array([False, False,  True]))
+    """
+    places = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
+    pattern, dtype = _KINDS[kind or label_kind(list(places))]
+    values = []
+    for cell in places:
+        text = cell.strip()
+        if text not in NO_LABEL and not pattern.fullmatch(text):
+            raise BadCell(f"holds the label {text!r}, where the first rows hold numbers", list(cells).index(cell))
+        values.append("0" if text in NO_LABEL and dtype is not np.str_ else text)
+    missing = np.array([cell.strip() in NO_LABEL for cell in places], dtype=bool)
+    rows = np.fromiter((places[cell] for cell in cells), np.int64, len(cells))
+    return np.array(values, dtype=np.str_).astype(dtype)[rows], missing[rows]

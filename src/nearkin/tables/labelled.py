@@ -1,0 +1,291 @@
+"""From a file to features and labels: which columns, in which order, and whether every row is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.arrays import Array
+from nearkin.errors import InputError, Option, quote_names
+from nearkin.tables.arrow import check_chosen
+from nearkin.tables.csv_files import read_csv
+from nearkin.tables.numpy_files import Arrays, read_arrays, read_labels
+from nearkin.tables.parquet_files import read_parquet
+from nearkin.tables.table import Table, check_classes, choose_columns, expand_name, find_gap, single_or_double
+
+__all__ = ["LabelledRows", "kind_of", "open_table", "read_for_model", "read_matrix", "read_training"]
+
+_SUFFIXES = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".npy", ".npz"), "arrays"),
+}
+_FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "arrays", b"\x93NUM": "arrays"}
+
+
+@dataclass
+class LabelledRows:
+    """Rows for a model, and what else the file says about them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Features, all finite.
+    names : list of str or None
+        Of the features.
+    label : str or None
+        Name of the label column.
+    y, no_label : ndarray or None
+        Labels, and which are missing.
+    others : dict
+        Columns to pass on.
+    n_unnamed : int
+        Columns without a name, which were left out.
+    """
+
+    X: Array
+    names: list[str] | None = None
+    label: str | None = None
+    y: NDArray[Any] | None = None
+    no_label: NDArray[np.bool_] | None = None
+    others: Mapping[str, Sequence[Any] | NDArray[Any]] = field(default_factory=dict)
+    n_unnamed: int = 0
+
+
+def open_table(path: Path) -> Table | Arrays:
+    """Open a file of data; its name or its first bytes tell the format."""
+    read = {"csv": read_csv, "parquet": read_parquet, "arrays": read_arrays}
+    return read[kind_of(path)](path)
+
+
+def kind_of(path: Path) -> str:
+    """Return "csv", "parquet" or "arrays"."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a data file.")
+    if not path.exists():
+        raise InputError(f"{path}: no such file.")
+    suffix = path.with_suffix("").suffix if path.suffix.lower() == ".gz" else path.suffix
+    kind = _SUFFIXES.get(suffix.lower())
+    if kind is None:
+        with path.open("rb") as file:
+            kind = _FIRST_BYTES.get(file.read(4))
+    if kind is None:
+        raise InputError(f"cannot tell the format of {path}: its name must end in .csv, .tsv, .parquet, .npz or .npy.")
+    return kind
+
+
+def read_training(
+    path: Path,
+    label: str | None = None,
+    labels: Path | None = None,
+    features: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    others: Sequence[str] = (),
+) -> LabelledRows:
+    """Read features and labels to learn from; every row needs both.
+
+    Parameters
+    ----------
+    path : Path
+        Data file.
+    label : str or None
+        Column (or array) of labels.
+    labels : Path or None
+        File of labels instead.
+    features, drop : sequence of str
+        Columns to use, or to leave out.
+    others : sequence of str
+        Columns to pass on, which are not features.
+    """
+    if label is not None and labels is not None:
+        raise InputError(
+            "{label} names a column and {labels} a file; give one of them.",
+            label=Option("label"), labels=Option("labels"),
+        )  # fmt: skip
+    source = open_table(path)
+    if isinstance(source, Arrays):
+        rows = _from_arrays(source, label, labels, features, drop)
+    else:
+        source.check_known([*features, *drop, *others])
+        label = None if labels is not None else check_chosen(source, label, features, drop)
+        rows = _from_columns(source, choose_columns(source, label, features, [*drop, *others]))
+        rows.label = label
+    rows.others = _pass_on(source, others, len(rows.X))
+    _check_whole(rows, path)
+    if labels is not None:
+        title, (rows.y, rows.no_label) = str(labels), read_labels(labels)
+    else:
+        title, (rows.y, rows.no_label) = f"column {rows.label!r} of {path}", source.labels(str(rows.label))
+    _check_labels(rows, title)
+    return rows
+
+
+def read_for_model(
+    path: Path,
+    wanted: Sequence[str] | None,
+    n_features: int,
+    label: str | None = None,
+    *,
+    needs_label: bool = False,
+    others: Sequence[str] = (),
+    array: str | None = None,
+    drop: Sequence[str] = (),
+) -> LabelledRows:
+    """Read features in the order of a fitted model, and labels if there are any.
+
+    Parameters
+    ----------
+    path : Path
+        Data file.
+    wanted : sequence of str or None
+        Names of the model's features; None if it was fitted without.
+    n_features : int
+        How many it has.
+    label : str or None
+        Column of labels.
+    needs_label : bool
+        Whether a file without that column is refused.
+    others : sequence of str
+        Columns to pass on.
+    array : str or None
+        Array with the features, for npz.
+    drop : sequence of str
+        Columns that are not features; needed only if the model knows no names.
+    """
+    source = open_table(path)
+    if isinstance(source, Arrays):
+        rows = LabelledRows(_stack([source.features(array)]))
+    else:
+        source.check_known([*others, *([label] if label and needs_label else [])])
+        if wanted is None:
+            rows = _from_columns(source, choose_columns(source, label, None, [*drop, *others]))
+        else:
+            rows = _match(source, wanted)
+    rows.others = _pass_on(source, others, len(rows.X))
+    if rows.X.shape[1] != n_features:
+        raise InputError(f"{path} has {rows.X.shape[1]} feature columns, the model was fitted on {n_features}.")
+    if label is not None and (needs_label or label in source.names):
+        rows.label = label
+        rows.y, rows.no_label = source.labels(label)
+        _check_length(rows, f"column {label!r} of {path}")
+    _check_whole(rows, path)
+    return rows
+
+
+def read_matrix(source: Table | Arrays, drop: Sequence[str]) -> Array:
+    """Return all columns but those to drop as finite numbers; npz: the array X, or the only matrix there is."""
+    if isinstance(source, Arrays):
+        rows = LabelledRows(_stack([source.features(None)]))
+    else:
+        source.check_known(drop)
+        rows = _from_columns(source, choose_columns(source, None, None, drop))
+    _check_whole(rows, source.path)
+    return rows.X
+
+
+def _from_arrays(
+    source: Arrays, label: str | None, labels: Path | None, features: Sequence[str], drop: Sequence[str]
+) -> LabelledRows:
+    if labels is None and label is None:
+        if not source.names:
+            raise InputError(
+                f"{source.path} holds features only; give the labels with {{labels}}.", labels=Option("labels", "FILE")
+            )
+        if "y" not in source.names:
+            raise InputError(
+                f"{source.path} holds no array y; name the labels with {{label}} or {{labels}}.",
+                label=Option("label", "NAME"), labels=Option("labels", "FILE"),
+            )  # fmt: skip
+        label = "y"
+    if drop:
+        raise InputError(f"{{drop}} needs named columns, which {source.path} does not have.", drop=Option("drop"))
+    if len(features) > 1:
+        raise InputError(
+            "arrays have no named columns: {features} takes the name of one array.", features=Option("features")
+        )
+    X = source.features(features[0] if features else None)
+    return LabelledRows(_stack([X]), label=label)
+
+
+def _from_columns(source: Table, chosen: Iterable[str], *, needed: bool = False) -> LabelledRows:
+    blocks = source.features(chosen, needed=needed)
+    names = [
+        one for name, block in blocks.items() for one in expand_name(name, block.shape[1] if block.ndim == 2 else 0)
+    ]
+    return LabelledRows(_stack(list(blocks.values())), names, n_unnamed=source.names.count(""))
+
+
+def _match(source: Table, wanted: Sequence[str]) -> LabelledRows:
+    """Return columns by name, in the order wanted; an entry of a vector column is called ``name[i]``."""
+    held = set(source.names)
+    home = {name: name if name in held else name.rpartition("[")[0] for name in wanted}
+    missing = [name for name in wanted if home[name] not in held]
+    if missing:
+        raise InputError(
+            f"{source.path} lacks {len(missing)} of the model's {len(wanted)} columns: {quote_names(missing)}. "
+            f"It holds {quote_names(name for name in source.names if name)}."
+        )
+    rows = _from_columns(source, dict.fromkeys(home.values()), needed=True)
+    assert rows.names is not None
+    at = {name: i for i, name in enumerate(rows.names)}
+    missing = [name for name in wanted if name not in at]
+    if missing:
+        raise InputError(f"the vectors in {source.path} are too short for the model: no {quote_names(missing)}.")
+    order = [at[name] for name in wanted]
+    rows.X = rows.X if order == list(range(rows.X.shape[1])) else rows.X[:, order]
+    rows.names = list(wanted)
+    return rows
+
+
+def _pass_on(source: Table | Arrays, names: Sequence[str], n_rows: int) -> dict[str, Sequence[Any] | NDArray[Any]]:
+    if not isinstance(source, Arrays):
+        return {name: source.values(name) for name in names}
+    for name in names:
+        if np.shape(source.array(name)) != (n_rows,):
+            raise InputError(f"array {name!r} of {source.path} does not hold one value a row and cannot be passed on.")
+    return {name: source.array(name) for name in names}
+
+
+def _stack(blocks: Sequence[NDArray[Any]]) -> Array:
+    dtype = single_or_double(block.dtype for block in blocks)
+    X = blocks[0] if len(blocks) == 1 and blocks[0].ndim == 2 else np.column_stack(blocks)
+    return np.ascontiguousarray(X, dtype=dtype)
+
+
+def _check_whole(rows: LabelledRows, path: str | Path) -> None:
+    whole = np.isfinite(rows.X)
+    if whole.all():
+        return
+    row, problem = find_gap(rows.X, rows.names)
+    count = int((~whole).any(axis=1).sum())
+    raise InputError(
+        f"{problem} ({'1 row is' if count == 1 else f'{count:,} rows are'} affected); fill or drop such rows.",
+        place=f"{path}, data row {row + 1:,}",
+    )
+
+
+def _check_labels(rows: LabelledRows, title: str) -> None:
+    _check_length(rows, title)
+    y, missing = rows.y, rows.no_label
+    assert y is not None and missing is not None
+    if missing.any():
+        raise InputError(
+            f"{title} holds no label in data row {int(missing.argmax()) + 1:,} ({int(missing.sum()):,} in all); "
+            "fill or drop such rows."
+        )
+    check_classes(y, missing, title)
+    n_classes = len(np.unique(y))
+    if n_classes == 1:
+        raise InputError(f"{title} holds one class, {str(y[0])!r}, in all rows; at least two are needed.")
+    if len(y) > 10 and 2 * n_classes > len(y):
+        raise InputError(f"{title} holds {n_classes:,} different values in {len(y):,} rows; is it a class at all?")
+
+
+def _check_length(rows: LabelledRows, title: str) -> None:
+    if rows.y is not None and len(rows.y) != len(rows.X):
+        raise InputError(f"{title} holds {len(rows.y):,} labels for {len(rows.X):,} rows.")

@@ -1,0 +1,130 @@
+"""Parquet, whole or one row group at a time; columns of vectors become one feature per entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nearkin.errors import InputError
+from nearkin.tables.arrow import ArrowTable, layout_of, require_pyarrow
+from nearkin.tables.table import Chunk, Layout, Table
+from nearkin.tables.units import Unit
+
+__all__ = ["ParquetReader", "read_parquet"]
+
+
+def read_parquet(path: Path) -> Table:
+    """Open a whole file; a column is read when it is used."""
+    file = _open(path)
+    if not file.metadata.num_rows:
+        raise InputError(f"{path} holds no rows.")
+
+    def column(name: str) -> Any:
+        try:
+            return file.read(columns=[name]).column(0)
+        except _errors() as error:
+            raise InputError(f"{path}: column {name!r} cannot be read, it is damaged ({error}).") from None
+
+    return ArrowTable(str(path), file.schema_arrow.names, file.metadata.num_rows, column)
+
+
+@dataclass(frozen=True)
+class ParquetReader:
+    """Reads the row groups of Parquet files with the same columns.
+
+    `ParquetFile.iter_batches` without pre-buffering holds one batch of one row group; the reader of whole datasets
+    would hold many.
+
+    Parameters
+    ----------
+    layout : Layout
+        Which columns.
+    n_bytes : int
+        Most bytes that a row group takes as it is stored.
+    """
+
+    layout: Layout
+    n_bytes: int = 0
+    kind: ClassVar[str] = "parquet"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the features."""
+        return self.layout.names
+
+    @classmethod
+    def plan(
+        cls, paths: Sequence[str], label: str | None, features: Sequence[str] | None, drop: Sequence[str]
+    ) -> tuple[ParquetReader, list[Unit]]:
+        """Return a reader of the files and their row groups."""
+        layout: Layout | None = None
+        units, largest = [], 0
+        for path in paths:
+            with _open(path) as file:
+                schema, metadata = file.schema_arrow, file.metadata
+                if layout is None:
+                    layout = layout_of(schema, path, lambda name, f=file: _width(f, name), label, features, drop)
+                ArrowTable(path, schema.names, 0, schema.empty_table().column).check_known(layout.needed)
+                first = 0
+                for number in range(metadata.num_row_groups):
+                    group = metadata.row_group(number)
+                    largest = max(largest, _stored(group, layout.needed))
+                    if group.num_rows:
+                        units.append(Unit(path, group.num_rows, first, (number,)))
+                    first += group.num_rows
+        assert layout is not None
+        return cls(layout, largest), units
+
+    def read(self, unit: Unit, start: int, size: int) -> Iterator[Chunk]:
+        """Yield the rows of a row group from ``start`` on, at most ``size`` at a time."""
+        where = f"{unit.path}, row group {unit.at[0]}"
+        with _open(unit.path) as file:
+            if unit.at[0] >= file.num_row_groups or file.metadata.row_group(unit.at[0]).num_rows != unit.n_rows:
+                raise InputError(f"{where}: the file has changed since the stream was opened.")
+            batches = file.iter_batches(size, row_groups=list(unit.at), columns=self.layout.needed, use_threads=False)
+            at = 0
+            while at < unit.n_rows:
+                try:
+                    batch = next(batches)
+                except _errors() as error:
+                    raise InputError(f"{where} cannot be read, it is damaged ({error}).") from None
+                skip, at = min(max(start - at, 0), batch.num_rows), at + batch.num_rows
+                if skip < batch.num_rows:
+                    part, first = batch.slice(skip), unit.first_row + at - batch.num_rows + skip
+                    table = ArrowTable(unit.path, part.schema.names, part.num_rows, part.column, first_row=first)
+                    yield self.layout.chunk(table)
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Damage may come as any of these."""
+    import pyarrow
+
+    return pyarrow.ArrowException, OSError
+
+
+def _open(path: str | Path) -> Any:
+    require_pyarrow(path)
+    from pyarrow import parquet
+
+    try:
+        return parquet.ParquetFile(path, pre_buffer=False)
+    except (PermissionError, FileNotFoundError):
+        raise
+    except _errors() as error:
+        raise InputError(f"{path} is not a Parquet file, or it is damaged ({error}).") from None
+
+
+def _stored(group: Any, columns: Sequence[str]) -> int:
+    chunks = (group.column(i) for i in range(group.num_columns))
+    return sum(one.total_compressed_size for one in chunks if one.path_in_schema.split(".")[0] in columns)
+
+
+def _width(file: Any, name: str) -> int:
+    """Return the length of the first vector in a column whose type does not tell it."""
+    for batch in file.iter_batches(64, columns=[name], use_threads=False):
+        for one in batch.column(0):
+            if one.is_valid:
+                return len(one)
+    raise InputError(f"column {name!r} holds no vector at all; leave it out.")
