@@ -1,7 +1,7 @@
-"""Label audit: find wrong labels, see why, clean them, and learn from what is left.
+"""Label audit: find wrong labels, see why, clean them, and learn from the rest.
 
-A tenth of the labels of the digits is replaced. The audit is not told which, nor how many. The page that it writes goes
-to a temporary folder here; keep yours.
+A tenth of the labels of the digits is replaced. The audit does not know which, nor how many. This script writes the page
+to a temporary folder; keep yours.
 """
 
 import tempfile

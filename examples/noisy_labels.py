@@ -6,9 +6,9 @@ Four classifiers see the same training rows:
 * plain 3-NN on z-scored features, which believes every label;
 * Robust-kNN without metric learning, which drops implausible rows;
 * Robust-kNN with the default learner, RobustLODML;
-* the default classifier: a jury of neighbours and regressions, which undoes the noise.
+* the default classifier: a jury of neighbours and regressions, which corrects for the noise.
 
-One split per data set, so the figures move by a few points with the seed.
+There is one split per data set, so the numbers move by a few points with the seed.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ for name, load in (("wine", load_wine), ("digits", load_digits)):
         model.fit(X_train, given)
         print(f"  {title:24s} accuracy on clean test labels {100 * model.score(X_test, y_test):5.1f} %")
 
-    # The same fit says which rows to look at first. No model is cross-validated for this.
+    # The same fit says which rows to look at first.
     robust = models["jury (the default)"]
     print(f"  estimated noise rate {robust.noise_rate_:.2f}, true rate {is_wrong.mean():.2f}")
     suspects = np.argsort(robust.score_)[: is_wrong.sum()]

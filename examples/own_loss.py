@@ -1,10 +1,10 @@
-"""Your own loss: any bounded or slowly growing function of the hinge can take the place of the rescaled hinge.
+"""Your own loss: any bounded or slowly growing function of the hinge can replace the rescaled hinge.
 
 The loss here grows like a logarithm, log(1 + s * hinge) / log(1 + s). Its weight falls as 1 / (1 + s * hinge): more
-slowly than the exponential, so a doubtful triplet keeps more of its say.
+slowly than the exponential, so a doubtful triplet keeps more weight.
 
 The half-quadratic loop needs one property: the weight, which is minus the slope of the loss, must not rise with the
-hinge. Then no iteration makes the objective of a step worse.
+hinge. Then no iteration increases the objective of a step.
 """
 
 import math
@@ -60,4 +60,4 @@ for loss in ("hinge", "rescaled_hinge", LogHinge(s=3.0)):
         f"{loss!s:18s} accuracy {100 * model.score(X_test, y_test):5.1f} %   "
         f"wrong labels ranked first (AUROC) {ranking:.3f}   estimated noise rate {model.noise_rate_:.2f}"
     )
-print("The plain hinge weighs all rows alike: AUROC 0.5 means 'no opinion', and no row is dropped.")
+print("The plain hinge gives all rows the same weight: AUROC 0.5 means 'no opinion', and no row is dropped.")

@@ -1,10 +1,10 @@
-"""Find pictures of the same thing, when some of the gallery's labels are wrong.
+"""Find pictures of the same thing although some of the gallery's labels are wrong.
 
-A gallery of labelled pictures is searched with pictures that have no label. The measure is learned from the gallery's
-labels, a share of which is wrong; whether an answer is right is told by the right labels. Besides the learners as
-they are, two rows learn only from pictures whose label is plausible: `RobustKNeighborsClassifier` says which.
+Pictures without labels search a gallery of labelled pictures. The measure is learned from the gallery's labels, some of
+which are wrong; the right labels decide whether an answer is right. Besides the plain learners, two rows learn only
+from pictures that `RobustKNeighborsClassifier` finds plausible.
 
-Without arguments this runs on the small digits that scikit-learn carries. With the data folder of NEARKIN_DATA:
+Without arguments this runs on the small digits that scikit-learn carries. With the data folder NEARKIN_DATA:
 
     python examples/retrieval_images.py coil20 yale --noise 0 0.2 0.4 --seeds 3 --json results.json --picture folder
 """
@@ -21,7 +21,7 @@ import nearkin
 from nearkin import datasets
 from nearkin.search import Index, bootstrap, ranking_scores
 
-#: Settings that are tried on a part of the gallery, by the labels that are given there.
+#: Settings to try on a part of the gallery, scored by its given labels.
 STEPS = (0.03, 0.1, 0.3, 1.0)
 
 

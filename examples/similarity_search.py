@@ -1,8 +1,8 @@
 """Learn the query side only: the item index stays as it is.
 
-A search engine holds unit-length item vectors in an inner-product index. Users click some results and skip others,
-and some of the clicks are accidents. RobustOASIS learns M from (query, clicked, skipped) so that q' M x ranks better.
-Since q' M x = (M' q)' x, it is enough to map the query by `query_map_`; no item is touched or indexed again.
+A search engine holds unit-length item vectors in an inner-product index. Users click some results and skip others;
+some clicks are accidents. RobustOASIS learns M from (query, clicked, skipped) so that q' M x ranks better. Since
+q' M x = (M' q)' x, it is enough to map the query by `query_map_`; no item changes or needs indexing again.
 """
 
 import numpy as np

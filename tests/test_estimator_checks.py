@@ -7,10 +7,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
 import nearkin
-from systems import LEARNERS
+from each import each
+from systems import LEARNERS, SIMILARITIES
 
 CLASSIFIERS = (
     nearkin.RobustKNeighborsClassifier(),
@@ -19,9 +20,8 @@ CLASSIFIERS = (
     nearkin.RobustKNeighborsClassifier(learner=nearkin.RobustLPAODML()),
     nearkin.RobustKNeighborsClassifier(learner=nearkin.RobustOKS()),
 )
-#: Learners without a map, which are no transformers.
-SIMILARITIES = (nearkin.OKS, nearkin.OMKS, nearkin.RobustOKS, nearkin.RobustOMKS)
 ESTIMATORS = [*(cls() for cls in (*LEARNERS, *SIMILARITIES)), *CLASSIFIERS]
+FAST = [one for one in ESTIMATORS if type(one) in (nearkin.RobustLODML, nearkin.OKS)] + [*CLASSIFIERS[:1]]
 
 SOURCES = (
     nearkin.OCTG(n_centers=2, margin=0.5, metric="learned", update_centers=True),
@@ -39,34 +39,27 @@ def _data(seed=0, n=60, d=4):
     return X, y
 
 
-def _without_array_api(mark):
-    """Leave out the one check that scikit-learn skips for estimators without array API support, as all here are."""
-    names, pairs = mark.args
-    kept = [pair for pair in pairs if pair[1].func.__name__ != "check_array_api_input"]
-    return pytest.mark.parametrize(names, kept, ids=mark.kwargs["ids"])
+@each(estimator=ESTIMATORS, fast={"estimator": FAST})
+def test_estimator_keeps_the_rules_of_scikit_learn(estimator):
+    results = check_estimator(estimator, on_skip=None, on_fail=None)
+    broken = [f"{one['check_name']}: {one['exception']!r}" for one in results if one["status"] == "failed"]
+    assert broken == []
+    skipped = {one["check_name"] for one in results if one["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}  # for estimators without array API support, as all here are
 
 
-@_without_array_api(parametrize_with_checks(ESTIMATORS))
-def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_no_estimator_claims_array_api_support(estimator):
-    assert not get_tags(estimator).array_api_support
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_tags_say_that_labels_are_needed_and_sparse_rows_are_taken(estimator):
+@each(estimator=ESTIMATORS)
+def test_tags_tell_what_an_estimator_takes(estimator):
     tags = get_tags(estimator)
     assert tags.target_tags.required
     assert tags.input_tags.sparse
+    assert not tags.array_api_support
 
 
 # ---------------------------------------------------------------------------------- triplet sources
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda s: type(s).__name__)
+@each(source=SOURCES)
 def test_clone_of_a_source_has_its_parameters_and_nothing_it_learned(source):
     used = clone(source)
     used.build(*_data(), random_state=0)
@@ -77,7 +70,7 @@ def test_clone_of_a_source_has_its_parameters_and_nothing_it_learned(source):
     assert set(vars(fresh)) == set(source.get_params())
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda s: type(s).__name__)
+@each(source=SOURCES)
 def test_set_params_of_a_source_changes_what_get_params_shows(source):
     other = type(source)()
     assert other.set_params(**source.get_params()) is other
@@ -94,12 +87,12 @@ def test_repr_of_a_source_shows_what_differs_from_the_defaults():
     assert repr(nearkin.RandomTriplets(n_per_row=2)) == "RandomTriplets(n_per_row=2)"
 
 
-@pytest.mark.parametrize("cls", LEARNERS)
+@each(cls=LEARNERS)
 def test_repr_of_a_learner_shows_its_source(cls):
     assert repr(cls(triplets=nearkin.OCTG(n_centers=2))) == f"{cls.__name__}(triplets=OCTG(n_centers=2))"
 
 
-@pytest.mark.parametrize("cls", LEARNERS)
+@each(cls=LEARNERS)
 def test_parameters_of_the_source_are_reached_through_the_learner(cls):
     model = cls(triplets=nearkin.OCTG())
     assert model.get_params()["triplets__n_centers"] == 1
@@ -119,7 +112,7 @@ def test_parameters_of_the_source_are_reached_through_classifier_and_learner():
     assert model.learner.C == 0.3
 
 
-@pytest.mark.parametrize("cls", LEARNERS)
+@each(cls=LEARNERS)
 def test_clone_of_a_learner_does_not_share_its_source(cls):
     model = cls(triplets=nearkin.OCTG(n_centers=2))
     other = clone(model).set_params(triplets__n_centers=5)
@@ -160,7 +153,7 @@ def test_grid_search_takes_names_from_a_numpy_array():
     assert search.best_score_ > 0.8
 
 
-@pytest.mark.parametrize("cls", LEARNERS)
+@each(cls=LEARNERS)
 def test_learner_is_a_step_of_a_pipeline(cls):
     X, y = _data()
     pipeline = make_pipeline(cls(random_state=0), KNeighborsClassifier(3))

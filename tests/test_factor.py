@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from compiled import Compiled
+from each import each
 from nearkin.kernels.machine import pack as factor_kernels
 
 DTYPES = {"float64": 1e-13, "float32": 1e-5}
@@ -12,8 +13,7 @@ SHAPES = [(1, 1), (2, 3), (5, 8), (10, 16), (10, 130), (17, 33), (16, 512), (3, 
 factor = Compiled(factor_kernels)
 
 
-@pytest.mark.parametrize("slabs", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
+@each(slabs=[True, False], dtype=tuple(DTYPES))
 @pytest.mark.parametrize(("r", "d"), SHAPES)
 def test_unpacking_a_packed_factor_gives_it_back(r, d, dtype, slabs, rng):
     components = rng.normal(size=(r, d)).astype(dtype)
@@ -24,9 +24,7 @@ def test_unpacking_a_packed_factor_gives_it_back(r, d, dtype, slabs, rng):
     np.testing.assert_array_equal(back, components)
 
 
-@pytest.mark.parametrize("move", [True, False])
-@pytest.mark.parametrize("slabs", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
+@each(move=[True, False], slabs=[True, False], dtype=tuple(DTYPES))
 @pytest.mark.parametrize(("r", "d"), SHAPES)
 def test_one_pass_moves_and_projects(r, d, dtype, slabs, move, rng):
     components = (rng.normal(size=(r, d)) / np.sqrt(d)).astype(dtype)
@@ -49,9 +47,7 @@ def test_one_pass_moves_and_projects(r, d, dtype, slabs, move, rng):
     assert not q[r:].any()
 
 
-@pytest.mark.parametrize("is_distance", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("d", [1, 7, 8, 16, 17, 100])
+@each(is_distance=[True, False], dtype=tuple(DTYPES), d=[1, 7, 8, 16, 17, 100])
 def test_directions_are_the_differences_as_written(d, dtype, is_distance, rng):
     # A large common offset: any other order of the differences would lose digits.
     anchors, positives, negatives = (1000 + rng.normal(size=(3, 4, d))).astype(dtype)

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearkin
+from each import each
 from nearkin import RobustKNeighborsClassifier, RobustODML
 from nearkin.jury import (
     CrossFittedVoter,
@@ -49,9 +50,7 @@ def _literal(queries, rows, scale, k, own=None):
     return np.array(found)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("block", [11, 64, 140], ids=["many-tiles", "few-tiles", "runs-in-a-tile"])
-@pytest.mark.parametrize("way", ["at-once", "in-parts", "turned", "guessed"])
+@each(dtype=["float32", "float64"], block=[11, 64, 140], way=["at-once", "in-parts", "turned", "guessed"])
 @pytest.mark.parametrize(("n", "d", "k"), [(2, 1, 1), (9, 3, 8), (40, 5, 12), (150, 2, 60)])
 def test_local_neighbours_are_those_of_all_distances(n, d, k, block, way, dtype, rng, monkeypatch):
     settings = {
@@ -105,7 +104,7 @@ def test_the_scale_of_many_rows_is_found_among_some(rng, monkeypatch):
     assert 0.9 < np.median(near.scale / every) < 1.2
 
 
-@pytest.mark.parametrize("n", range(1, 9))
+@each(n=range(1, 9))
 def test_rounds_hold_every_pair_once_and_nothing_twice(n):
     rounds = list(local._rounds(n))
     assert sorted(tuple(sorted(pair)) for one in rounds for pair in one) == [
@@ -163,7 +162,7 @@ def _fitted_jury(rows, codes):
     return RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(rows, codes).decision_.jury
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 7])
+@each(n=[2, 3, 4, 7])
 def test_few_rows_are_judged_too(n, rng):
     rows, codes = rng.normal(size=(n, 2)), np.arange(n) % 2
     found = RobustKNeighborsClassifier(random_state=0).fit(rows, codes)
@@ -296,8 +295,7 @@ def test_a_mixture_leaves_what_was_said_as_it_is(rng):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("at_once", [1 << 22, 60])
-@pytest.mark.parametrize("n_classes", [2, 5])
+@each(at_once=[1 << 22, 60], n_classes=[2, 5])
 def test_shares_are_those_of_least_squares_without_negative_ones(n_classes, at_once, rng, monkeypatch):
     monkeypatch.setattr(rate_of, "_AT_ONCE", at_once)
     codes = rng.choice(n_classes, 90, p=rng.dirichlet(np.full(n_classes, 5.0)))
@@ -566,8 +564,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", ["normal", "constant", "repeated"])
+@each(shape=tuple(SHAPES), kind=["normal", "constant", "repeated"])
 def test_any_shape_is_judged(kind, shape, rng):
     n, d, k = SHAPES[shape]
     y = rng.permutation(np.arange(n) % k)

@@ -5,12 +5,12 @@ import tracemalloc
 import numba
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import pairwise
 from sklearn.pipeline import make_pipeline
 
 import nearkin
+from each import each
 from nearkin.losses import RescaledHinge
 from nearkin.mercer import MercerKernel
 from nearkin.parameters import Supports
@@ -25,7 +25,7 @@ LITERAL = {
     "poly": (MercerKernel("poly", 1.0, 0.5, 2), literal.polynomial(2, 0.5)),
     "cosine": (MercerKernel("cosine"), lambda x, y: float(x @ y / np.linalg.norm(x) / np.linalg.norm(y))),
 }
-every_name = pytest.mark.parametrize("name", NAMES)
+every_name = each(name=NAMES)
 
 
 def as_triplets(sets):
@@ -47,7 +47,7 @@ def make(name, **parameters):
 # ---------------------------------------------------------------- kernels
 
 
-@pytest.mark.parametrize("name", LITERAL)
+@each(name=tuple(LITERAL))
 def test_tables_and_pairs_of_a_kernel_are_its_formula(name, rng):
     kernel, formula = LITERAL[name]
     X, Y = rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
@@ -87,10 +87,7 @@ def test_exponentials_are_correct_to_the_last_digits(rng):
 # ---------------------------------------------------------------- the literal twin
 
 
-@pytest.mark.parametrize("eta", (0.0, 1.0))
-@pytest.mark.parametrize("budget", (1, 20, 500))
-@pytest.mark.parametrize("C", (0.1, np.inf))
-@pytest.mark.parametrize("name", LITERAL)
+@each(eta=(0.0, 1.0), budget=(1, 20, 500), C=(0.1, np.inf), name=tuple(LITERAL))
 def test_the_compiled_sweep_agrees_with_the_literal_twin(random_triplets, name, C, budget, eta):
     sets = random_triplets(80, 5, 0.6)
     kernel, formula = LITERAL[name]
@@ -109,8 +106,7 @@ def test_the_compiled_sweep_agrees_with_the_literal_twin(random_triplets, name, 
     np.testing.assert_allclose(parameter.pair_scores(X, Y), np.diag(expected), rtol=0, atol=1e-11 * size)
 
 
-@pytest.mark.parametrize("eta", (0.0, 1.0))
-@pytest.mark.parametrize("budget", (15, 500))
+@each(eta=(0.0, 1.0), budget=(15, 500))
 def test_several_kernels_agree_with_the_literal_twin(random_triplets, budget, eta):
     sets = random_triplets(80, 5, 0.6)
     kernels, formulas = zip(*LITERAL.values(), strict=True)
@@ -167,15 +163,6 @@ def test_one_kernel_alone_is_oks(rng):
 
 
 @pytest.mark.parametrize("name", ("OKS", "OMKS"))
-def test_a_robust_learner_without_eta_is_its_base_learner_to_the_bit(name, rng):
-    X, y = labelled(rng)
-    base, robust = make(name).fit(X, y), make(f"Robust{name}", eta=0.0).fit(X, y)
-    np.testing.assert_array_equal(base.pair_score(X[:9], X[9:18]), robust.pair_score(X[:9], X[9:18]))
-    near = make(f"Robust{name}", eta=1e-9).fit(X, y)
-    np.testing.assert_allclose(near.pair_score(X[:9], X[9:18]), base.pair_score(X[:9], X[9:18]), atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ("OKS", "OMKS"))
 def test_one_bad_triplet_has_a_bounded_say(name, random_triplets):
     sets = random_triplets(60, 3, 0.3)
     x, near = np.ones((1, 3)), np.full((1, 3), 1.01)
@@ -189,18 +176,6 @@ def test_one_bad_triplet_has_a_bounded_say(name, random_triplets):
         model.partial_fit_triplets(x, -x, near)
         moved[kind] = float(np.abs(model.pair_score(x, near) - before)[0])
     assert moved[f"Robust{name}"] < 0.05 * moved[name]
-
-
-@every_name
-def test_a_triplet_without_loss_or_without_direction_adds_no_term(name, random_triplets):
-    sets = random_triplets(30, 3, 0.4)
-    model = make(name, scale=None).fit_triplets(*sets)
-    before, terms = model.pair_score(sets[0], sets[1]), np.copy(model.n_terms_)
-    same = np.array([[0.3, -0.2, 0.5]])
-    model.partial_fit_triplets([[1.0, 2.0, 3.0]], same, same)
-    np.testing.assert_array_equal(model.n_terms_, terms)
-    if name.endswith("OKS"):
-        np.testing.assert_array_equal(model.pair_score(sets[0], sets[1]), before)
 
 
 def test_the_weight_of_a_kernel_falls_when_it_ranks_wrongly(rng):
@@ -247,7 +222,7 @@ def test_memory_stays_within_the_budget_over_an_endless_stream(name, rng):
 
 
 @every_name
-@pytest.mark.parametrize("budget", (10, 500))
+@each(budget=(10, 500))
 def test_the_chunks_in_which_a_stream_comes_do_not_matter(name, budget, rng):
     X, y = labelled(rng, n=120, spread=1.0)
     whole = make(name, budget=budget, triplets="one_pass", shuffle=False, rescore=False)
@@ -296,16 +271,6 @@ def test_models_come_back_from_a_file_and_learn_on_alike(name, rng, tmp_path):
 
 
 @every_name
-def test_sparse_rows_give_the_model_of_dense_ones(name, rng):
-    X, y = labelled(rng)
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    dense, thin = make(name).fit(X, y), make(name).fit(sparse.csr_array(X), y)
-    np.testing.assert_allclose(thin.plausibility_, dense.plausibility_, atol=1e-10)
-    scores = thin.pair_score(sparse.csr_array(X[:9]), sparse.csr_array(X[9:18]))
-    np.testing.assert_allclose(scores, dense.pair_score(X[:9], X[9:18]), atol=1e-10)
-
-
-@every_name
 def test_rows_that_are_all_equal_teach_nothing(name):
     X = np.full((12, 3), 2.0)
     y = np.arange(12) % 3
@@ -316,8 +281,7 @@ def test_rows_that_are_all_equal_teach_nothing(name):
 
 
 @every_name
-@pytest.mark.parametrize("C", (0, 1e-300, 1e300, np.inf), ids=repr)
-@pytest.mark.parametrize("eta", (0, 5e-324, 1e3, 1e308), ids=repr)
+@each(C=(0, 1e-300, 1e300, np.inf), eta=(0, 5e-324, 1e3, 1e308))
 def test_extreme_numbers_that_the_rules_allow_give_a_sound_model_or_a_clear_error(name, C, eta, rng):
     X, y = labelled(rng, n=24)
     model = make(name, C=C, eta=eta)
@@ -341,7 +305,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each(name=tuple(WRONG))
 def test_wrong_value_of_a_parameter_is_refused_with_owner_name_and_value(name, rng):
     X, y = labelled(rng, n=12)
     for cls in (nearkin.OKS, nearkin.RobustOMKS):

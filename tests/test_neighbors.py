@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearkin
+from each import each
 from nearkin import Euclidean, RobustKNeighborsClassifier, RobustLODML, RobustOASIS, RobustODML
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.neighbors import BlockSearch, NeighbourSearch, leave_one_out_votes, vote
@@ -40,9 +41,7 @@ def nearness(learner):
     return lambda x, y: -float(x @ M @ y)
 
 
-@pytest.mark.parametrize("noise_rate", [0.0, 0.1, 0.3])
-@pytest.mark.parametrize("k", [1, 3, 5])
-@pytest.mark.parametrize("name", ROBUST)
+@each(noise_rate=[0.0, 0.1, 0.3], k=[1, 3, 5], name=ROBUST)
 def test_the_classifier_is_algorithm_5(name, k, noise_rate, noisy_blobs, global_seed):
     X, y, _, queries, _ = noisy_blobs
     learner = getattr(nearkin, name)(C=0.3, eta=0.5, random_state=global_seed)
@@ -56,8 +55,7 @@ def test_the_classifier_is_algorithm_5(name, k, noise_rate, noisy_blobs, global_
         assert np.abs(fitted.metric_ - fitted.metric_.T).max() > 1e-3  # the similarity is not symmetric
 
 
-@pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=["distance", "similarity"])
-@pytest.mark.parametrize("n", [1, 7, 40])
+@each(measure={"distance": DISTANCE, "similarity": SIMILARITY}, n=[1, 7, 40])
 def test_a_search_in_blocks_finds_what_a_search_among_mapped_rows_does(measure, n, rng, monkeypatch):
     monkeypatch.setattr("nearkin.neighbors.search._ITEMS", 9)
     monkeypatch.setattr("nearkin.neighbors.search._TABLE", 50)
@@ -286,8 +284,7 @@ def votes_for(predicted, certainty, n_classes):
     return votes
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("n_wrong", [0, 5, 15])
+@each(n_classes=[2, 3], n_wrong=[0, 5, 15])
 def test_the_noise_rate_is_the_share_of_contradicted_labels_among_certain_rows(n_classes, n_wrong):
     """Fifty certain rows of each predicted class, ``n_wrong`` of them contradicted, and fifty on the boundary."""
     predicted = np.repeat(np.arange(n_classes), 100)
@@ -334,8 +331,7 @@ def test_without_differences_in_plausibility_no_row_is_dropped(noisy_blobs):
     assert len(model.kept_) == len(X)
 
 
-@pytest.mark.parametrize("n_neighbors", [3, "auto"])
-@pytest.mark.parametrize("rate", [0.0, 0.1, 0.2, 0.3])
+@each(n_neighbors=[3, "auto"], rate=[0.0, 0.1, 0.2, 0.3])
 def test_the_rate_of_wine_is_found_on_average(rate, n_neighbors, global_seed):
     X, y = load_wine(return_X_y=True)
     found = []
@@ -346,7 +342,7 @@ def test_the_rate_of_wine_is_found_on_average(rate, n_neighbors, global_seed):
     assert np.mean(found) == pytest.approx(rate, abs=0.05)
 
 
-@pytest.mark.parametrize("name", ROBUST)
+@each(name=ROBUST)
 def test_plausibility_tells_wrong_labels_from_right_ones_on_wine(name, global_seed):
     X, y = load_wine(return_X_y=True)
     areas = []

@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import nearkin
+from each import each
 from nearkin.checks import Instance, Integer, OneOf, Real, check_parameters, generator
 from nearkin.learners._preset import with_defaults
 from nearkin.losses import Loss, as_loss
@@ -46,8 +47,9 @@ def _parameters(cls):
 # ---------------------------------------------------------------------------------- presets
 
 
-@pytest.mark.parametrize(("plain", "robust"), PAIRS)
-def test_robust_form_differs_from_the_plain_one_in_defaults_only(plain, robust):
+@each(pair=PAIRS)
+def test_robust_form_differs_from_the_plain_one_in_defaults_only(pair):
+    plain, robust = pair
     before, after = _parameters(plain), _parameters(robust)
     assert list(before) == list(after)
     assert [one.kind for one in before.values()] == [one.kind for one in after.values()]
@@ -59,8 +61,9 @@ def test_robust_form_differs_from_the_plain_one_in_defaults_only(plain, robust):
     assert methods == {"__init__"}
 
 
-@pytest.mark.parametrize(("plain", "robust"), PAIRS)
-def test_robust_form_with_the_parameters_of_the_plain_one_learns_the_same_bits(plain, robust):
+@each(pair=PAIRS)
+def test_robust_form_with_the_parameters_of_the_plain_one_learns_the_same_bits(pair):
+    plain, robust = pair
     X, y = _data()
     one = plain(random_state=0).fit(X, y)
     other = robust(**plain(random_state=0).get_params(deep=False)).fit(X, y)
@@ -68,8 +71,9 @@ def test_robust_form_with_the_parameters_of_the_plain_one_learns_the_same_bits(p
     assert one.plausibility_.tobytes() == other.plausibility_.tobytes()
 
 
-@pytest.mark.parametrize(("plain", "robust"), PAIRS)
-def test_robust_form_is_the_plain_one_with_its_defaults_written_out(plain, robust):
+@each(pair=PAIRS)
+def test_robust_form_is_the_plain_one_with_its_defaults_written_out(pair):
+    plain, robust = pair
     X, y = _data()
     one = robust(random_state=0).fit(X, y)
     other = plain(**robust(random_state=0).get_params(deep=False)).fit(X, y)
@@ -77,7 +81,7 @@ def test_robust_form_is_the_plain_one_with_its_defaults_written_out(plain, robus
     assert (one.plausibility_ < 1).any()
 
 
-@pytest.mark.parametrize("cls", RULED)
+@each(cls=RULED)
 def test_every_parameter_is_kept_as_it_was_given(cls):
     mark = object()
     for name in _parameters(cls):
@@ -88,7 +92,7 @@ def test_every_parameter_is_kept_as_it_was_given(cls):
             assert other == name or getattr(model, other) is parameter.default
 
 
-@pytest.mark.parametrize("cls", RULED)
+@each(cls=RULED)
 def test_clone_keeps_every_value(cls):
     values = {name: f"value of {name}" for name in _parameters(cls)}
     model = clone(cls(**values))
@@ -96,12 +100,12 @@ def test_clone_keeps_every_value(cls):
     assert vars(model) == values
 
 
-@pytest.mark.parametrize("cls", RULED)
+@each(cls=RULED)
 def test_get_params_lists_what_the_constructor_takes(cls):
     assert list(cls().get_params(deep=False)) == sorted(_parameters(cls))
 
 
-@pytest.mark.parametrize("cls", RULED)
+@each(cls=RULED)
 def test_unknown_argument_is_refused(cls):
     with pytest.raises(TypeError, match=r"nonsense|takes no arguments"):
         cls(nonsense=1)
@@ -122,7 +126,7 @@ def test_first_parameter_may_be_given_by_position_and_no_other(plain, robust):
             cls(7, **{first: 8})
 
 
-@pytest.mark.parametrize("robust", [pair[1] for pair in PAIRS])
+@each(robust=[pair[1] for pair in PAIRS])
 def test_default_of_the_preset_can_be_overridden(robust):
     assert robust(loss="hinge").loss == "hinge"
     assert robust().set_params(loss="hinge").loss == "hinge"
@@ -162,16 +166,17 @@ def test_preset_of_a_preset_keeps_the_defaults_of_both():
 # ---------------------------------------------------------------------------------- rules
 
 
-RULED_NUMBERS = [
-    (cls, name)
+RULED_NUMBERS = {
+    f"{cls.__name__}.{name}": (cls, name)
     for cls in RULED
     for name, rules in cls._rules.items()
     if any(isinstance(rule, (Real, Integer)) for rule in rules)
-]
+}
 
 
-@pytest.mark.parametrize(("cls", "name"), RULED_NUMBERS)
-def test_no_number_may_be_a_truth_value(cls, name):
+@each(number=RULED_NUMBERS)
+def test_no_number_may_be_a_truth_value(number):
+    cls, name = number
     for value in (True, False, np.True_, np.False_):
         assert not any(rule.allows(value) for rule in cls._rules[name])
         model = cls()
@@ -180,8 +185,9 @@ def test_no_number_may_be_a_truth_value(cls, name):
             check_parameters(model, cls._rules)
 
 
-@pytest.mark.parametrize(("cls", "name"), RULED_NUMBERS)
-def test_every_number_may_be_a_numpy_number(cls, name):
+@each(number=RULED_NUMBERS)
+def test_every_number_may_be_a_numpy_number(number):
+    cls, name = number
     rules = cls._rules[name]
     kinds = (
         (np.int64, np.uint8, np.int32) if any(isinstance(one, Integer) for one in rules) else (np.float64, np.float32)
@@ -191,12 +197,12 @@ def test_every_number_may_be_a_numpy_number(cls, name):
         assert any(rule.allows(value) for rule in rules)
 
 
-@pytest.mark.parametrize("cls", RULED)
+@each(cls=RULED)
 def test_defaults_keep_the_rules(cls):
     check_parameters(cls(), cls._rules)
 
 
-@pytest.mark.parametrize("cls", RULED)
+@each(cls=RULED)
 def test_every_rule_belongs_to_an_attribute_and_can_be_put_in_words(cls):
     model = cls()
     for name, rules in cls._rules.items():
@@ -264,7 +270,7 @@ def test_seed_may_be_a_number_a_generator_or_a_legacy_state_and_never_touches_th
     assert before["state"]["pos"] == after["state"]["pos"]
 
 
-@pytest.mark.parametrize("seed", (-1, 1.0, "1", True, np.True_, [1], (1, 2)), ids=repr)
+@each(seed=(-1, 1.0, "1", True, np.True_, [1], (1, 2)))
 def test_seed_of_another_kind_is_refused(seed):
     with pytest.raises(ValueError, match="random_state"):
         generator(seed)
@@ -413,7 +419,7 @@ def test_own_loss_survives_clone_and_sits_in_the_classifier():
     assert model.score(X, y) > 0.8
 
 
-@pytest.mark.parametrize("cls", LEARNERS)
+@each(cls=LEARNERS)
 def test_loss_objects_of_the_package_equal_their_names(cls):
     X, y = _data()
     for name, loss in (("hinge", nearkin.Hinge()), ("rescaled_hinge", nearkin.RescaledHinge(0.5))):

@@ -14,17 +14,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 import nearkin
+from each import each
 from nearkin import saving
-from systems import DIFFERENT as LEARNERS
-
-SOURCES = {
-    "octg": nearkin.OCTG(),
-    "octg_moving": nearkin.OCTG(n_centers=2, metric="learned", update_centers=True, refresh=4),
-    "one_pass": nearkin.OnePassTriplets(),
-    "one_pass_cold": nearkin.OnePassTriplets(cold_start=True),
-    "batch": nearkin.BatchTriplets(n_targets=2),
-    "random": nearkin.RandomTriplets(n_per_row=2),
-}
 
 
 def _data(seed=0, n=36, d=3, dtype=np.float64):
@@ -94,49 +85,8 @@ def _refused(path, *words):
 # ---------------------------------------------------------------------------------- round trips
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("float32", "float64"))
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("cls", LEARNERS)
-def test_model_fitted_on_rows_comes_back_bit_for_bit_and_learns_on_alike(tmp_path, cls, source, dtype):
-    X, y = _data(dtype=dtype)
-    model = cls(triplets=SOURCES[source], random_state=0).fit(X[:24], y[:24])
-    other = _reloaded(model, tmp_path)
-    assert other.metric_.dtype == dtype
-    _same_model(model, other, X, y)
-    for part in (slice(24, 30), slice(30, 36)):
-        model.partial_fit(X[part], y[part])
-        other.partial_fit(X[part], y[part])
-        _same_model(model, other, X, y)
-
-
-@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=("float32", "float64"))
-@pytest.mark.parametrize("cls", LEARNERS)
-def test_model_fitted_on_triplets_comes_back_bit_for_bit_and_learns_on_alike(tmp_path, cls, dtype):
-    X, y = _data(dtype=dtype)
-    model = cls(random_state=0).fit_triplets(X[:8], X[8:16], X[16:24])
-    other = _reloaded(model, tmp_path)
-    _same_model(model, other, X, None)
-    model.partial_fit_triplets(X[24:28], X[28:32], X[32:36])
-    other.partial_fit_triplets(X[24:28], X[28:32], X[32:36])
-    _same_model(model, other, X, None)
-    model.partial_fit(X, y)
-    other.partial_fit(X, y)
-    _same_model(model, other, X, y)
-
-
-@pytest.mark.parametrize("cls", LEARNERS)
-def test_unfitted_learner_comes_back_unfitted_with_its_parameters(tmp_path, cls):
-    model = cls(eta=0.5, triplets=nearkin.OCTG(n_centers=2), random_state=3)
-    other = _reloaded(model, tmp_path)
-    assert repr(other) == repr(model)
-    assert not hasattr(other, "metric_")
-    X, y = _data()
-    _same_model(model.fit(X, y), other.fit(X, y), X, y)
-
-
-@pytest.mark.parametrize(
-    "model",
-    (
+@each(
+    model=(
         nearkin.ODML(C=np.inf, psd="end"),
         nearkin.ODML(psd="exact", loss=nearkin.RescaledHinge(0.3)),
         nearkin.OASIS(C=np.float32(0.25), loss=nearkin.Hinge(), n_epochs=np.int64(2)),
@@ -145,8 +95,7 @@ def test_unfitted_learner_comes_back_unfitted_with_its_parameters(tmp_path, cls)
         nearkin.LOSL(init=[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]),
         nearkin.RobustLODML(triplets=nearkin.OCTG(centers=[[3.0, 0, 0], [0, 3.0, 0]], center_labels=[0, 1])),
         nearkin.RobustLODML(shuffle=np.bool_(False), rescore=False, scale=None),
-    ),
-    ids=repr,
+    )
 )
 def test_every_kind_of_parameter_survives(tmp_path, model):
     X, y = _data()
@@ -158,9 +107,7 @@ def test_every_kind_of_parameter_survives(tmp_path, model):
     _same_model(model.fit(X, y), other.fit(X, y), X, y)
 
 
-@pytest.mark.parametrize(
-    "bits", ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"), ids=lambda name: f"Generator-{name}"
-)
+@each(bits=("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"))
 def test_generator_given_as_seed_goes_on_where_it_was(tmp_path, bits):
     X, y = _data()
     seed = np.random.Generator(getattr(np.random, bits)(5))
@@ -179,11 +126,7 @@ def test_legacy_random_state_given_as_seed_goes_on_where_it_was(tmp_path):
     _same_model(model.fit(X, y), other.fit(X, y), X, y)
 
 
-@pytest.mark.parametrize(
-    "learner",
-    ("auto", None, nearkin.RobustOASIS(random_state=0), nearkin.ODML(triplets="random", random_state=0)),
-    ids=repr,
-)
+@each(learner=("auto", None, nearkin.RobustOASIS(random_state=0), nearkin.ODML(triplets="random", random_state=0)))
 def test_classifier_comes_back_bit_for_bit(tmp_path, learner):
     X, y = _data()
     names = np.array(["a", "b", "c"])[y]
@@ -241,7 +184,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize("kind", LABELS)
+@each(kind=tuple(LABELS))
 def test_labels_keep_their_type_in_a_file(tmp_path, kind):
     X, y = _data()
     labels = np.empty(len(y), dtype=object)
@@ -359,24 +302,39 @@ def test_file_with_an_object_array_is_refused_and_nothing_in_it_runs(tmp_path):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize(
-    "name",
-    (
-        "Nonsense", "os.system", "system", "subprocess.Popen", "Popen", "eval", "builtins.eval", "Path", "Rows",
-        "OnlineLearner", "LowRankLearner", "Real", "__import__", "", "oasis", "OASIS ", "nearkin.learners.OASIS", None,
-        3, ["OASIS"], {"a": 1},
-    ),
-    ids=repr,
-)  # fmt: skip
+@each(
+    name=(
+        "Nonsense",
+        "os.system",
+        "system",
+        "subprocess.Popen",
+        "Popen",
+        "eval",
+        "builtins.eval",
+        "Path",
+        "Rows",
+        "OnlineLearner",
+        "LowRankLearner",
+        "Real",
+        "__import__",
+        "",
+        "oasis",
+        "OASIS ",
+        "nearkin.learners.OASIS",
+        None,
+        3,
+        ["OASIS"],
+        {"a": 1},
+    )
+)
 def test_class_outside_the_list_is_refused(tmp_path, name):
     _refused(_crafted(tmp_path / "bad", {"$class": name, "state": {"args": "true", "returncode": None}}))
     inner = {"$class": "RobustODML", "state": {"triplets": {"$class": name, "state": {}}}}
     _refused(_crafted(tmp_path / "bad", inner))
 
 
-@pytest.mark.parametrize(
-    "model",
-    (
+@each(
+    model=(
         {"$class": "OASIS"},
         {"$class": "OASIS", "state": 3},
         {"$class": "OASIS", "state": {"C": {"$array": "0"}}},
@@ -396,16 +354,14 @@ def test_class_outside_the_list_is_refused(tmp_path, name):
         {"$class": "OASIS", "state": {"random_state": {"$generator": {"$dict": [["bit_generator", "PCG64"]]}}}},
         {"$class": "OASIS", "state": {"random_state": {"$generator": 1}}},
         {"$class": "OASIS", "state": {"C": {"$list": 3}}},
-    ),
-    ids=json.dumps,
+    )
 )
 def test_entry_that_makes_no_sense_is_refused(tmp_path, model):
     _refused(_crafted(tmp_path / "bad", model))
 
 
-@pytest.mark.parametrize(
-    "model",
-    (
+@each(
+    model=(
         3,
         None,
         "OASIS",
@@ -414,8 +370,7 @@ def test_entry_that_makes_no_sense_is_refused(tmp_path, model):
         {"$class": "Scaling", "state": {"shift": None, "factor": None, "unit_rows": False}},
         {"$class": "TripletSource", "state": {}},
         {"$class": "RescaledHinge", "state": {"eta": 1.0}},
-    ),
-    ids=json.dumps,
+    )
 )
 def test_file_that_holds_something_else_than_a_model_is_refused(tmp_path, model):
     _refused(_crafted(tmp_path / "bad", model))
@@ -533,7 +488,7 @@ def test_text_file_is_refused(tmp_path):
     _refused(tmp_path / "bad.txt", "not a nearkin model")
 
 
-@pytest.mark.parametrize("content", ("", "[]", "3", "null", '{"kind": "other"}', "{", "\ufeff{}", '"nearkin-model"'))
+@each(content=("", "[]", "3", "null", '{"kind": "other"}', "{", "\ufeff{}", '"nearkin-model"'))
 def test_archive_with_a_foreign_header_is_refused(tmp_path, content):
     with zipfile.ZipFile(tmp_path / "bad", "w") as archive:
         archive.writestr("model.json", content)
@@ -569,7 +524,7 @@ def test_newer_format_is_refused_and_the_message_says_to_upgrade(tmp_path):
     _refused(path, "newer", "99.0", nearkin.__version__, "Upgrade")
 
 
-@pytest.mark.parametrize("number", (None, "1", 1.5, [1]), ids=repr)
+@each(number=(None, "1", 1.5, [1]))
 def test_format_that_is_no_number_is_refused(tmp_path, number):
     _refused(_crafted(tmp_path / "bad", {"$class": "OASIS", "state": {}}, format=number))
 
@@ -637,8 +592,7 @@ INTERRUPTS = {
 }
 
 
-@pytest.mark.parametrize("how", INTERRUPTS)
-@pytest.mark.parametrize("old", (True, False), ids=("over an old file", "as a new file"))
+@each(how=tuple(INTERRUPTS), old=(True, False))
 def test_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, how, old):
     X, y = _data()
     path = tmp_path / "model.nearkin"
@@ -709,7 +663,7 @@ def test_message_about_a_foreign_part_says_where_it_is(tmp_path):
 # ---------------------------------------------------------------------------------- paths
 
 
-@pytest.mark.parametrize("mask", (0o000, 0o022, 0o027, 0o077), ids=oct)
+@each(mask=(0o000, 0o022, 0o027, 0o077))
 def test_permissions_follow_the_umask(tmp_path, mask):
     before = os.umask(mask)
     try:
@@ -721,8 +675,9 @@ def test_permissions_follow_the_umask(tmp_path, mask):
     assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o666 & ~mask
 
 
-@pytest.mark.parametrize("as_text", (True, False), ids=("str", "Path"))
-@pytest.mark.parametrize("name", ("model", "model.nearkin", "with spaces .x", "Ähnlichkeit-近い-🙂.nearkin", ".hidden"))
+@each(
+    as_text=(True, False), name=("model", "model.nearkin", "with spaces .x", "Ähnlichkeit-近い-🙂.nearkin", ".hidden")
+)
 def test_any_file_name_works_relative_and_absolute(tmp_path, monkeypatch, name, as_text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a folder ü").mkdir()

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nearkin
+from each import each
 from nearkin.parameters import Recovered
 from reference import sketch
 from reference.common import distance_direction
@@ -71,8 +72,7 @@ def _sum_of(taus, g, h):
     return sum(0.5 * t * (np.outer(a, b) + np.outer(b, a)) for t, a, b in zip(taus, g, h, strict=True))
 
 
-@pytest.mark.parametrize("pieces", [1, 3, 50])
-@pytest.mark.parametrize("buffer", [1, 4, 64])
+@each(pieces=[1, 3, 50], buffer=[1, 4, 64])
 def test_recovery_of_full_rank_is_exact_whatever_the_buffer_and_the_pieces(buffer, pieces, rng):
     d, n = 6, 50
     taus, (g, h) = 0.2 * rng.random(n), rng.normal(size=(2, n, d))
@@ -123,9 +123,7 @@ def modal(rng, n, sizes, scale):
     return tuple([scale * rng.normal(size=(n, d)) for d in sizes] for _ in range(3))
 
 
-@pytest.mark.parametrize("simplex", [False, True])
-@pytest.mark.parametrize("eta", ETAS)
-@pytest.mark.parametrize("C", [0.02, 0.3])
+@each(simplex=[False, True], eta=ETAS, C=[0.02, 0.3])
 def test_lsmdml_is_its_twin(C, eta, simplex, rng):
     sets = modal(rng, 250, (15, 3, 17), 0.3)
     how = {"C_weights": 0.05, "eta": eta, "simplex": simplex}

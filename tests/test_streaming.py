@@ -1,4 +1,4 @@
-"""A stream in chunks, new classes, explicit triplets in pieces, and sparse rows."""
+"""Streams of labelled rows: new classes, explicit triplets between them, and sparse rows."""
 
 import tracemalloc
 
@@ -7,26 +7,10 @@ import pytest
 from scipy import sparse
 
 import nearkin
+from each import each
 from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets
 
-BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML", "ITML", "LPAODML", "OMDML", "LOMDML", "LSMDML")
-LEARNERS = (*BASE, *(f"Robust{name}" for name in BASE))
-CHUNKS = (1, 7, 64, 1000)
 N, D = 150, 4
-CENTERS = {
-    "centers": [[0.5, 0.0, 0.0, 0.0], [0.0, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.0], [-0.2, 0.1, 0.0, 0.3]],
-    "center_labels": ["a", "b", "c", "a"],
-}
-#: Sources whose state does not depend on the size of the first batch.
-SOURCES = {
-    "octg": OCTG(**CENTERS),
-    "octg_learned": OCTG(**CENTERS, metric="learned", refresh=8),
-    "octg_literal": OCTG(**CENTERS, metric="learned", refresh=1),
-    "octg_moving": OCTG(**CENTERS, update_centers=True, refresh=5),
-    "octg_both": OCTG(**CENTERS, metric="learned", update_centers=True),
-    "one_pass": OnePassTriplets(),
-    "one_pass_cold": OnePassTriplets(cold_start=True),
-}
 
 
 @pytest.fixture
@@ -36,20 +20,9 @@ def stream(blobs):
 
 
 def learner(name, source, **parameters):
-    if name.endswith(("LOSL", "LODML", "LOMDML")):
+    if name.endswith("LODML"):
         parameters = {"n_components": 3, "init": "identity", **parameters}
-    if name.endswith("ITML"):
-        parameters = {"bounds": (0.5, 1.5), **parameters}
     return getattr(nearkin, name)(C=0.1, triplets=source, scale=None, shuffle=False, random_state=0, **parameters)
-
-
-def fed_in_chunks(model, X, y, size):
-    weights = []
-    for start in range(0, X.shape[0], size):
-        part = slice(start, start + size)
-        model.partial_fit(X[part], y[part], classes=["a", "b", "c"] if start == 0 else None)
-        weights.append(model.plausibility_)
-    return model, np.concatenate(weights)
 
 
 def assert_same_model(one, other, tolerance=1e-9):
@@ -60,50 +33,7 @@ def assert_same_model(one, other, tolerance=1e-9):
         assert getattr(one, counter) == getattr(other, counter)
 
 
-# ---------------------------------------------------------------- chunks
-
-
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("name", LEARNERS)
-def test_the_chunks_in_which_a_stream_comes_do_not_matter(name, source, stream):
-    X, y = stream
-    whole = learner(name, SOURCES[source], rescore=False).fit(X, y)
-    assert whole.n_updates_ > 10
-    for size in CHUNKS:
-        model, weights = fed_in_chunks(learner(name, SOURCES[source]), X, y, size)
-        assert_same_model(model, whole)
-        np.testing.assert_allclose(weights, whole.plausibility_, atol=1e-8)
-        if source.startswith("octg"):
-            np.testing.assert_allclose(model.triplet_source_.centers_, whole.triplet_source_.centers_, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_after_an_equal_first_batch_the_chunks_do_not_matter_with_the_defaults_either(name, stream):
-    """Scale, centres and principal directions come from the first batch; the rest is a stream."""
-    X, y = stream
-    X = X * [1.0, 30.0, 0.2, 1.0] + 5.0
-    models = []
-    for size in CHUNKS:
-        parameters = {"n_components": 2} if name.endswith(("LOSL", "LODML", "LOMDML")) else {}
-        model = getattr(nearkin, name)(**parameters, random_state=0).partial_fit(X[:50], y[:50])
-        for start in range(50, N, size):
-            model.partial_fit(X[start : start + size], y[start : start + size])
-        models.append(model)
-    for model in models[1:]:
-        assert_same_model(model, models[0])
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_partial_fit_after_fit_goes_on_from_what_was_learned(name, stream):
-    X, y = stream
-    whole = learner(name, SOURCES["octg"]).fit(X, y)
-    begun = learner(name, SOURCES["octg"]).fit(X[:90], y[:90])
-    before = begun.metric_.copy()
-    begun.partial_fit(X[90:], y[90:])
-    assert np.abs(begun.metric_ - before).max() > 1e-6
-    assert_same_model(begun, whole)
-    again = begun.fit(X[:90], y[:90])  # fit forgets
-    np.testing.assert_array_equal(again.metric_, before)
+# ---------------------------------------------------------------- plausibility
 
 
 def test_plausibility_after_partial_fit_is_that_of_its_rows(stream):
@@ -118,12 +48,10 @@ def test_plausibility_after_partial_fit_is_that_of_its_rows(stream):
 # ---------------------------------------------------------------- classes
 
 
-@pytest.mark.parametrize(
-    "source",
-    [OCTG(), OCTG(metric="learned", update_centers=True), OnePassTriplets(), BatchTriplets(), RandomTriplets()],
-    ids=str,
+@each(
+    source=[OCTG(), OCTG(metric="learned", update_centers=True), OnePassTriplets(), BatchTriplets(), RandomTriplets()],
+    name=["RobustODML", "RobustLODML", "OASIS"],
 )
-@pytest.mark.parametrize("name", ["RobustODML", "RobustLODML", "OASIS"])
 def test_a_class_may_appear_in_a_later_batch(name, source, stream):
     X, y = stream
     early = np.flatnonzero(y != "c")
@@ -155,33 +83,7 @@ def test_a_label_outside_the_declared_classes_is_refused_and_changes_nothing(str
         model.partial_fit(X[60:], y[60:], classes=["a", "b"])
 
 
-def test_a_first_batch_of_one_class_is_refused_unless_the_classes_are_declared(stream):
-    X, y = stream
-    only = np.flatnonzero(y == "a")[:5]
-    with pytest.raises(ValueError, match="at least two classes"):
-        learner("RobustODML", "octg").partial_fit(X[only], y[only])
-    model = learner("RobustODML", "octg").partial_fit(X[only], y[only], classes=["a", "b", "c"])
-    assert model.n_triplets_seen_ == 0
-    assert model.partial_fit(X, y).n_triplets_seen_ > 0
-
-
 # ---------------------------------------------------------------- explicit triplets
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_explicit_triplets_in_pieces_are_the_explicit_triplets(name, random_triplets):
-    sets = random_triplets(60, 5, 0.5)
-    how = {"C": 0.1, "scale": None} | ({"bounds": (0.5, 1.5)} if name.endswith("ITML") else {})
-    whole = getattr(nearkin, name)(**how).fit_triplets(*sets)
-    for size in (1, 7, 60):
-        model, weights = getattr(nearkin, name)(**how), []
-        for start in range(0, 60, size):
-            model.partial_fit_triplets(*(one[start : start + size] for one in sets))
-            weights.append(model.plausibility_)
-        np.testing.assert_array_equal(model.metric_, whole.metric_)
-        np.testing.assert_array_equal(np.concatenate(weights), whole.plausibility_)
-        assert model.n_triplets_seen_ == 60
-        assert model.n_updates_ == whole.n_updates_
 
 
 def test_explicit_triplets_and_labelled_rows_may_follow_each_other(random_triplets, stream):
@@ -208,28 +110,16 @@ def sparse_rows(rng):
     return X, np.arange(80) % 3
 
 
-@pytest.mark.parametrize("scale", ["auto", "pairs", "unit", None])
-@pytest.mark.parametrize("name", LEARNERS)
-def test_sparse_rows_give_the_same_model_as_dense_ones(name, scale, sparse_rows):
-    X, y = sparse_rows
-    parameters = {"n_components": 4} if name.endswith(("LOSL", "LODML", "LOMDML")) else {}
-    dense, other = (
-        getattr(nearkin, name)(C=0.1, scale=scale, random_state=0, **parameters).fit(rows, y)
-        for rows in (X, sparse.csr_array(X))
-    )
-    assert dense.n_updates_ > 0
-    assert_same_model(other, dense, tolerance=1e-8)
-    np.testing.assert_allclose(other.plausibility_, dense.plausibility_, atol=1e-7)
-    mapped, expected = other.transform(sparse.csr_array(X)), dense.transform(X)  # equal up to a rotation
-    np.testing.assert_allclose(mapped @ mapped.T, expected @ expected.T, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [OCTG(2), OCTG(metric="learned", update_centers=True), OnePassTriplets(), BatchTriplets(2), RandomTriplets(2)],
-    ids=str,
+@each(
+    source=[
+        OCTG(2),
+        OCTG(metric="learned", update_centers=True),
+        OnePassTriplets(),
+        BatchTriplets(2),
+        RandomTriplets(2),
+    ],
+    name=["RobustOASIS", "RobustLODML"],
 )
-@pytest.mark.parametrize("name", ["RobustOASIS", "RobustLODML"])
 def test_sparse_rows_give_the_same_model_with_every_source(name, source, sparse_rows):
     X, y = sparse_rows
     dense, other = (
@@ -238,16 +128,7 @@ def test_sparse_rows_give_the_same_model_with_every_source(name, source, sparse_
     assert_same_model(other, dense, tolerance=1e-8)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_sparse_triplets_give_the_same_model_as_dense_ones(name, random_triplets):
-    sets = [one * (np.abs(one) > 0.3) for one in random_triplets(40, 6, 0.5)]
-    dense = getattr(nearkin, name)(scale=None).fit_triplets(*sets)
-    other = getattr(nearkin, name)(scale=None).fit_triplets(*map(sparse.csr_array, sets))
-    assert_same_model(other, dense, tolerance=1e-12)
-
-
-@pytest.mark.parametrize("source", ["octg", "one_pass", "random"])
-@pytest.mark.parametrize("init", ["identity", "pca"])
+@each(source=["octg", "one_pass", "random"], init=["identity", "pca"])
 def test_a_wide_sparse_matrix_is_never_made_dense_as_a_whole(init, source):
     """5,000 rows of 20,000 features: 800 MB dense, a few MB as they lie."""
     n, d = 5000, 20_000

@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 from sklearn.base import clone
 
 import nearkin
+from each import each
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource, as_source
 from reference import full, lowrank
@@ -51,8 +52,7 @@ def test_octg_is_the_rule_of_the_paper_with_class_means_as_centres(blobs):
     assert by_position(triplets) == expected
 
 
-@pytest.mark.parametrize("margin", [0.0, 0.4, 3.0])
-@pytest.mark.parametrize("max_impostors", [None, 1, 2])
+@each(margin=[0.0, 0.4, 3.0], max_impostors=[None, 1, 2])
 def test_octg_takes_given_centres_a_margin_and_the_nearest_impostors(margin, max_impostors, blobs, rng):
     X, y = blobs(n=60, d=3, n_classes=4)
     centers, labels = rng.normal(size=(9, 3)), [0, 1, 2, 3, 0, 1, 2, 3, 0]
@@ -67,8 +67,7 @@ def test_octg_takes_given_centres_a_margin_and_the_nearest_impostors(margin, max
     assert max(taken.values()) > 2
 
 
-@pytest.mark.parametrize("n_centers", [1, 3])
-@pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=["distance", "similarity"])
+@each(n_centers=[1, 3], measure={"distance": DISTANCE, "similarity": SIMILARITY})
 def test_octg_gives_at_most_one_triplet_per_foreign_centre_and_only_those_with_a_loss(n_centers, measure, blobs):
     X, y = blobs(n=90, d=4, n_classes=4)
     source = OCTG(n_centers)
@@ -229,9 +228,7 @@ def literal_octg_pass(kind, X, y, centers, labels, C, eta, *, learned, update):
     return parameter, weights, centers, counts
 
 
-@pytest.mark.parametrize("update", [False, True], ids=["still", "moving"])
-@pytest.mark.parametrize("learned", [False, True], ids=["plain", "learned"])
-@pytest.mark.parametrize("kind", ["OASIS", "ODML", "LOSL", "LODML"])
+@each(update=[False, True], learned=[False, True], kind=["OASIS", "ODML", "LOSL", "LODML"])
 def test_octg_that_looks_at_every_row_is_the_literal_loop(kind, learned, update, blobs, rng):
     """metric="learned" selects with the learner's metric of that moment; update_centers moves the centre after it."""
     X, y = blobs(n=50, d=4, spread=0.8, distance=0.6)
@@ -312,8 +309,7 @@ def test_one_pass_triplets_begin_when_two_classes_exist_and_remember_one_row_per
     assert source.newest_.ravel().tolist() == [3.0, 5.0]
 
 
-@pytest.mark.parametrize("n_targets", [1, 3, 100])
-@pytest.mark.parametrize("margin", [0.0, 1.0])
+@each(n_targets=[1, 3, 100], margin=[0.0, 1.0])
 def test_batch_triplets_join_target_neighbours_with_impostors(n_targets, margin, blobs):
     X, y = blobs(n=45, d=3, distance=0.5)
     triplets = BatchTriplets(n_targets, margin=margin).build(X, y)

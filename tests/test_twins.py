@@ -5,6 +5,7 @@ import pytest
 
 import nearkin
 from compiled import Compiled
+from each import each
 from nearkin import losses, steps
 from nearkin.kernels import direction, scalar
 from nearkin.measures import DISTANCE, SIMILARITY
@@ -34,8 +35,7 @@ def factor(model):
 # ---------------------------------------------------------------- full matrix
 
 
-@pytest.mark.parametrize("C", [0.01, 0.1, 1.0, 1e3])
-@pytest.mark.parametrize("eta", [0.0, 0.3, 1.0, 3.0])
+@each(C=[0.01, 0.1, 1.0, 1e3], eta=[0.0, 0.3, 1.0, 3.0])
 def test_robust_oasis_is_algorithm_1(C, eta, random_triplets):
     sets = random_triplets(150, 7, 0.6)
     model = nearkin.RobustOASIS(C=C, eta=eta, scale=None).fit_triplets(*sets)
@@ -44,9 +44,7 @@ def test_robust_oasis_is_algorithm_1(C, eta, random_triplets):
     assert_same_run(model, run, tolerance=1e-12, parameter=metric)
 
 
-@pytest.mark.parametrize("psd", PSD)
-@pytest.mark.parametrize("C", [0.01, 0.1, 1.0])
-@pytest.mark.parametrize("eta", [0.0, 0.3, 1.0, 3.0])
+@each(psd=PSD, C=[0.01, 0.1, 1.0], eta=[0.0, 0.3, 1.0, 3.0])
 def test_robust_odml_is_algorithm_2(C, eta, psd, random_triplets):
     n, d = (25, 4) if psd == "exact" else (120, 6)
     sets = random_triplets(n, d, 0.6)
@@ -92,10 +90,7 @@ def test_full_matrix_learners_take_as_many_half_quadratic_iterations_as_asked(ma
 # ---------------------------------------------------------------- low rank
 
 
-@pytest.mark.parametrize("name", LOW_RANK)
-@pytest.mark.parametrize("C", [0.01, 0.1, 1.0])
-@pytest.mark.parametrize("eta", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("r", [1, 3, 6])
+@each(name=tuple(LOW_RANK), C=[0.01, 0.1, 1.0], eta=[0.0, 1.0, 3.0], r=[1, 3, 6])
 def test_exact_low_rank_learners_are_algorithms_3_and_4(name, C, eta, r, random_triplets, rng):
     sets = random_triplets(30, 6, 0.6)
     L0 = np.linalg.qr(rng.normal(size=(6, r)))[0]
@@ -105,9 +100,8 @@ def test_exact_low_rank_learners_are_algorithms_3_and_4(name, C, eta, r, random_
     assert_same_run(model, run, tolerance=1e-10, parameter=factor)
 
 
-@pytest.mark.parametrize("name", LOW_RANK)
+@each(name=tuple(LOW_RANK), eta=[0.0, 1.0, 3.0])
 @pytest.mark.parametrize(("step_size", "n_steps"), [(1.0, 1), (0.5, 1), (0.3, 4)])
-@pytest.mark.parametrize("eta", [0.0, 1.0, 3.0])
 def test_subgradient_low_rank_learners_are_algorithms_3_and_4_as_printed(
     name, step_size, n_steps, eta, random_triplets, rng
 ):
@@ -120,8 +114,7 @@ def test_subgradient_low_rank_learners_are_algorithms_3_and_4_as_printed(
     assert_same_run(model, run, tolerance=1e-10, parameter=factor)
 
 
-@pytest.mark.parametrize("name", LOW_RANK)
-@pytest.mark.parametrize("solver", ["exact", "subgradient"])
+@each(name=tuple(LOW_RANK), solver=["exact", "subgradient"])
 def test_losl_and_lodml_are_the_algorithms_with_the_plain_hinge(name, solver, random_triplets, rng):
     sets = random_triplets(30, 5, 0.5)
     L0 = np.linalg.qr(rng.normal(size=(5, 2)))[0]
@@ -130,9 +123,7 @@ def test_losl_and_lodml_are_the_algorithms_with_the_plain_hinge(name, solver, ra
     assert_same_run(model, run, tolerance=1e-10, parameter=factor)
 
 
-@pytest.mark.parametrize("name", LOW_RANK)
-@pytest.mark.parametrize("solver", ["exact", "subgradient"])
-@pytest.mark.parametrize("max_hq_iter", [1, 3, 7])
+@each(name=tuple(LOW_RANK), solver=["exact", "subgradient"], max_hq_iter=[1, 3, 7])
 def test_low_rank_learners_take_as_many_half_quadratic_iterations_as_asked(
     name, solver, max_hq_iter, random_triplets, rng
 ):
@@ -151,7 +142,7 @@ BASE = ("OASIS", "ODML", "LOSL", "LODML", "OPML", "SLMOML", "OMDML", "LOMDML", "
 LEARNERS = (*BASE, *(f"Robust{name}" for name in BASE))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@each(name=LEARNERS)
 def test_single_precision_stays_close_to_double_precision(name, random_triplets):
     sets = random_triplets(60, 6, 0.5)
     double, single = (
@@ -163,7 +154,7 @@ def test_single_precision_stays_close_to_double_precision(name, random_triplets)
     np.testing.assert_allclose(single.plausibility_, double.plausibility_, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@each(name=LEARNERS)
 def test_several_epochs_over_triplets_are_the_triplets_repeated(name, random_triplets):
     sets = random_triplets(30, 5, 0.5)
     learner = getattr(nearkin, name)
@@ -173,7 +164,7 @@ def test_several_epochs_over_triplets_are_the_triplets_repeated(name, random_tri
     np.testing.assert_array_equal(twice.plausibility_, repeated.plausibility_[30:])
 
 
-@pytest.mark.parametrize("name", ["RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML"])
+@each(name=["RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML"])
 def test_plausibility_of_the_first_iteration_is_that_of_the_hinge_before_the_step(name, random_triplets):
     (x,), (positive,), (negative,) = sets = random_triplets(1, 4, 0.3)
     model = getattr(nearkin, name)(C=0.05, eta=2.0, max_hq_iter=1, scale=None).fit_triplets(*sets)
@@ -188,9 +179,7 @@ def test_plausibility_of_the_first_iteration_is_that_of_the_hinge_before_the_ste
 # ---------------------------------------------------------------- compiled formulas
 
 
-@pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=["distance", "similarity"])
-@pytest.mark.parametrize("kind", [np.float64, np.float32])
-@pytest.mark.parametrize("offset", [0.0, 1e3])
+@each(measure={"distance": DISTANCE, "similarity": SIMILARITY}, kind=[np.float64, np.float32], offset=[0.0, 1e3])
 def test_compiled_directions_agree_with_those_of_the_measure(measure, kind, offset, random_triplets):
     """Also for rows far from the origin: differences of neighbours must not lose the digits that the rows have."""
     x, positive, negative = ((one + offset).astype(kind) for one in random_triplets(10, 9))
@@ -243,8 +232,6 @@ def test_compiled_formulas_agree_with_the_plain_ones(rng):
         np.testing.assert_allclose(result, plain, rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize(
-    "curve", [(0.5, 1.5, 0.0, 2.0), (4.0, 12.0, 0.0, 2.0), (0.0, 0.5, 2.0, 0.1), (1e-20, 3.0, 1.0, 1.0)]
-)
+@each(curve=[(0.5, 1.5, 0.0, 2.0), (4.0, 12.0, 0.0, 2.0), (0.0, 0.5, 2.0, 0.1), (1e-20, 3.0, 1.0, 1.0)])
 def test_compiled_kink_agrees_with_the_plain_one_where_no_step_reaches_the_margin(curve):
     assert scalar.factored_kink(curve) == steps.factored_kink(curve)

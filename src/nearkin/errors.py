@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsInt
 
 __all__ = ["InputError", "Option", "Row", "name_of", "owned_by", "placed_at", "quote_names"]
 
@@ -40,7 +40,7 @@ class Row(Option):
     'queries: row 3 holds nan.'
     """
 
-    def __init__(self, number: int):
+    def __init__(self, number: SupportsInt):
         super().__init__("row", int(number))
 
     def __str__(self) -> str:

@@ -39,7 +39,6 @@ _PARTS = {
     "ConvPlan": "nearkin.deep.architectures",
     "DeepMetric": "nearkin.deep.deep_metric",
     "CrossFittedVoter": "nearkin.jury",
-    "DeepState": "nearkin.deep.trainer",
     "NoiseModel": "nearkin.noise",
     "FullMatrix": "nearkin.parameters",
     "Identity": "nearkin.parameters",

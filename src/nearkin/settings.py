@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Iterator
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar
 
 from nearkin.checks import Rule
 from nearkin.errors import InputError
@@ -41,7 +41,6 @@ def setting(default: Any, *rules: Rule, kind: str, doc: str, kw_only: bool = Tru
     return dataclasses.field(default=default, kw_only=kw_only, metadata={"rules": rules, "kind": kind, "doc": doc})
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
 def declare(cls: Class) -> Class:
     """Give a class a constructor for its settings and those it inherits, and fill ``{settings}`` in its docstring.
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearkin
+from each import each
 from nearkin.learners.merge import check_mergeable, mean_of, merge_states
 from nearkin.saving import write_tree
 from nearkin.triplets import OCTG, OnePassTriplets, RandomTriplets
@@ -53,8 +54,7 @@ def shards(model, n=3, size=60):
     return [shard(model, i, np.arange(200 + size * i, 200 + size * (i + 1))) for i in range(n)]
 
 
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("name", LEARNERS)
+@each(source=tuple(SOURCES), name=LEARNERS)
 def test_the_same_shards_in_the_same_order_give_the_same_bits_and_nothing_is_changed(name, source):
     model = begun(name, source)
     base, parts = model._state, shards(model)
@@ -66,8 +66,7 @@ def test_the_same_shards_in_the_same_order_give_the_same_bits_and_nothing_is_cha
     assert first != before[0]
 
 
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("name", LEARNERS)
+@each(source=tuple(SOURCES), name=LEARNERS)
 def test_counts_add_up_exactly(name, source):
     model = begun(name, source)
     base, parts = model._state, shards(model)
@@ -81,21 +80,21 @@ def test_counts_add_up_exactly(name, source):
         np.testing.assert_allclose(merged.source.center_counts_, base.source.center_counts_ + added, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@each(name=LEARNERS)
 def test_one_shard_is_returned_as_it_is(name):
     model = begun(name)
     (one,) = shards(model, 1)
     assert bits(merge_states(model._state, [one])) == bits(one)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@each(name=LEARNERS)
 def test_shards_that_have_learned_nothing_change_nothing(name):
     model = begun(name)
     idle = [shard(model, i, []) for i in range(3)]
     assert bits(merge_states(model._state, idle)) == bits(model._state)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@each(name=LEARNERS)
 def test_equal_shards_have_their_own_metric_as_their_mean(name):
     model = begun(name)
     one = shards(model, 1)[0]
@@ -104,7 +103,7 @@ def test_equal_shards_have_their_own_metric_as_their_mean(name):
     assert merged.n_rows == 200 + 3 * 60
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@each(name=LEARNERS)
 def test_the_merged_state_learns_on_and_shares_nothing_with_the_shards(name):
     model = begun(name)
     parts = shards(model)

@@ -1,4 +1,4 @@
-"""Errors become one line on stderr and an exit code; a traceback is shown only on request."""
+"""Errors become one line on stderr and an exit code; --debug shows the traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USER, INTERNAL, INTERRUPTED = 2, 1, 130
 
 
 class UserError(click.ClickException):
-    """A mistake that the user can repair; the message says how."""
+    """A mistake that the user can correct; the message says how."""
 
     exit_code = USER
 
@@ -30,7 +30,7 @@ class Settings:
 
 
 def describe(error: BaseException) -> tuple[str, int]:
-    """Message and exit code of an error.
+    """Return the message and exit code of an error.
 
     Examples
     --------
@@ -66,6 +66,8 @@ def render(option: Option) -> str:
     """
     if isinstance(option, Row):
         return f"data row {option.value + 1:,}"
+    if option == Option("bad", "skip"):
+        return "--skip-bad"
     flag = "--" + option.name.replace("_", "-")
     if option.value is None or option.value is True:
         return flag
@@ -74,7 +76,7 @@ def render(option: Option) -> str:
 
 
 def report(error: BaseException, settings: Settings) -> int:
-    """Print an error as one line (after its traceback, if asked for) and return the exit code."""
+    """Print an error as one line, after its traceback if --debug is set, and return the exit code."""
     if settings.debug:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     message, code = describe(error)
@@ -83,10 +85,10 @@ def report(error: BaseException, settings: Settings) -> int:
 
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning as one line, without the place in the code that gave it."""
+    """Print a warning as one line, without its place in the code."""
     click.echo(f"nearkin: warning: {one_line(str(message))}", err=True)
 
 
 def one_line(text: str) -> str:
-    """Text with every run of white space made one space."""
+    """Return text with every run of white space made one space."""
     return " ".join(text.split())

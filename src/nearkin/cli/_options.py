@@ -1,47 +1,58 @@
-"""Arguments and options that several commands share."""
+"""Options: declared as fields of a dataclass, handed to a command as one object."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 import click
 
-__all__ = ["DATA", "MODEL", "array_option", "drop_option", "id_option", "listed", "quiet_option"]
+__all__ = [
+    "DATA", "MODEL", "PATH", "Passed", "Share", "Source", "WordOr", "listed", "names_option", "option", "options",
+    "quiet_option", "takes",
+]  # fmt: skip
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
-
 DATA = click.argument("data", type=PATH, metavar="DATA")
 MODEL = click.argument("model", type=PATH, metavar="MODEL")
 
 
-def quiet_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--quiet``."""
-    return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")(command)
+@dataclass_transform(frozen_default=True)
+def options(cls: type[Any]) -> type[Any]:
+    """Make a class whose fields are options; see `option` and `takes`."""
+    return dataclass(frozen=True)(cls)
 
 
-def drop_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--drop``."""
-    return click.option(
-        "--drop", multiple=True, metavar="COL[,COL]", help="Columns that are no features, like an id. Repeatable."
-    )(command)
+def option(*flags: str, **how: Any) -> Any:
+    """Declare a field whose value an option gives; without ``flags`` the option has the name of the field."""
+    return field(metadata={"flags": flags, "how": how})
 
 
-def id_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--id``."""
-    return click.option(
-        "--id", "ids", multiple=True, metavar="COL", help="Column to pass on to the output. Repeatable."
-    )(command)
+def takes(kind: type, name: str = "given") -> Callable[[Command], Command]:
+    """Add the options that ``kind`` declares, and pass their values on as one ``kind`` under ``name``."""
 
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def collect(**values: Any) -> Any:
+            own = {one.name: values.pop(one.name) for one in fields(kind)}
+            return command(**{name: kind(**own)}, **values)
 
-def array_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--array``."""
-    return click.option("--array", metavar="NAME", help="npz: array with the features.  [default: X]")(command)
+        made: Any = collect
+        for one in reversed(fields(kind)):
+            flags = one.metadata["flags"] or (f"--{one.name.replace('_', '-')}",)
+            made = click.option(*flags, one.name, **one.metadata["how"])(made)
+        return made
+
+    return decorate
 
 
 def listed(values: Sequence[str]) -> list[str]:
-    """Names given by repeating an option, by commas, or both.
+    """Return names given by repeating an option, by commas, or both.
 
     Examples
     --------
@@ -49,3 +60,72 @@ def listed(values: Sequence[str]) -> list[str]:
     ['a', 'b', 'c']
     """
     return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def names_option(*flags: str, **how: Any) -> Any:
+    """Declare an option that takes names, repeated or with commas."""
+    return option(*flags, multiple=True, callback=lambda _, __, values: listed(values), **how)
+
+
+def quiet_option(command: Command) -> Command:
+    """Add ``--quiet``."""
+    return click.option("-q", "--quiet", is_flag=True, help="Print errors only.")(command)
+
+
+class WordOr(click.ParamType):
+    """One of some words, or a value of another type."""
+
+    def __init__(self, kind: click.ParamType, *words: str):
+        self.kind, self.words, self.name = kind, words, kind.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Let the words through."""
+        return value if value in self.words else self.kind.convert(value, param, ctx)
+
+
+class Share(click.ParamType):
+    """A number from 0 to 1; percentages are recognised and explained."""
+
+    name = "share"
+
+    def __init__(self, *words: str, below_one: bool = False):
+        self.words, self.below_one = words, below_one
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a word as it is, or the number."""
+        if value in self.words:
+            return value
+        also = "".join(f"{word!r} or " for word in self.words)
+        try:
+            share = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither {also.replace(' or ', ' nor ')}a number.", param, ctx)
+        if not 0 <= share <= 1 or (self.below_one and share == 1):
+            hint = f" ({share:g} percent is {share / 100:g})" if 1 <= share <= 100 else ""
+            self.fail(
+                f"must be {also}a number in [0, 1{')' if self.below_one else ']'}; got {value}{hint}.", param, ctx
+            )
+        return share
+
+
+@options
+class Source:
+    """Where labels and features are."""
+
+    label: str | None = option(metavar="COL", help="Column of labels (npz: array).  [npz: y]")
+    labels: Path | None = option(type=PATH, metavar="FILE", help="File of labels: npy, or text with one label a line.")
+    features: list[str] = names_option(metavar="COL[,COL]", help="Use these columns only (npz: one array).")
+    drop: list[str] = names_option(metavar="COL[,COL]", help="Columns to exclude, such as an id. Repeatable.")
+
+
+@options
+class Passed:
+    """How new rows are read for a model, and which columns the output repeats."""
+
+    others: tuple[str, ...] = option(
+        "--id", multiple=True, metavar="COL", help="Column to copy to the output. Repeatable."
+    )
+    array: str | None = option(metavar="NAME", help="npz: array with the features.  [default: X]")
+    drop: list[str] = names_option(
+        metavar="COL[,COL]", help="Columns to exclude; needed only if the model knows no column names."
+    )

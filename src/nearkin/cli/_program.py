@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -13,9 +13,7 @@ from nearkin._version import __version__
 from nearkin.cli._errors import INTERRUPTED, Settings, report, show_warning
 from nearkin.cli._interrupts import MESSAGE, noticing_interrupts
 
-__all__ = ["Program", "examples", "main", "with_debug"]
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+__all__ = ["Program", "command", "examples", "main", "with_debug"]
 
 
 class Program(click.Group):
@@ -54,17 +52,24 @@ def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.find_root().obj.debug = True
 
 
-def with_debug(command: Command) -> Command:
-    """Add ``--debug``, which every command understands."""
-    option = click.option(
-        "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_set_debug, help="Show tracebacks."
-    )
-    return option(command)
+#: ``--debug``, which every command understands.
+with_debug = click.option(
+    "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_set_debug, help="Show tracebacks."
+)
 
 
 def examples(*lines: str) -> str:
-    r"""Epilog with example commands, kept as they are by click's ``\b``."""
+    r"""Return an epilog with example commands, kept as they are by click's ``\b``."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def command(short_help: str, *lines: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a command with a line for the list of commands, and examples."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        return click.command(short_help=short_help, epilog=examples(*lines))(function)
+
+    return decorate
 
 
 @click.group(
@@ -73,6 +78,7 @@ def examples(*lines: str) -> str:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     epilog=examples(
         "nearkin demo",
+        "nearkin audit train.csv --label species -o report.html",
         "nearkin fit train.csv --label species -o model.nearkin",
         "nearkin predict model.nearkin new.csv > predictions.csv",
     ),
@@ -81,7 +87,7 @@ def examples(*lines: str) -> str:
 @with_debug
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Learn what is near from examples, even when some of the labels lie.
+    """Find wrong labels, and learn from data that holds some.
 
     Data is CSV (with a header row), Parquet, npz or npy. Every command has its
     own --help with examples.

@@ -1,16 +1,23 @@
-"""A progress bar on stderr, for those who look."""
+"""Progress on stderr, if it is a terminal: bars, and one line for streams that is drawn again and again."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import click
 
 from nearkin.cli._interrupts import not_now
 from nearkin.progress import listening
 
-__all__ = ["progress_bar"]
+__all__ = ["live_line", "progress_bar"]
+
+#: Seconds between two drawings of the live line.
+_EVERY = 0.2
+_CLEAR = "\r\x1b[2K"
 
 
 @contextmanager
@@ -19,12 +26,6 @@ def progress_bar(*, quiet: bool) -> Iterator[None]:
     if quiet or not sys.stderr.isatty():
         yield
         return
-    with _bars():
-        yield
-
-
-@contextmanager
-def _bars() -> Iterator[None]:
     from tqdm import tqdm
 
     bars: dict[str, Any] = {}
@@ -43,3 +44,25 @@ def _bars() -> Iterator[None]:
     finally:
         for one in bars.values():
             one.close()
+
+
+@contextmanager
+def live_line(*, quiet: bool) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that draws reports of a stream as one line on stderr, and notes when plausibility falls."""
+    drawn = 0.0
+    shows = not quiet and sys.stderr.isatty()
+
+    def draw(report: Any) -> None:
+        nonlocal drawn
+        if report.drift and not quiet:
+            note = f"nearkin: note: plausibility fell after {report.rows:,} rows; the data may have changed."
+            click.echo(f"{_CLEAR if shows else ''}{note}", err=True)
+        if shows and time.monotonic() - drawn > _EVERY:
+            drawn = time.monotonic()
+            click.echo(f"{_CLEAR}{report}", err=True, nl=False)
+
+    try:
+        yield draw
+    finally:
+        if drawn:
+            click.echo(_CLEAR, err=True, nl=False)

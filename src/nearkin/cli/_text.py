@@ -1,4 +1,4 @@
-"""Formatting for people: aligned columns, at most 80 wide, readable without colour."""
+"""Formatting for a terminal: aligned columns, at most 80 wide, readable without colour."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-__all__ = ["bold", "columns", "count", "names", "pairs", "percent", "size"]
+__all__ = ["bold", "columns", "count", "note_unnamed", "pairs", "percent", "size", "sum_up"]
 
 WIDTH = 80
 #: A space at which no line is broken; shown as a plain one.
@@ -17,14 +17,14 @@ _GLUE = "\N{NO-BREAK SPACE}"
 
 
 def bold(text: str) -> str:
-    """Bold where the terminal can and the user wants it (``NO_COLOR`` is respected)."""
+    """Return bold text where the terminal can show it (``NO_COLOR`` is respected)."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return click.style(text, bold=True)
 
 
 def count(number: int, noun: str = "", plural: str = "") -> str:
-    """Number with thousands separators, and its noun.
+    """Return a number with thousands separators, and its noun.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def count(number: int, noun: str = "", plural: str = "") -> str:
 
 
 def percent(share: float) -> str:
-    """Share as a percentage.
+    """Return a share as a percentage.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def percent(share: float) -> str:
 
 
 def size(n_bytes: int) -> str:
-    """File size.
+    """Return the size of a file in words.
 
     Examples
     --------
@@ -57,28 +57,12 @@ def size(n_bytes: int) -> str:
     """
     if n_bytes < 1000:
         return f"{n_bytes} bytes"
-    for unit in ("kB", "MB"):
-        n_bytes_in_unit = n_bytes / 1000 if unit == "kB" else n_bytes / 1e6
-        if n_bytes_in_unit < 1000:
-            return f"{n_bytes_in_unit:.1f} {unit}"
-    return f"{n_bytes / 1e9:.1f} GB"
-
-
-def names(some: Iterable[Any], most: int = 8) -> str:
-    """Quoted names, cut when they are many.
-
-    Examples
-    --------
-    >>> names(["a", "b", "c"], most=2)
-    "'a', 'b' and 1 more"
-    """
-    listed = [repr(str(one)) for one in some]
-    rest = len(listed) - most
-    return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
+    power = min(3, (len(str(n_bytes)) - 1) // 3)
+    return f"{n_bytes / 1000**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and values, aligned and wrapped; no-break spaces keep words together.
+    """Return names and values, aligned and wrapped; no-break spaces keep words together.
 
     Examples
     --------
@@ -98,7 +82,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table: the first column to the left, the others to the right.
+    """Return the lines of a table: the first column to the left, the others to the right.
 
     Examples
     --------
@@ -112,3 +96,21 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         return ("  " + "  ".join(cells)).rstrip()
 
     return [line(row) for row in (header, *rows)]
+
+
+def sum_up(some: Sequence[Any], most: int = 10) -> str:
+    """Return the first of some things, and how many more there are.
+
+    Examples
+    --------
+    >>> sum_up(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    rest = len(some) - most
+    return ", ".join(str(one) for one in some[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def note_unnamed(n_columns: int) -> None:
+    """Say on stderr that columns without a name were left out."""
+    if n_columns:
+        click.echo("nearkin: note: a column without a name was taken for a row index and left out.", err=True)

@@ -12,7 +12,6 @@ import click
 from nearkin.cli._errors import UserError
 from nearkin.cli._options import PATH, quiet_option
 from nearkin.cli._program import examples, with_debug
-from nearkin.cli.fit import _check_replaceable
 
 if TYPE_CHECKING:
     from nearkin.search import Adaptation, SimilarityAdapter
@@ -168,6 +167,7 @@ def adapt(
     """
     from nearkin.cli._feedback import read_feedback, read_vectors, rows_from_one
     from nearkin.cli._progress import progress_bar
+    from nearkin.model_files import check_replaceable
     from nearkin.saving import save
     from nearkin.search import adapt as run
     from nearkin.search import write_numpy, write_onnx
@@ -176,7 +176,7 @@ def adapt(
     inputs = [one for one in (queries, items, feedback, query_ids, item_ids) if one is not None]
     begun = time.perf_counter()
     check_destination(output, inputs)
-    _check_replaceable(output)
+    check_replaceable(output)
     for path, kinds in ((numpy_file, (".npz",)), (onnx_file, (".onnx",)), (report, (".json",))):
         if path is not None:
             check_destination(path, [*inputs, output, *([start] if start else [])], kinds)
@@ -215,7 +215,7 @@ def adapt(
 
 
 def _adapter(start: Path | None, given: Mapping[str, Any], skip_bad: bool) -> SimilarityAdapter:
-    from nearkin.cli._models import load_fitted
+    from nearkin.model_files import load_fitted
     from nearkin.search import SimilarityAdapter
     from nearkin.settings import check_settings
 

@@ -1,350 +1,274 @@
-"""``nearkin fit``: learn from a file and save the model."""
+"""``nearkin fit``: learn from files and save the model."""
 
 from __future__ import annotations
 
 import inspect
 import time
-from dataclasses import fields
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli._errors import UserError
-from nearkin.cli._options import PATH, drop_option, listed, quiet_option
-from nearkin.cli._program import examples, with_debug
-from nearkin.cli._stream import StreamOptions, stream_options
+from nearkin.cli import _text
+from nearkin.cli._options import PATH, Share, Source, WordOr, option, options, quiet_option, takes
+from nearkin.cli._program import command, with_debug
+from nearkin.cli._stream import StreamOptions
+from nearkin.errors import InputError
 
 if TYPE_CHECKING:
     from nearkin.tables import LabelledRows
 
-__all__ = ["fit"]
+__all__ = ["LEARNERS", "fit"]
 
+_METHODS = ("LODML", "ODML", "LOSL", "OASIS", "OPML", "SLMOML", "ITML", "LPAODML", "OKS", "OMKS")
 #: Names on the command line and the classes behind them.
 LEARNERS = {
     "auto": "RobustLODML",
-    "robust-lodml": "RobustLODML",
-    "robust-odml": "RobustODML",
-    "robust-losl": "RobustLOSL",
-    "robust-oasis": "RobustOASIS",
-    "lodml": "LODML",
-    "odml": "ODML",
-    "losl": "LOSL",
-    "oasis": "OASIS",
-    "robust-opml": "RobustOPML",
-    "robust-slmoml": "RobustSLMOML",
-    "robust-itml": "RobustITML",
-    "opml": "OPML",
-    "slmoml": "SLMOML",
-    "itml": "ITML",
-    "robust-lpaodml": "RobustLPAODML",
-    "robust-oks": "RobustOKS",
-    "robust-omks": "RobustOMKS",
-    "lpaodml": "LPAODML",
-    "oks": "OKS",
-    "omks": "OMKS",
+    **{f"robust-{one.lower()}": f"Robust{one}" for one in _METHODS},
+    **{one.lower(): one for one in _METHODS},
     "euclidean": "Euclidean",
 }
-#: Endings of files that hold a table.
-_TABLES = (".csv", ".tsv", ".parquet", ".pq")
 #: Passes over the data, the same for every learner so that they can be compared.
 _EPOCHS = 3
-#: Options of the learner, by the names of its parameters.
-_FLAGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale"}
+#: Options that are settings of the learner.
+_SETTINGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale"}
 
 
-class Neighbors(click.IntRange):
-    """A number of neighbours or the word auto."""
+@options
+class ModelOptions:
+    """Which model is fitted."""
 
-    def __init__(self) -> None:
-        super().__init__(1)
+    learner: str = option(
+        type=click.Choice(list(LEARNERS)), metavar="NAME", default="auto",
+        help=f"{', '.join(one.lower() for one in _METHODS)}, each also as robust-NAME, or euclidean.  [default: auto, "
+        "which is robust-lodml]",
+    )  # fmt: skip
+    neighbors: int | str | None = option(
+        type=WordOr(click.IntRange(1), "auto"), metavar="K|auto",
+        help="Neighbours that vote, as in the paper; auto asks a jury of many.  [default: auto]",
+    )  # fmt: skip
+    noise_rate: float | str = option(
+        type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto", show_default=True,
+        help="Share of wrong labels; auto estimates it.",
+    )  # fmt: skip
+    C: float | None = option("--C", type=float, help="Aggressiveness of a step.")
+    eta: float | None = option(type=float, help="How fast trust falls with the loss of a triplet.")
+    n_epochs: int | None = option(
+        "--epochs", type=click.IntRange(1), metavar="N", help=f"Passes over the data.  [default: {_EPOCHS}]"
+    )
+    n_components: int | None = option(
+        "--components", type=click.IntRange(1), metavar="R", help="Rank of a low-rank map."
+    )
+    centers: int | None = option(
+        type=click.IntRange(1), metavar="N", help="Centres per class in the triplet generator."
+    )
+    scale: str | None = option(type=click.Choice(["auto", "pairs", "unit", "none"]), help="How to scale features.")
+    seed: int = option(type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same model.")
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As it is given to the classifier."""
-        return "auto" if value == "auto" else super().convert(value, param, ctx)
+    def make_classifier(self, *, in_batches: bool) -> Any:
+        """Return a classifier around the learner; without any wish it chooses its own, unless rows come in batches."""
+        from nearkin.neighbors import RobustKNeighborsClassifier
+
+        learner: Any = self.make_learner()
+        wishes = {getattr(self, name) for name in ("centers", *_SETTINGS)} - {None}
+        if not in_batches and not wishes and self.learner == "auto" and self.neighbors in (None, "auto"):
+            learner = "auto"
+        model = RobustKNeighborsClassifier(learner, noise_rate=self.noise_rate, random_state=self.seed)
+        return model if self.neighbors is None else model.set_params(n_neighbors=self.neighbors)
+
+    def make_learner(self) -> Any:
+        """Return the learner with the settings that were given; one that it does not have is refused."""
+        import nearkin
+
+        cls = getattr(nearkin, LEARNERS[self.learner])
+        known = inspect.signature(cls).parameters
+        settings = {name: value for name in _SETTINGS if (value := getattr(self, name)) is not None}
+        for name in settings:
+            if name not in known or (name == "eta" and known["loss"].default == "hinge"):
+                raise InputError(f"{_SETTINGS[name]} means nothing to the learner {self.learner}; leave it out.")
+        if "n_epochs" in known:
+            settings.setdefault("n_epochs", _EPOCHS)
+        if self.scale == "none":
+            settings["scale"] = None
+        if self.centers is not None:
+            settings["triplets"] = nearkin.OCTG(n_centers=self.centers)
+        if self.learner == "auto":
+            return nearkin.RobustKNeighborsClassifier.default_learner(self.seed).set_params(**settings)
+        return cls(**settings, random_state=self.seed)
 
 
-class NoiseRate(click.ParamType):
-    """``auto`` or a share."""
-
-    name = "noise rate"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        """A number in [0, 1), or "auto"."""
-        if value == "auto":
-            return "auto"
-        try:
-            share = float(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither 'auto' nor a number.", param, ctx)
-        if not 0 <= share < 1:
-            hint = f" ({share:g} percent is {share / 100:g})" if 1 <= share < 100 else ""
-            self.fail(f"must be 'auto' or a number in [0, 1); got {value}{hint}.", param, ctx)
-        return share
-
-
-@click.command(
-    short_help="Learn a classifier from a file and save it.",
-    epilog=examples(
-        "nearkin fit wine.csv --label cultivar -o wine.nearkin",
-        "nearkin fit wine.csv --label cultivar -o wine.nearkin --suspects doubts.csv",
-        "nearkin fit sales.parquet --label bought --drop customer_id -o sales.nearkin",
-        "nearkin fit letters.npz --label y --centers 4 --epochs 5 -o letters.nearkin",
-        "nearkin fit embeddings.npy --labels labels.txt -o model.nearkin",
-        "nearkin fit big/*.parquet --label y -o m.nearkin --checkpoint ck --resume",
-        "nearkin fit big/*.parquet --label y -o m.nearkin --dask local:4",
-    ),
+@command(
+    "Learn a classifier from a file and save it.",
+    "nearkin fit wine.csv --label cultivar -o wine.nearkin",
+    "nearkin fit wine.csv --label cultivar -o wine.nearkin --suspects doubts.csv",
+    "nearkin fit sales.parquet --label bought --drop customer_id -o sales.nearkin",
+    "nearkin fit letters.npz --label y --centers 4 --epochs 5 -o letters.nearkin",
+    "nearkin fit embeddings.npy --labels labels.txt -o model.nearkin",
+    "nearkin fit big/*.parquet --label y -o m.nearkin --checkpoint ck --resume",
+    "nearkin fit big/*.parquet --label y -o m.nearkin --dask local:4",
 )
 @click.argument("data", type=PATH, metavar="DATA...", nargs=-1, required=True)
-@click.option("--label", metavar="COL", help="Column of labels (npz: array).  [npz: y]")
-@click.option("--labels", type=PATH, metavar="FILE", help="File of labels: npy, or text with one a line.")
 @click.option("-o", "--output", type=PATH, required=True, metavar="MODEL", help="Where to save the model.")
+@takes(Source, "source")
 @click.option(
     "--suspects", type=PATH, metavar="FILE", help="Also write a table of all rows, the least plausible labels first."
 )
-@click.option("--features", multiple=True, metavar="COL[,COL]", help="Use these columns only (npz: one array).")
-@drop_option
-@click.option(
-    "--learner", type=click.Choice(list(LEARNERS)), metavar="NAME", default="auto",
-    help=f"{', '.join(list(LEARNERS)[1:-1])} or {list(LEARNERS)[-1]}.  [default: auto, which is robust-lodml]",
-)  # fmt: skip
-@click.option(
-    "--neighbors", type=Neighbors(), metavar="K|auto",
-    help="Neighbours that vote, as in the paper; auto, the default, asks a jury of many.",
-)  # fmt: skip
-@click.option(
-    "--noise-rate", type=NoiseRate(), metavar="auto|SHARE", default="auto", show_default=True,
-    help="Share of wrong labels; auto estimates it.",
-)  # fmt: skip
-@click.option("--C", "C", type=float, help="Aggressiveness of a step.")
-@click.option("--eta", type=float, help="How fast trust falls with the loss of a triplet.")
-@click.option(
-    "--epochs", "n_epochs", type=click.IntRange(1), metavar="N", help=f"Passes over the data.  [default: {_EPOCHS}]"
-)
-@click.option("--components", "n_components", type=click.IntRange(1), metavar="R", help="Rank of a low-rank map.")
-@click.option("--centers", type=click.IntRange(1), metavar="N", help="Centres per class in the triplet generator.")
-@click.option("--scale", type=click.Choice(["auto", "pairs", "unit", "none"]), help="How features are scaled.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same model."
-)
-@stream_options
+@takes(ModelOptions, "wanted")
+@takes(StreamOptions, "stream")
 @quiet_option
 @with_debug
 def fit(
-    data: tuple[Path, ...],
-    label: str | None,
-    labels: Path | None,
+    data: Sequence[Path],
     output: Path,
+    source: Source,
     suspects: Path | None,
-    features: tuple[str, ...],
-    drop: tuple[str, ...],
-    learner: str,
-    neighbors: int | str | None,
-    noise_rate: float | str,
-    centers: int | None,
-    seed: int,
+    wanted: ModelOptions,
+    stream: StreamOptions,
     quiet: bool,
-    **parameters: Any,
 ) -> None:
     """Learn a classifier from DATA and save it.
 
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
-    features. Some labels may be wrong: how many is estimated, and undone in
-    predictions. Options that are left out keep the library's defaults.
+    features. Some labels may be wrong: their share is estimated, and its
+    effect on predictions undone. Options you leave out keep the library's
+    defaults.
 
-    Several files, a folder or a pattern are read in batches, so that they need
-    not fit into memory.
+    Several files, a folder or a pattern are read in batches, so they need not
+    fit into memory.
     """
-    from nearkin.neighbors import RobustKNeighborsClassifier
-    from nearkin.tables import check_destination
+    from nearkin.model_files import check_replaceable
+    from nearkin.tables import TABLE_SUFFIXES, check_destination
 
-    stream = StreamOptions(**{field.name: parameters.pop(field.name) for field in fields(StreamOptions)})
-    inputs = [*data, *([labels] if labels else [])]
+    inputs = [*data, source.labels]
     check_destination(output, inputs)
-    _check_replaceable(output)
+    check_replaceable(output)
     if suspects is not None:
-        check_destination(suspects, [*inputs, output], _TABLES)
-    made = _learner(learner, parameters, centers, seed)
-    model = RobustKNeighborsClassifier(made, noise_rate=noise_rate, random_state=seed)
-    if neighbors is not None:
-        model.set_params(n_neighbors=neighbors)
-    columns = listed(features), listed(drop)
-    if stream.is_asked(data):
-        if suspects is not None:
-            raise UserError("--suspects needs all rows in memory; for a stream, --plausibility scores every row.")
-        _fit_stream(data, label, labels, columns, output, stream, model, seed, quiet=quiet)
-        return
-    stream.check_unused()
-    untouched = centers is None and all(value is None for value in parameters.values())
-    if neighbors in (None, "auto") and learner == "auto" and untouched:
-        model.set_params(learner="auto")  # then a third space is learned
-    _fit_table(data[0], label, labels, columns, output, suspects, model, quiet=quiet)
+        check_destination(suspects, [*inputs, output], TABLE_SUFFIXES)
+    if not stream.applies_to(data):
+        _fit_table(data[0], source, output, suspects, wanted, quiet=quiet)
+    elif suspects is None:
+        _fit_stream(data, source, output, wanted, stream, quiet=quiet)
+    else:
+        raise InputError("--suspects needs all rows in memory; for a stream, --plausibility scores every row.")
 
 
 def _fit_table(
-    data: Path,
-    label: str | None,
-    labels: Path | None,
-    columns: tuple[list[str], list[str]],
-    output: Path,
-    suspects: Path | None,
-    model: Any,
-    *,
-    quiet: bool,
+    data: Path, source: Source, output: Path, suspects: Path | None, wanted: ModelOptions, *, quiet: bool
 ) -> None:
-    """One file, all in memory."""
+    """Learn from one file, all in memory."""
     from nearkin.cli._progress import progress_bar
+    from nearkin.model_files import remember_names
     from nearkin.saving import save
     from nearkin.tables import read_training, write_columns
 
     begun = time.perf_counter()
-    rows = read_training(data, label, labels, *columns)
-    assert rows.y is not None
+    model = wanted.make_classifier(in_batches=False)
+    rows = read_training(data, source.label, source.labels, source.features, source.drop)
     with progress_bar(quiet=quiet):
         model.fit(rows.X, rows.y)
-    _name(model, rows.names, rows.label)
+    remember_names(model, rows.names, rows.label)
     save(model, output.resolve())  # a link stays a link
     if suspects is not None:
         write_columns(suspects, _doubts(model, rows))
     if not quiet:
-        _summarise(model, rows, output, time.perf_counter() - begun)
+        _print(_describe_table(model, rows), output, begun)
+        _text.note_unnamed(rows.n_unnamed)
 
 
 def _fit_stream(
-    data: tuple[Path, ...],
-    label: str | None,
-    labels: Path | None,
-    columns: tuple[list[str], list[str]],
-    output: Path,
-    options: StreamOptions,
-    model: Any,
-    seed: int,
-    *,
-    quiet: bool,
+    data: Sequence[Path], source: Source, output: Path, wanted: ModelOptions, options: StreamOptions, *, quiet: bool
 ) -> None:
-    """Batches of many rows."""
-    from nearkin.cli._stream import cluster, learn, open_data, summarise, voting, write_plausibility
+    """Learn from many rows in batches."""
+    from nearkin.cli import _stream
+    from nearkin.model_files import remember_names
     from nearkin.saving import save
+    from nearkin.streams import sample_rows
 
     begun = time.perf_counter()
-    rows = open_data(data, label, labels, *columns, options, seed)
-    with cluster(options) as client:
-        fitted = learn(model.learner, rows, options, client, quiet=quiet)
-        whole = voting(fitted, rows, options, model, seed)
-        _name(whole, rows.names, rows.label)
+    model = wanted.make_classifier(in_batches=True)
+    stream = _stream.open_stream(data, source, options, wanted.seed)
+    with _stream.connect(options) as client:
+        learner = _stream.learn(model.learner, stream, options, client, quiet=quiet)
+        whole = learner
+        if options.voters:
+            whole = model.set_params(learner=learner).fit(*sample_rows(stream, options.voters, wanted.seed))
+        remember_names(whole, stream.names, stream.label)
         save(whole, output.resolve())
         if not quiet:
-            summarise(whole, fitted, rows, output, time.perf_counter() - begun)
+            _print(_describe_stream(whole, learner, stream.n_rows), output, begun)
         if options.plausibility:
-            fitted.__dict__.pop("feature_names_in_", None)  # it gets plain arrays
-            write_plausibility(fitted, rows, options, client, quiet=quiet)
+            vars(learner).pop("feature_names_in_", None)  # it gets plain arrays
+            _stream.write_plausibility(learner, stream, options, client, quiet=quiet)
 
 
-def _name(model: Any, names: list[str] | None, label: str | None) -> None:
-    """Tell a model the names under which it was fitted."""
+def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:
+    seconds, size = time.perf_counter() - begun, output.stat().st_size
+    click.echo(_text.pairs([*lines, ("time", f"{seconds:.1f} s"), ("saved", f"{output} ({_text.size(size)})")]))
+
+
+def _describe_stream(model: Any, learner: Any, n_rows: int) -> list[tuple[str, str]]:
+    lines = [
+        ("rows", f"{learner.n_rows_seen_:,} learned, {_text.count(n_rows, 'row')} a pass"),
+        ("features", f"{learner.n_features_in_:,}"),
+        ("classes", f"{len(learner.classes_)}: {_text.sum_up(learner.classes_)}"),
+        *_describe_learner(learner),
+    ]
+    if model is not learner:
+        voters = _text.count(len(model.plausibility_), "row")
+        lines.append(("noise rate", f"{_text.percent(model.noise_rate_)} among {voters} drawn to vote"))
+    return lines
+
+
+def _describe_learner(learner: Any) -> list[tuple[str, str]]:
+    return [
+        ("learner", type(learner).__name__),
+        ("triplets", f"{learner.n_triplets_seen_:,}, of which {learner.n_updates_:,} moved the measure"),
+    ]
+
+
+def _describe_jury(jury: Any) -> list[tuple[str, str]]:
+    shares = zip(jury.voters, jury.shares, strict=True)
+    return [("voters", ", ".join(f"{one.name} {_text.percent(share)}" for one, share in shares))]
+
+
+def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
     import numpy as np
 
-    if names is not None:
-        model.feature_names_in_ = np.array(names, dtype=object)
-        if hasattr(model, "learner_"):
-            model.learner_.feature_names_in_ = model.feature_names_in_
-    model.label_name_ = label
-
-
-def _learner(name: str, given: dict[str, Any], centers: int | None, seed: int) -> Any:
-    """The learner with the options that were given; one that it does not have is refused."""
-    import nearkin
-
-    cls = getattr(nearkin, LEARNERS[name])
-    known = inspect.signature(cls).parameters
-    parameters = {key: value for key, value in given.items() if value is not None}
-    for key in parameters:
-        if key not in known or (key == "eta" and known["loss"].default == "hinge"):
-            raise UserError(f"{_FLAGS[key]} means nothing to the learner {name}; leave it out.")
-    if "n_epochs" in known:
-        parameters.setdefault("n_epochs", _EPOCHS)
-    if parameters.get("scale") == "none":
-        parameters["scale"] = None
-    if centers is not None:
-        parameters["triplets"] = nearkin.OCTG(n_centers=centers)
-    if name == "auto":
-        return nearkin.RobustKNeighborsClassifier.default_learner(seed).set_params(**parameters)
-    return cls(**parameters, random_state=seed)
+    assert rows.y is not None
+    classes, counts = np.unique(rows.y, return_counts=True)
+    sizes = [f"{name}\N{NO-BREAK SPACE}({count:,})" for name, count in zip(classes, counts, strict=True)]
+    suspects = len(rows.X) - len(model.kept_)
+    how = "estimated" if model.noise_rate == "auto" else "as given"
+    if model.noise_rate == "auto" and getattr(getattr(model, "learner_", None), "loss", None) == "hinge":
+        how = "the plain hinge trusts every label; use a robust learner"
+    rates = model.noise_rates_
+    if (rates == rates[0]).all():
+        by_class = ""
+    else:
+        most = (-rates).argsort(kind="stable")
+        named = [f"{model.classes_[i]}\N{NO-BREAK SPACE}{_text.percent(rates[i])}" for i in most[:5]]
+        by_class = "; by true class " + ", ".join(named) + (", ..." if len(most) > 5 else "")
+    return [
+        ("rows", f"{len(rows.X):,}"),
+        ("features", f"{rows.X.shape[1]:,}"),
+        ("classes", f"{len(classes)}: {_text.sum_up(sizes)}"),
+        *(_describe_learner(model.learner_) if hasattr(model, "learner_") else _describe_jury(model.decision_.jury)),
+        ("noise rate", f"{_text.percent(model.noise_rate_)} ({how}){by_class}"),
+        ("suspects", f"{_text.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
+    ]
 
 
 def _doubts(model: Any, rows: LabelledRows) -> dict[str, Any]:
-    """All rows, the least plausible first; rows are numbered from 1, as in messages."""
+    """Return all rows, the least plausible first; rows count from 1, as in messages."""
     import numpy as np
 
     score = getattr(model, "score_", model.plausibility_)
     order = np.argsort(score, kind="stable")
-    doubtful = ~np.isin(order, model.kept_)
     return {
         "row": order + 1,
         "label": np.asarray(rows.y)[order],
         "plausibility": model.plausibility_[order],
         "score": score[order],
-        "doubtful": np.where(doubtful, "yes", "no"),
+        "doubtful": np.where(np.isin(order, model.kept_), "no", "yes"),
     }
-
-
-def _check_replaceable(path: Path) -> None:
-    """A model may take the place of a model, of nothing else."""
-    from nearkin.cli._models import header_of
-
-    if path.exists() and (not path.is_file() or header_of(path) is None):
-        raise UserError(f"{path} exists and is not a nearkin model; choose another name, or remove it.")
-
-
-def _by_class(model: Any) -> str:
-    """Rates of the classes that are mistaken most, if classes differ."""
-    from nearkin.cli import _text
-
-    rates = model.noise_rates_
-    if (rates == rates[0]).all():
-        return ""
-    most = (-rates).argsort(kind="stable")[:5]
-    named = [f"{model.classes_[i]}\N{NO-BREAK SPACE}{_text.percent(rates[i])}" for i in most]
-    return "; by true class " + ", ".join(named) + (", ..." if len(rates) > len(most) else "")
-
-
-def _of_measure(model: Any) -> list[tuple[str, str]]:
-    """The learner and its triplets, or the voters of a jury that learned spaces of its own."""
-    if not hasattr(model, "learner_"):
-        from nearkin.cli import _text
-
-        jury = model.decision_.jury
-        voters = [f"{one.name} {_text.percent(s)}" for one, s in zip(jury.voters, jury.shares, strict=True)]
-        return [("voters", ", ".join(voters))]
-    inner = model.learner_
-    triplets = f"{inner.n_triplets_seen_:,}, of which {inner.n_updates_:,} moved the measure"
-    return [("learner", type(inner).__name__), ("triplets", triplets)]
-
-
-def _summarise(model: Any, rows: LabelledRows, output: Path, seconds: float) -> None:
-    import numpy as np
-
-    from nearkin.cli import _text
-
-    assert rows.y is not None
-    classes, counts = np.unique(rows.y, return_counts=True)
-    sizes = [f"{name}\N{NO-BREAK SPACE}({count:,})" for name, count in zip(classes, counts, strict=True)]
-    shown = ", ".join(sizes[:10]) + (f" and {len(sizes) - 10} more" if len(sizes) > 10 else "")
-    inner = getattr(model, "learner_", None)
-    suspects = len(rows.X) - len(model.kept_)
-    how = "estimated" if model.noise_rate == "auto" else "as given"
-    if model.noise_rate == "auto" and getattr(inner, "loss", None) == "hinge":
-        how = "the plain hinge trusts every label; use a robust learner"
-    lines = [
-        ("rows", f"{len(rows.X):,}"),
-        ("features", f"{rows.X.shape[1]:,}"),
-        ("classes", f"{len(classes)}: {shown}"),
-        *_of_measure(model),
-        ("noise rate", f"{_text.percent(model.noise_rate_)} ({how}){_by_class(model)}"),
-        ("suspects", f"{_text.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
-        ("time", f"{seconds:.1f} s"),
-        ("saved", f"{output} ({_text.size(output.stat().st_size)})"),
-    ]
-    click.echo(_text.pairs(lines))
-    if rows.n_unnamed:
-        click.echo("nearkin: note: a column without a name was taken for a row index and left out.", err=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli._errors import UserError
-from nearkin.cli._options import DATA, MODEL, PATH, array_option, drop_option, id_option, listed, quiet_option
-from nearkin.cli._program import examples, with_debug
+from nearkin.cli._options import DATA, MODEL, PATH, Passed, option, options, quiet_option, takes
+from nearkin.cli._program import command, with_debug
+from nearkin.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,59 +23,54 @@ __all__ = ["predict"]
 _BLOCK = 4096
 
 
-@click.command(
-    short_help="Predict labels for new rows.",
-    epilog=examples(
-        "nearkin predict wine.nearkin new.csv",
-        "nearkin predict wine.nearkin new.csv --id bottle -o predictions.csv",
-        "nearkin predict wine.nearkin held_out.parquet --label cultivar -o out.csv",
-    ),
+@options
+class PredictOptions(Passed):
+    """Options of ``nearkin predict``."""
+
+    label: str | None = option(metavar="COL", help="Column of true labels, to report accuracy.  [default: as fitted]")
+    output: Path | None = option(
+        "-o", "--output", type=PATH, metavar="FILE", help=".csv, .tsv or .parquet.  [default: CSV to stdout]"
+    )
+
+
+@command(
+    "Predict labels for new rows.",
+    "nearkin predict wine.nearkin new.csv",
+    "nearkin predict wine.nearkin new.csv --id bottle -o predictions.csv",
+    "nearkin predict wine.nearkin held_out.parquet --label cultivar -o out.csv",
 )
 @MODEL
 @DATA
-@click.option("-o", "--output", type=PATH, metavar="FILE", help=".csv, .tsv or .parquet.  [default: CSV to stdout]")
-@id_option
-@click.option("--label", metavar="COL", help="Column of right labels, to report accuracy.  [default: as fitted]")
-@array_option
-@drop_option
+@takes(PredictOptions)
 @quiet_option
 @with_debug
-def predict(
-    model: Path,
-    data: Path,
-    output: Path | None,
-    ids: tuple[str, ...],
-    label: str | None,
-    array: str | None,
-    drop: tuple[str, ...],
-    quiet: bool,
-) -> None:
+def predict(model: Path, data: Path, given: PredictOptions, quiet: bool) -> None:
     """Predict the label of every row of DATA, with its share of the votes.
 
-    Columns are matched by name: their order does not matter and additional
-    ones are ignored. If DATA holds the label column, the accuracy is reported
-    on stderr. --drop matters only to models that know no names.
+    Columns are matched by name: their order does not matter, and extra columns
+    are ignored. If DATA holds the label column, the accuracy goes to stderr.
     """
-    from nearkin.cli._models import load_fitted
     from nearkin.cli._progress import progress_bar
+    from nearkin.model_files import load_fitted
     from nearkin.tables import TABLE_SUFFIXES, check_destination, check_names, read_for_model, write_columns
 
-    if output is not None:
-        check_destination(output, [model, data], TABLE_SUFFIXES)
-    check_names(ids, ("prediction", "share"))
+    if given.output is not None:
+        check_destination(given.output, [model, data], TABLE_SUFFIXES)
+    check_names(given.others, ("prediction", "share"))
     loaded = load_fitted(model)
-    if not hasattr(loaded.estimator, "predict_proba"):
-        kind = type(loaded.estimator).__name__
-        raise UserError(f"{model} holds a {kind}, which maps rows but predicts no labels; use nearkin transform.")
+    estimator = loaded.estimator
+    if not hasattr(estimator, "predict_proba"):
+        kind = type(estimator).__name__
+        raise InputError(f"{model} holds a {kind}, which maps rows but predicts no labels; use nearkin transform.")
     rows = read_for_model(
-        data, loaded.feature_names, loaded.estimator.n_features_in_, label or loaded.label,
-        needs_label=label is not None, others=ids, array=array, drop=listed(drop),
+        data, loaded.feature_names, estimator.n_features_in_, given.label or loaded.label,
+        needs_label=given.label is not None, others=given.others, array=given.array, drop=given.drop,
     )  # fmt: skip
     with progress_bar(quiet=quiet):
-        labels, shares = _predict(loaded.estimator, rows.X)
-    write_columns(output, {**rows.others, "prediction": labels, "share": shares.round(4)})
+        labels, shares = _predict(estimator, rows.X)
+    write_columns(given.output, {**rows.others, "prediction": labels, "share": shares.round(4)})
     if not quiet:
-        _report(rows, labels, loaded.estimator.classes_, output)
+        _report(rows, labels, estimator.classes_, given.output)
 
 
 def _predict(estimator: Any, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.floating]]:
@@ -96,20 +91,14 @@ def _report(rows: LabelledRows, predicted: NDArray[Any], classes: NDArray[Any], 
     import numpy as np
 
     if rows.y is not None and rows.no_label is not None and not rows.no_label.all():
-        known = ~rows.no_label
-        given, guessed = _alike(rows.y[known], predicted[known])
+        given, guessed, known = rows.y[~rows.no_label], predicted[~rows.no_label], classes
+        if not all(one.dtype.kind in "iuf" for one in (given, guessed)):  # compare numbers, or anything else as text
+            given, guessed, known = given.astype(str), guessed.astype(str), known.astype(str)
         right = int((given == guessed).sum())
         click.echo(f"accuracy {100 * right / len(given):.2f} % ({right:,} of {len(given):,} rows)", err=True)
-        strange = int((~np.isin(given, _alike(given, classes)[1])).sum())
+        strange = int((~np.isin(given, known)).sum())
         if strange:
-            noun = "row holds" if strange == 1 else "rows hold"
-            click.echo(f"{strange:,} {noun} a class that the model does not know", err=True)
+            rows_hold = "row holds" if strange == 1 else "rows hold"
+            click.echo(f"{strange:,} {rows_hold} a class that the model does not know", err=True)
     if output is not None:
         click.echo(f"{len(rows.X):,} predictions in {output}", err=True)
-
-
-def _alike(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Labels that can be compared: numbers with numbers, anything else as text."""
-    if one.dtype.kind in "iuf" and other.dtype.kind in "iuf":
-        return one, other
-    return one.astype(str), other.astype(str)

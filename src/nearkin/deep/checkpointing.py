@@ -16,8 +16,9 @@ from torch.nn.parameter import is_lazy
 
 from nearkin.arrays import Array
 from nearkin.deep.network import Plan
-from nearkin.deep.trainer import DeepState, Trainer
+from nearkin.deep.trainer import Trainer
 from nearkin.errors import InputError
+from nearkin.learners.state import State
 from nearkin.streams.checkpoint import Checkpoint
 
 __all__ = ["FitCheckpoint", "digest_of"]
@@ -43,7 +44,7 @@ class FitCheckpoint:
         self.file = None if path is None else Checkpoint(path)
         self.digest, self.owner = digest, owner
 
-    def read(self, plan: Callable[[int], Plan | nn.Module]) -> tuple[DeepState, Array, int] | None:
+    def read(self, plan: Callable[[int], Plan | nn.Module]) -> tuple[State, Array, int] | None:
         """Read state, plausibilities and number of passes, or None without a file; ``plan`` replaces a lost module."""
         if self.file is None or not self.file.exists():
             return None
@@ -59,14 +60,14 @@ class FitCheckpoint:
             network.plan = plan(network.n_features)
         return found["state"], found["running"].copy(), found["done"]
 
-    def write(self, trainer: Trainer, plausibility: Array, n_passes: int) -> None:
+    def write(self, state: State, trainer: Trainer, plausibility: Array, n_passes: int) -> None:
         """Write all that the next pass needs; of a user's module only the weights."""
         if self.file is None:
             return
         trainer.finish()
         if not trainer.engine.processes.is_first:
             return
-        kept = copy.copy(trainer.state)
+        kept = copy.copy(state)
         if isinstance(kept.parameter.plan, nn.Module):
             kept.parameter = kept.parameter.copy()
             kept.parameter.plan = None

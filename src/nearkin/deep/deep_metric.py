@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from nearkin.arrays import Array
 from nearkin.checks import Instance, Integer, OneOf
 from nearkin.deep.architectures import ConvPlan, MlpPlan
-from nearkin.deep.embedded_triplets import Members
 from nearkin.deep.learner import DeepLearner
-from nearkin.deep.network import Network, Plan
+from nearkin.deep.network import Plan
 from nearkin.deep.rescaled_hinge import rescale, triplet_margins
+from nearkin.deep.trainer import Members
 from nearkin.errors import InputError
 from nearkin.losses import RescaledHinge
 from nearkin.rows import Scaling
@@ -141,8 +141,8 @@ class DeepMetric(DeepLearner):
     def _objective(self) -> HingeObjective:
         return HingeObjective(self._robust_loss())
 
-    def _begin_network(self, n_features: int) -> Network:
-        return Network(self._plan(n_features), n_features, self._gain(n_features), n_groups=int(self.normalize))
+    def _groups(self) -> tuple[int, Array | None]:
+        return int(self.normalize), None
 
     def _plan(self, n_features: int) -> Plan | nn.Module:
         shape = self._shape()

@@ -143,8 +143,6 @@ class Engine:
     ----------
     network : Network
         Where to begin; it is not changed.
-    moments : dict of ndarray
-        State of the optimiser, empty at first.
     training : Training
         How to take steps.
     device : torch.device
@@ -153,14 +151,14 @@ class Engine:
         Name of the learner, for messages.
     """
 
-    def __init__(self, network: Network, moments: Weights, training: Training, device: torch.device, owner: str):
+    def __init__(self, network: Network, training: Training, device: torch.device, owner: str):
         self.network, self.training, self.device, self.owner = network, training, device, owner
         self.processes = Processes.join(training, device, owner)
         self.module = network.build(device).train()
         decay = {} if training.weight_decay == 0.0 else {"weight_decay": float(training.weight_decay)}
         make = _OPTIMIZERS[training.optimizer]
         self.optimizer = make(self.module.parameters(), lr=float(training.learning_rate), **decay)
-        _restore(self.optimizer, moments)
+        _restore(self.optimizer, network.moments)
         self._scaler = torch.amp.GradScaler(device.type, enabled=training.precision == "float16")
         self._forward: nn.Module = self.module
         if self.processes.size > 1:
@@ -209,15 +207,13 @@ class Engine:
         self._scaler.step(self.optimizer)
         self._scaler.update()
 
-    def finish(self) -> tuple[Network, Weights]:
-        """Return the network as it is now, and the state of the optimiser."""
-        network = self.network.copy()
-        network.device, network.weights = self.network.device, arrays_of(self.module)
-        for name, values in network.weights.items():
+    def arrays(self) -> tuple[Weights, Weights]:
+        """Return the weights as they are now, and the state of the optimiser."""
+        weights = arrays_of(self.module)
+        for name, values in weights.items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise not_finite(f"weight {name!r} of the network", self.owner)
-        self.network = network
-        return network, _moments(self.optimizer)
+        return weights, _moments(self.optimizer)
 
 
 def not_finite(what: str, owner: str) -> InputError:

@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
+from nearkin import progress
 from nearkin.accelerator.device import DeviceRule
 from nearkin.arrays import Array, Codes
 from nearkin.checks import Instance, Integer, OneOf, Real, check_seed, generator
 from nearkin.deep.checkpointing import FitCheckpoint, digest_of
-from nearkin.deep.engine import Engine, Processes, deterministic, find_device, limit_threads
+from nearkin.deep.engine import Engine, Processes, deterministic, find_device, limit_threads, not_finite
 from nearkin.deep.network import Network, Plan, reproducible
-from nearkin.deep.trainer import DeepState, Objective, Trainer, batches, represent, score_rows
+from nearkin.deep.trainer import Objective, Trainer, batches
 from nearkin.deep.training import Training
 from nearkin.errors import InputError, owned_by
 from nearkin.labels import Labels
@@ -29,6 +31,7 @@ from nearkin.rows import Rows
 from nearkin.settings import check_settings, declare, setting
 from nearkin.transactions import all_or_nothing
 from nearkin.triplets import OCTG, Triplets, TripletSource, as_source
+from nearkin.triplets.source import PlainView
 
 __all__ = ["DeepLearner", "DeepSettings"]
 
@@ -37,6 +40,9 @@ _WARM = 4
 
 #: Most rows behind a prototype: old embeddings are out of date once the network has moved.
 _REMEMBERED = 30.0
+
+#: What a triplet source sees of a network: its rows are embeddings already.
+SPACE = PlainView(DISTANCE)
 
 _YES_OR_NO = Instance((bool, np.bool_), "True or False")
 
@@ -108,15 +114,13 @@ class DeepSettings:
 
 
 class DeepLearner(DeepSettings, OnlineLearner):
-    """Base of the learners whose map is a network; each adds `_plan`, `_begin_network` and `_objective`."""
+    """Base of the learners whose map is a network; each adds `_plan`, `_groups` and `_objective`."""
 
     _measure = DISTANCE
     _is_linear: ClassVar[bool] = False
 
     # The weight of a triplet is computed again at every step.
     max_hq_iter = 1
-
-    _state: DeepState
 
     def _plan(self, n_features: int) -> Plan | nn.Module:
         """How to build the network."""
@@ -126,9 +130,9 @@ class DeepLearner(DeepSettings, OnlineLearner):
         """What triplets cost."""
         raise TypeError(f"{self._name} must implement _objective().")
 
-    def _begin_network(self, n_features: int) -> Network:
-        """Network before its weights are drawn."""
-        raise TypeError(f"{self._name} must implement _begin_network().")
+    def _groups(self) -> tuple[int, Array | None]:
+        """Groups of columns with unit length, and their first weights."""
+        raise TypeError(f"{self._name} must implement _groups().")
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of `training` as ``training__learning_rate``.
@@ -168,16 +172,14 @@ class DeepLearner(DeepSettings, OnlineLearner):
             state, rows, codes, running, n_done = self._continue(X, y, checkpoint)
             trainer = self._trainer(state)
             for epoch in range(n_done, self.n_epochs):
-                self._learn_pass(trainer, rows, codes, running, epoch)
-                checkpoint.write(trainer, running, epoch + 1)
+                self._learn_pass(state, trainer, rows, codes, running, epoch)
+                checkpoint.write(state, trainer, running, epoch + 1)
             trainer.finish()
             self._store(state)
             self.plausibility_ = self._score_rows(state, rows, codes) if self.rescore else running
         return self
 
-    def _continue(
-        self, X: Any, y: NDArray[Any], checkpoint: FitCheckpoint
-    ) -> tuple[DeepState, Rows, Codes, Array, int]:
+    def _continue(self, X: Any, y: NDArray[Any], checkpoint: FitCheckpoint) -> tuple[State, Rows, Codes, Array, int]:
         """State, scaled rows, their classes and plausibilities, and the number of passes done so far."""
         saved = checkpoint.read(self._plan)
         if saved is None:
@@ -187,27 +189,56 @@ class DeepLearner(DeepSettings, OnlineLearner):
             self._start_source(state, rows, codes, rng)
             return state, rows, codes, np.ones(len(rows)), 0
         state, running, n_done = saved
-        state.parameter.device = self.device
         return state, self._scaled(X, state.scaling), state.labels.encode(y, self._name), running, n_done
 
-    def _learn_pass(self, trainer: Trainer, rows: Rows, codes: Codes, running: Array, epoch: int) -> None:
+    def _learn_pass(self, state: State, trainer: Trainer, rows: Rows, codes: Codes, running: Array, epoch: int) -> None:
         """One pass of `fit`, which updates the running plausibility of the rows."""
         n, training = len(rows), self._training
         n_batches = self.n_epochs * sum(1 for _ in batches(n, training.batch_size))
         n_plain = min(training.warm_up, n_batches // _WARM)
-        order = trainer.state.rng.permutation(n) if self.shuffle else np.arange(n)
-        prior = running if epoch else None
-        weight = trainer.learn_rows(rows, codes, order, prior, n_plain, epoch * n, self.n_epochs * n)
+        order = trainer.network.rng.permutation(n) if self.shuffle else np.arange(n)
+        prior = running[order] if epoch else None
+        weight = self._walk(
+            state, trainer, rows.reordered(order), codes[order], prior, n_plain, epoch * n, self.n_epochs * n
+        )
         # A wrong label is learned late, if at all: its early plausibility is worth keeping.
         memory = training.memory if epoch else 0.0
         running[order] = memory * running[order] + (1.0 - memory) * weight
+
+    def _walk(
+        self,
+        state: State,
+        trainer: Trainer,
+        rows: Rows,
+        codes: Codes,
+        prior: Array | None,
+        n_plain: int,
+        done: int,
+        total: int,
+    ) -> Array:
+        """Learn all rows in order; returns the smallest plausibility of each row's triplets."""
+        source = state.source
+        assert source is not None
+        weight = np.ones(len(rows))
+        with reproducible(trainer.network.rng, trainer.engine.device):
+            for part in batches(len(rows), self._training.batch_size):
+                gate = None if prior is None else prior[part]
+                embedded = trainer.begin_batch(rows.take(part), source.n_rows_seen_, gate, n_plain)
+                for triplets in source.generate(embedded, codes[part], SPACE):
+                    source.receive(triplets, trainer.weigh(triplets))
+                weight[part], n_triplets, n_moved = trainer.end_batch()
+                state.n_triplets += n_triplets
+                state.n_updates += n_moved
+                progress.advance("learning", done + part.stop, total)
+        state.n_rows += len(rows)
+        state.forget()
+        return weight
 
     def _learn_rows(self, state: State, rows: Rows, codes: Codes, done: int, total: int) -> Array:
         """One pass over the rows of a stream, in batches of the order given."""
         with self._computing():
             trainer = self._trainer(state)
-            order = np.arange(len(rows))
-            weight = trainer.learn_rows(rows, codes, order, None, self._training.warm_up, done, total)
+            weight = self._walk(state, trainer, rows, codes, None, self._training.warm_up, done, total)
             trainer.finish()
         return weight
 
@@ -215,14 +246,25 @@ class DeepLearner(DeepSettings, OnlineLearner):
         """Learn from explicit triplets in batches, in the order given."""
         with self._computing():
             trainer = self._trainer(state)
-            weight = trainer.learn_triplets(triplets)
+            with reproducible(trainer.network.rng, trainer.engine.device):
+                weight, n_moved = trainer.learn_triplets(triplets)
             trainer.finish()
+        state.n_triplets += len(triplets)
+        state.n_updates += n_moved
         return weight
 
     def _score_rows(self, state: State, rows: Rows, codes: Codes) -> Array:
         """Plausibility of every row under the network as it is; nothing is learned."""
-        assert isinstance(state, DeepState)
-        return score_rows(state, self._objective(), represent(state.parameter, rows, self._name), codes)
+        assert state.source is not None
+        weight, first, objective = np.ones(len(rows)), state.source.n_rows_seen_, self._objective()
+        for triplets in state.source.probe(self._represent(state, rows), codes, SPACE):
+            anchor = torch.from_numpy(triplets.rows.take(triplets.anchor))
+            positive = torch.from_numpy(triplets.pool.take(triplets.positive))
+            negative = torch.from_numpy(triplets.pool.take(triplets.negative))
+            with torch.no_grad():
+                _, now = objective.losses((anchor, positive, negative), state.parameter.shares, True)
+            np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now.numpy())
+        return weight
 
     # ------------------------------------------------------------------ scikit-learn's side
 
@@ -239,9 +281,8 @@ class DeepLearner(DeepSettings, OnlineLearner):
     # ------------------------------------------------------------------ inside
 
     @property
-    def _fitted(self) -> DeepState:
+    def _fitted(self) -> State:
         state = super()._fitted
-        assert isinstance(state, DeepState)
         find_device(self.device, self._name)
         state.parameter.device = self.device
         return state
@@ -258,11 +299,10 @@ class DeepLearner(DeepSettings, OnlineLearner):
             yield
 
     def _trainer(self, state: State) -> Trainer:
-        assert isinstance(state, DeepState)
-        state.parameter.device = self.device
-        device = find_device(self.device, self._name)
-        engine = Engine(state.parameter, state.moments, self._training, device, self._name)
-        return Trainer(state, engine, self._objective(), self.C)
+        network = state.parameter
+        network.device = self.device
+        engine = Engine(network, self._training, find_device(self.device, self._name), self._name)
+        return Trainer(engine, self._objective(), self.C)
 
     def _check_parameters(self) -> None:
         check_settings(self)
@@ -319,16 +359,20 @@ class DeepLearner(DeepSettings, OnlineLearner):
             return OCTG(update_centers=True, forget_after=_REMEMBERED, **self._octg)
         return as_source(self.triplets)
 
-    def _first_state(self, X: Any, rng: np.random.Generator, labels: Labels) -> tuple[DeepState, Rows]:
-        scaling = self._learn_scaling(X)
-        rows = self._scaled(X, scaling)
-        draws = np.random.default_rng(rng.integers(2**63, size=4))
-        with owned_by(self), reproducible(int(draws.integers(2**63)), find_device(self.device, self._name)):
-            network = self._begin_network(X.shape[1])
+    def _begin(self, rows: Rows, rng: np.random.Generator) -> Network:
+        n_features, own = rows.n_features, np.random.default_rng(rng.integers(2**63, size=4))
+        with owned_by(self), reproducible(own, find_device(self.device, self._name)):
+            network = Network(self._plan(n_features), n_features, self._gain(n_features), own, *self._groups())
             network.begin(rows.take(slice(0, 2)))
         network.device = self.device
-        return DeepState(scaling, network, labels, X.dtype, rng=draws), rows
+        return network
 
     def _start_source(self, state: State, rows: Rows, codes: Codes, rng: np.random.Generator) -> None:
-        assert isinstance(state, DeepState)
-        super()._start_source(state, represent(state.parameter, rows, self._name), codes, rng)
+        super()._start_source(state, self._represent(state, rows), codes, rng)
+
+    def _represent(self, state: State, rows: Rows) -> Rows:
+        """Map rows to the space of the prototypes."""
+        found = np.concatenate([state.parameter.represent(block) for _, block in rows.blocks()])
+        if not np.isfinite(found).all():
+            raise not_finite("an embedding", self._name)
+        return Rows(found.astype(np.float32))

@@ -37,10 +37,10 @@ class Plan(Protocol):
 
 
 @contextmanager
-def reproducible(seed: int, device: torch.device) -> Iterator[None]:
+def reproducible(rng: np.random.Generator, device: torch.device) -> Iterator[None]:
     """Seed the draws of torch inside the block; those of the rest of the program stay as they were."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+        torch.manual_seed(int(rng.integers(2**63)))
         yield
 
 
@@ -63,7 +63,7 @@ def arrays_of(module: nn.Module) -> Weights:
 
 
 class Network:
-    """A network in place of the map L: what `LowRank` is to the linear learners.
+    """A network in place of the map L, with all that its training needs to continue.
 
     Arrays are replaced and never written to, so copies share them. The module is built when rows are first mapped.
 
@@ -75,7 +75,9 @@ class Network:
         Length of a row.
     gain : float
         Factor that brings the entries of scaled rows to about 1.
-    n_groups : int
+    rng : Generator
+        Draws of the training.
+    n_groups : int, default=0
         Groups of columns with unit length; 0 for none.
     shares : ndarray of shape (n_groups,) or None, default=None
         Weights of the groups in the distance; None for equal ones.
@@ -89,14 +91,19 @@ class Network:
     measure = DISTANCE
 
     def __init__(
-        self, plan: Plan | nn.Module | None, n_features: int, gain: float, n_groups: int, shares: Array | None = None
+        self,
+        plan: Plan | nn.Module | None,
+        n_features: int,
+        gain: float,
+        rng: np.random.Generator,
+        n_groups: int = 0,
+        shares: Array | None = None,
     ):
-        self.plan = plan
+        self.plan, self.n_features, self.gain, self.rng = plan, n_features, gain, rng
+        self.n_groups, self.shares = n_groups, shares
         self.weights: Weights = {}
-        self.n_features = n_features
-        self.gain = gain
-        self.n_groups = n_groups
-        self.shares = shares
+        self.moments: Weights = {}  # state of the optimiser
+        self.n_batches = 0
 
     def begin(self, rows: Array) -> None:
         """Draw the first weights, and check on a few scaled rows that the module is usable."""
@@ -125,6 +132,10 @@ class Network:
         module = copy.deepcopy(self.plan) if isinstance(self.plan, nn.Module) else self.plan.build()
         module.load_state_dict({name: torch.from_numpy(one.copy()) for name, one in self.weights.items()})
         return module.to(device)
+
+    def replace(self, weights: Weights, moments: Weights) -> None:
+        """Put trained weights in the place of the present ones."""
+        self.weights, self.moments, self._module = weights, moments, None
 
     def tensor(self, X: Array, device: torch.device) -> Tensor:
         """Turn scaled rows into the input of the module."""
@@ -168,10 +179,11 @@ class Network:
         return self.measure.scores(self.embed(left), self.embed(right))
 
     def copy(self) -> Network:
-        """Copy the network, so that one can be replaced while the other stays."""
+        """Copy the network, so that one can learn while the other stays."""
         other = copy.copy(self)
         for made in self._transient:
             vars(other).pop(made, None)
+        other.rng = copy.deepcopy(self.rng)
         return other
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> NoReturn:

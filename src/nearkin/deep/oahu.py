@@ -14,10 +14,10 @@ from torch import Tensor
 from nearkin.arrays import Array
 from nearkin.checks import Instance, Integer, OneOf, Real
 from nearkin.deep.architectures import LayeredPlan
-from nearkin.deep.embedded_triplets import Members
 from nearkin.deep.learner import DeepLearner, DeepSettings
-from nearkin.deep.network import Network, to_unit_length
+from nearkin.deep.network import to_unit_length
 from nearkin.deep.rescaled_hinge import rescale
+from nearkin.deep.trainer import Members
 from nearkin.losses import RescaledHinge
 from nearkin.settings import check_settings, declare, setting
 from nearkin.steps import hedge
@@ -221,10 +221,9 @@ class LayeredNetwork(DeepSettings):
     def _plan(self, n_features: int) -> LayeredPlan:
         return LayeredPlan(n_features, int(self.n_components), tuple(int(one) for one in self.hidden))
 
-    def _begin_network(self, n_features: int) -> Network:
+    def _groups(self) -> tuple[int, Array | None]:
         n_layers = len(self.hidden) + 1
-        shares = np.full(n_layers, 1.0 / n_layers)
-        return Network(self._plan(n_features), n_features, self._gain(n_features), n_layers, shares)
+        return n_layers, np.full(n_layers, 1.0 / n_layers)
 
 
 @declare

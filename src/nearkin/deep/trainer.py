@@ -1,34 +1,24 @@
-"""Passes of a network over batches of rows or of explicit triplets."""
+"""Training of a network batch by batch: triplets among embeddings, their weights, and the steps."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nearkin import progress
-from nearkin.arrays import Array, Codes, Index
-from nearkin.deep.embedded_triplets import (
-    SPACE,
-    EmbeddedTriplets,
-    Members,
-    explicit_triplets,
-    find_triplets,
-    smallest_of_rows,
-)
-from nearkin.deep.engine import Engine, not_finite
-from nearkin.deep.network import Network, Weights, reproducible
-from nearkin.learners.state import State
+from nearkin.arrays import Array, Index
+from nearkin.deep.engine import Engine
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 
-__all__ = ["DeepState", "Objective", "Trainer", "batches", "represent", "score_rows"]
+__all__ = ["EmbeddedTriplets", "Members", "Objective", "Trainer", "batches", "smallest_of_rows"]
+
+#: Anchors, positives and negatives of triplets, one embedding per row.
+Members = tuple[Tensor, Tensor, Tensor]
 
 
 class Objective(Protocol):
@@ -41,22 +31,78 @@ class Objective(Protocol):
         """Return the weights of the groups after a batch with these triplets."""
 
 
-@dataclass
-class DeepState(State):
-    """What a deep learner holds: the network, the state of its optimiser and the draws to come."""
+class EmbeddedTriplets(NamedTuple):
+    """Triplets of a batch, whose positives and negatives are rows of it or constants such as prototypes.
 
-    parameter: Network
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
-    moments: Weights = field(default_factory=dict)
-    n_batches: int = 0
+    Parameters
+    ----------
+    anchor, positive, negative : Tensor of int64
+        Rows of the batch; -1 for a constant.
+    positives, negatives : Tensor of shape (n_triplets, n_components)
+        The constants.
+    """
 
-    def copy(self) -> DeepState:
-        """Copy the state, so that one can learn while the other stays."""
-        other = copy.copy(self)
-        other.parameter, other.labels = self.parameter.copy(), self.labels.copy()
-        other.source = None if self.source is None else self.source.copy()
-        other.rng = copy.deepcopy(self.rng)
-        return other
+    anchor: Tensor
+    positive: Tensor
+    negative: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+    @classmethod
+    def of(cls, triplets: Triplets, first: int, device: torch.device) -> EmbeddedTriplets:
+        """Take over triplets of a batch that begins with row ``first`` of the stream."""
+
+        def rows(origin: Index) -> Tensor:
+            return torch.from_numpy(np.maximum(origin - first, -1)).to(device)
+
+        def vectors(which: Index) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(triplets.pool.take(which))).to(device)
+
+        return cls(
+            rows(triplets.row_origin[triplets.anchor]),
+            rows(triplets.pool_origin[triplets.positive]),
+            rows(triplets.pool_origin[triplets.negative]),
+            vectors(triplets.positive),
+            vectors(triplets.negative),
+        )
+
+    @classmethod
+    def within(cls, anchor: Tensor, positive: Tensor, negative: Tensor, embedding: Tensor) -> EmbeddedTriplets:
+        """Triplets of rows only."""
+        return cls(anchor, positive, negative, embedding.detach()[:0], embedding.detach()[:0])
+
+    @classmethod
+    def join(cls, pieces: Sequence[EmbeddedTriplets], embedding: Tensor) -> EmbeddedTriplets:
+        """Join pieces; without any there are no triplets."""
+        if not pieces:
+            nothing = torch.empty(0, dtype=torch.int64, device=embedding.device)
+            return cls.within(nothing, nothing, nothing, embedding)
+        return cls(*(torch.cat(parts) for parts in zip(*pieces, strict=True)))
+
+    def members(self, embedding: Tensor) -> Members:
+        """Gather anchors, positives and negatives; gradients flow to the rows of the batch."""
+        positives = _gather(embedding, self.positive, self.positives)
+        return embedding[self.anchor], positives, _gather(embedding, self.negative, self.negatives)
+
+
+def _gather(embedding: Tensor, row: Tensor, constants: Tensor) -> Tensor:
+    is_row = row >= 0
+    if not bool(is_row.any()):
+        return constants
+    rows = embedding[row.clamp_min(0)]
+    return rows if bool(is_row.all()) else torch.where(is_row[:, None], rows, constants)
+
+
+def smallest_of_rows(values: Tensor, anchor: Tensor, n_rows: int) -> Tensor:
+    """Return the smallest value among each row's triplets, 1 for a row without triplets.
+
+    Examples
+    --------
+    >>> smallest_of_rows(torch.tensor([0.5, 0.25]), torch.tensor([1, 1]), 2).tolist()
+    [1.0, 0.25]
+    """
+    found = torch.ones(n_rows, dtype=values.dtype, device=values.device)
+    return found.scatter_reduce(0, anchor, values, "amin")
 
 
 def batches(n: int, size: int) -> Iterator[slice]:
@@ -74,13 +120,29 @@ def batches(n: int, size: int) -> Iterator[slice]:
             return
 
 
+@dataclass
+class Batch:
+    """Rows on their way through the network.
+
+    ``gate`` holds the plausibility of the rows so far, which weighs their triplets; None weighs them alike.
+    """
+
+    X: Array
+    embedding: Tensor
+    first: int = 0
+    gate: Tensor | None = None
+    is_robust: bool = True
+    pieces: list[EmbeddedTriplets] = field(default_factory=list)
+
+
 class Trainer:
-    """Trains the network of a state batch by batch.
+    """Trains a network on batches of rows, or on explicit triplets.
+
+    For every batch call `begin_batch`, then `weigh` for each piece of its triplets, then `end_batch`; in the end
+    `finish`.
 
     Parameters
     ----------
-    state : DeepState
-        Learns; its network is replaced by `finish`.
     engine : Engine
         Takes the steps.
     objective : Objective
@@ -89,111 +151,75 @@ class Trainer:
         Factor of the loss.
     """
 
-    def __init__(self, state: DeepState, engine: Engine, objective: Objective, C: float):
-        self.state, self.engine, self.objective, self.C = state, engine, objective, C
-        self.training = engine.training
+    batch: Batch
 
-    def learn_rows(
-        self, rows: Rows, codes: Codes, order: Index, prior: Array | None, n_plain: int, done: int, total: int
-    ) -> Array:
-        """Learn from all rows in this order and return the smallest plausibility of each row's triplets, as ordered.
+    def __init__(self, engine: Engine, objective: Objective, C: float):
+        self.engine, self.objective, self.C = engine, objective, C
+        self.network, self.training = engine.network, engine.training
 
-        ``prior`` is the plausibility of the rows so far, which weighs their triplets. The first ``n_plain`` batches of
-        the state use the plain loss. ``done`` of ``total`` rows were learned before.
+    def begin_batch(self, X: Array, first: int, prior: Array | None, n_plain: int) -> Rows:
+        """Embed scaled rows, the first of which has this number in the stream.
+
+        ``prior`` is the plausibility of the rows so far. The first ``n_plain`` batches use the plain loss.
         """
-        weight = np.ones(len(order))
-        with self._draws():
-            for part in batches(len(order), self.training.batch_size):
-                at = order[part]
-                weight[part] = self._learn_batch(
-                    rows.take(at), codes[at], None if prior is None else prior[at], self.state.n_batches >= n_plain
-                )
-                progress.advance("learning", done + part.stop, total)
-        self.state.n_rows += len(rows)
-        self.state.forget()
-        return weight
-
-    def learn_triplets(self, triplets: Triplets) -> Array:
-        """Learn from explicit triplets in the order given and return their plausibilities."""
-        weight = np.ones(len(triplets))
-        with self._draws():
-            for part in batches(len(triplets), self.training.batch_size):
-                others = (triplets.pool.take(one[part]) for one in (triplets.positive, triplets.negative))
-                X = np.concatenate([triplets.rows.take(triplets.anchor[part]), *others])
-                _, plausibility = self._take_steps(X, explicit_triplets, part.stop - part.start)
-                weight[part] = plausibility.cpu().numpy()
-        return weight
-
-    def finish(self) -> None:
-        """Bring the trained network and the state of its optimiser back to the state."""
-        self.state.parameter, self.state.moments = self.engine.finish()
-
-    def _draws(self) -> AbstractContextManager[None]:
-        return reproducible(int(self.state.rng.integers(2**63)), self.engine.device)
-
-    def _learn_batch(self, X: Array, codes: Codes, prior: Array | None, is_robust: bool) -> Array:
-        assert self.state.source is not None
-        source, memory, gate = self.state.source, self.training.memory, None
+        is_robust, gate = self.network.n_batches >= n_plain, None
         if is_robust and prior is not None:
             gate = torch.from_numpy(prior.astype(np.float32)).to(self.engine.device)
-
-        def weigh(row: Tensor, members: Members) -> Tensor:
-            _, now = self.objective.losses(members, self.state.parameter.shares, True)
-            if not is_robust:
-                return torch.ones_like(now)
-            return now if gate is None else memory * gate[row] + (1.0 - memory) * now
-
-        def choose(embedding: Tensor) -> EmbeddedTriplets:
-            return find_triplets(source, embedding, codes, weigh)
-
-        triplets, plausibility = self._take_steps(X, choose, len(X), is_robust, gate)
-        self.state.n_batches += 1
-        return smallest_of_rows(plausibility, triplets.anchor, len(X)).cpu().numpy().astype(np.float64)
-
-    def _take_steps(
-        self,
-        X: Array,
-        choose: Callable[[Tensor], EmbeddedTriplets],
-        n: int,
-        is_robust: bool = True,
-        gate: Tensor | None = None,
-    ) -> tuple[EmbeddedTriplets, Tensor]:
-        """Take all steps on one batch; the triplets are chosen at the first and divided by ``n`` in the loss."""
-        network = self.state.parameter
-        triplets = None
         self.engine.begin_batch()
-        for _ in range(self.training.n_steps):
-            embedding = self.engine.embed(X)
-            triplets = choose(embedding) if triplets is None else triplets
-            members = triplets.members(embedding)
-            losses, plausibility = self.objective.losses(members, network.shares, is_robust)
-            weighted = losses if gate is None else losses * gate[triplets.anchor]
-            self.engine.step(self.C * weighted.sum() / n)
-        assert triplets is not None
-        self.state.n_triplets += len(losses)
-        self.state.n_updates += int((losses.detach() > 0).sum())
-        network.shares = self.objective.reweigh(members, network.shares)
-        return triplets, plausibility
+        self.batch = Batch(X, self.engine.embed(X), first, gate, is_robust)
+        return Rows(self.batch.embedding.detach().cpu().numpy())
 
-
-def represent(network: Network, rows: Rows, owner: str) -> Rows:
-    """Map rows to the space of the prototypes."""
-    found = np.concatenate([network.represent(block) for _, block in rows.blocks()])
-    if not np.isfinite(found).all():
-        raise not_finite("an embedding", owner)
-    return Rows(found.astype(np.float32))
-
-
-def score_rows(state: DeepState, objective: Objective, rows: Rows, codes: Codes) -> Array:
-    """Compute the plausibility of every embedded row under the present network; nothing is learned."""
-    assert state.source is not None
-    weight, first = np.ones(len(rows)), state.source.n_rows_seen_
-    for triplets in state.source.probe(rows, codes, SPACE):
-        anchor = torch.from_numpy(triplets.rows.take(triplets.anchor))
-        positive, negative = (
-            torch.from_numpy(triplets.pool.take(one)) for one in (triplets.positive, triplets.negative)
-        )
+    def weigh(self, triplets: Triplets) -> Array:
+        """Return the plausibilities of triplets of the batch, for their source, and keep the triplets for the steps."""
+        batch, memory = self.batch, self.training.memory
+        piece = EmbeddedTriplets.of(triplets, batch.first, self.engine.device)
+        batch.pieces.append(piece)
         with torch.no_grad():
-            _, now = objective.losses((anchor, positive, negative), state.parameter.shares, True)
-        np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now.numpy())
-    return weight
+            _, now = self.objective.losses(piece.members(batch.embedding), self.network.shares, True)
+        if not batch.is_robust:
+            now = torch.ones_like(now)
+        elif batch.gate is not None:
+            now = memory * batch.gate[piece.anchor] + (1.0 - memory) * now
+        return now.cpu().numpy().astype(np.float64)
+
+    def end_batch(self) -> tuple[Array, int, int]:
+        """Take the steps of the batch; return the smallest plausibility of each row, and how many triplets moved."""
+        batch = self.batch
+        triplets = EmbeddedTriplets.join(batch.pieces, batch.embedding)
+        plausibility, n_moved = self._take_steps(triplets, len(batch.X))
+        self.network.n_batches += 1
+        weight = smallest_of_rows(plausibility, triplets.anchor, len(batch.X))
+        return weight.cpu().numpy().astype(np.float64), len(triplets.anchor), n_moved
+
+    def learn_triplets(self, triplets: Triplets) -> tuple[Array, int]:
+        """Learn explicit triplets in the order given; return their plausibilities and how many of them moved."""
+        weight, n_moved = np.ones(len(triplets)), 0
+        for part in batches(len(triplets), self.training.batch_size):
+            others = (triplets.pool.take(one[part]) for one in (triplets.positive, triplets.negative))
+            X = np.concatenate([triplets.rows.take(triplets.anchor[part]), *others])
+            self.engine.begin_batch()
+            self.batch = Batch(X, self.engine.embed(X))
+            row = torch.arange(len(X), device=self.engine.device)
+            plausibility, moved = self._take_steps(
+                EmbeddedTriplets.within(*row.chunk(3), self.batch.embedding), len(X) // 3
+            )
+            weight[part] = plausibility.cpu().numpy()
+            n_moved += moved
+        return weight, n_moved
+
+    def finish(self) -> None:
+        """Bring the trained weights back to the network."""
+        self.network.replace(*self.engine.arrays())
+
+    def _take_steps(self, triplets: EmbeddedTriplets, n: int) -> tuple[Tensor, int]:
+        """Take the steps of a batch on its triplets, whose losses are summed and divided by ``n``."""
+        batch, network = self.batch, self.network
+        embedding = batch.embedding
+        for number in range(self.training.n_steps):
+            embedding = batch.embedding if number == 0 else self.engine.embed(batch.X)
+            members = triplets.members(embedding)
+            losses, plausibility = self.objective.losses(members, network.shares, batch.is_robust)
+            weighted = losses if batch.gate is None else losses * batch.gate[triplets.anchor]
+            self.engine.step(self.C * weighted.sum() / n)
+        network.shares = self.objective.reweigh(members, network.shares)
+        return plausibility, int((losses.detach() > 0).sum())

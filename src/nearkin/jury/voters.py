@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -282,4 +283,4 @@ class CrossFittedVoter:
 
     def map_rows(self, rows: Array) -> Array:
         """Scaled rows in all spaces side by side: squared distances are the means of those in the spaces."""
-        return np.concatenate([one.map_rows(rows) for one in self.voters], axis=1) / np.sqrt(len(self.voters))
+        return np.concatenate([one.map_rows(rows) for one in self.voters], axis=1) / math.sqrt(len(self.voters))

@@ -7,8 +7,10 @@ from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.handover import SideMap, faiss_transform, side_map, write_numpy, write_onnx
 from nearkin.search.index import Index
 from nearkin.search.ranking import METRICS, Interval, bootstrap, ranking_scores, ranks_of
+from nearkin.search.reading import FORMS, read_feedback, read_vectors
 
 __all__ = [
+    "FORMS",
     "METRICS",
     "Adaptation",
     "Feedback",
@@ -23,6 +25,8 @@ __all__ = [
     "faiss_transform",
     "ranking_scores",
     "ranks_of",
+    "read_feedback",
+    "read_vectors",
     "side_map",
     "write_numpy",
     "write_onnx",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,6 +15,7 @@ from nearkin import progress
 from nearkin.arrays import Array
 from nearkin.checks import Integer, OneOf, Real, Rule, generator
 from nearkin.errors import InputError, Option, Row
+from nearkin.files import replacing
 from nearkin.search.adapter import SimilarityAdapter
 from nearkin.search.evaluation import CANDIDATES, RankingTask
 from nearkin.search.feedback import Feedback, FeedbackTriplets
@@ -25,6 +28,8 @@ __all__ = ["Adaptation", "adapt"]
 
 #: Triplets whose vectors are gathered at once.
 _BLOCK = 8192
+
+_TITLES = {"ndcg": "nDCG@{k}", "recall": "recall@{k}", "precision": "precision@{k}", "map": "MAP", "mrr": "MRR"}
 
 _RULES: dict[str, tuple[Rule, ...]] = {
     "holdout": (Real(0.0, 1.0, open_low=True, open_high=True),),
@@ -89,12 +94,30 @@ class Adaptation:
         """Whether the vectors stay as they were."""
         return self.adapter.kept_identity_
 
-    def figures(self) -> dict[str, Any]:
-        """Return all figures as plain values, for JSON."""
+    @property
+    def verdict(self) -> str:
+        """What the check decided, in words."""
+        measure = _TITLES[self.metric].format(k=self.k)
+        if not self.kept_identity:
+            return f"{measure} gains {self.gain[self.metric]}; the map is used at strength {self.adapter.strength_:g}."
+        return (
+            f"{measure}: a gain above zero was not shown, so the identity is kept. Queries that pass through this "
+            "adapter stay as they are."
+        )
+
+    def table(self) -> list[list[str]]:
+        """Return every measure before and after, and its gain, as text."""
+        parts = self.before, self.after, self.gain
+        return [[_TITLES[name].format(k=self.k), *(str(part[name]) for part in parts)] for name in self.before]
+
+    def write_json(self, path: str | os.PathLike[str]) -> None:
+        """Write all figures to a file."""
         figures = {name: value for name, value in vars(self).items() if name != "adapter"}
         for name in ("before", "after", "gain"):
             figures[name] = {key: asdict(one) for key, one in figures[name].items()}
-        return figures | {"kept_identity": self.kept_identity, "strength": self.adapter.strength_}
+        figures |= {"kept_identity": self.kept_identity, "strength": self.adapter.strength_}
+        with replacing(path) as file:
+            file.write(json.dumps(figures, indent=2).encode())
 
 
 def adapt(
@@ -248,7 +271,7 @@ def _select_usable(queries: Array, items: Array, feedback: Feedback, bad: str) -
             f"{len(items):,} items and {len(queries):,} queries; give all vectors, in the order of their ids.",
             owner="adapt",
         )
-    is_zero_query, is_zero_item = ~queries.any(axis=1), ~items.any(axis=1)
+    is_zero_query, is_zero_item = (np.asarray(~one.any(axis=1)) for one in (queries, items))
     zero_rows_before = np.concatenate([[0], np.cumsum(is_zero_item[feedback.item])])
     unusable = is_zero_query[feedback.query] | (np.diff(zero_rows_before[feedback.start]) > 0)
     if not unusable.any():
@@ -260,7 +283,7 @@ def _select_usable(queries: Array, items: Array, feedback: Feedback, bad: str) -
         raise InputError(
             "{row} is a zero vector, which has no direction, but has feedback. Correct it, or skip and count such "
             "feedback with {skip}.",
-            owner="queries" if is_query else "items",
+            place="queries" if is_query else "items",
             row=Row(query if is_query else found[is_zero_item[found]][0]), skip=Option("bad", "skip"),
         )  # fmt: skip
     if unusable.all():

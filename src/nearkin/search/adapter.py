@@ -149,6 +149,26 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         check_settings(self)
         return self._learn(queries, clicked, skipped)
 
+    def _begin(self, Q: Array, P: Array, N: Array) -> None:
+        """Learn the shift and the units from the first batch."""
+        dtype = Q.dtype
+        with np.errstate(over="ignore"):
+            mean = Q.sum(axis=0, dtype=np.float64) / (len(Q) + _PRIOR)
+            spread = np.square(Q - mean, dtype=np.float64).sum(axis=1).mean()
+            gap = np.square(P.astype(np.float64) - N).sum(axis=1).mean() / 2
+        if not np.isfinite([spread, gap]).all():
+            raise InputError("the squares of the vectors overflow; divide the vectors by a number.", owner=self)
+        self.n_features_in_ = Q.shape[1]
+        self.query_mean_ = mean.astype(dtype)
+        self._query_unit = dtype.type(1.0 / np.sqrt(spread) if spread > 0 else 1.0)
+        self._item_unit = dtype.type(1.0 / np.sqrt(gap) if gap > 0 else 1.0)
+        self.similarity_ = RobustOASIS(
+            self.C, loss=self.loss, eta=self.eta, max_hq_iter=self.max_hq_iter, scale=None, random_state=0
+        )
+        self._tried: tuple[float, ...] = ()
+        self._votes: Array = np.empty((0, 1))
+        self.n_triplets_seen_ = self.n_skipped_ = 0
+
     def _learn(self, *triplets: ArrayLike) -> Self:
         members = self._check_triplets(triplets)
         usable = self._find_usable(members)
@@ -207,26 +227,6 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
             raise InputError(f"all {len(usable):,} triplets hold a zero vector.", owner=self)
         return usable
 
-    def _begin(self, Q: Array, P: Array, N: Array) -> None:
-        """Learn the shift and the units from the first batch."""
-        dtype = Q.dtype
-        with np.errstate(over="ignore"):
-            mean = Q.sum(axis=0, dtype=np.float64) / (len(Q) + _PRIOR)
-            spread = np.square(Q - mean, dtype=np.float64).sum(axis=1).mean()
-            gap = np.square(P.astype(np.float64) - N).sum(axis=1).mean() / 2
-        if not np.isfinite([spread, gap]).all():
-            raise InputError("the squares of the vectors overflow; divide the vectors by a number.", owner=self)
-        self.n_features_in_ = Q.shape[1]
-        self.query_mean_ = mean.astype(dtype)
-        self._query_unit = dtype.type(1.0 / np.sqrt(spread) if spread > 0 else 1.0)
-        self._item_unit = dtype.type(1.0 / np.sqrt(gap) if gap > 0 else 1.0)
-        self.similarity_ = RobustOASIS(
-            self.C, loss=self.loss, eta=self.eta, max_hq_iter=self.max_hq_iter, scale=None, random_state=0
-        )
-        self._tried: tuple[float, ...] = ()
-        self._votes: Array = np.empty((0, 1))
-        self.n_triplets_seen_ = self.n_skipped_ = 0
-
     def set_strength(self, strength: float, gain: Interval) -> Self:
         """Use this much of what was learned until the next `partial_fit`; 0 keeps the identity.
 
@@ -247,7 +247,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         self.strength_ = float(strength)
         self.kept_identity_ = self.strength_ == 0.0
         self.gain_ = gain
-        vars(self).pop("_affine", None)
+        self.__dict__.pop("_affine", None)
         return self
 
     # ------------------------------------------------------------------ using what was learned

@@ -57,9 +57,8 @@ class Feedback:
         Item of each row.
     relevant : ndarray of bool of shape (n_rows,)
         Whether it was clicked, or judged relevant.
-    ranked : bool
-        Whether lists are in the order in which they were shown. Then a click says that the item is better than those
-        skipped above it and than the next one below; users may never have looked at the rest.
+    form : {"triplets", "judgements", "impressions"}
+        What it was made of.
     n_items : int
         Number of items.
     skipped : dict of str to int
@@ -77,7 +76,7 @@ class Feedback:
     start: Index
     item: Index
     relevant: Mask
-    ranked: bool
+    form: str
     n_items: int
     skipped: dict[str, int] = field(default_factory=dict)
 
@@ -120,7 +119,7 @@ class Feedback:
         q, p, n = q[log.kept], p[log.kept], n[log.kept]
         item = np.column_stack([n, p]).ravel()  # the skipped one stood above
         relevant = np.tile(np.array([False, True]), len(q))
-        return cls(q, 2 * np.arange(len(q) + 1), item, relevant, True, len(log.items), log.skipped)
+        return cls(q, 2 * np.arange(len(q) + 1), item, relevant, "triplets", len(log.items), log.skipped)
 
     @classmethod
     def from_judgements(
@@ -158,7 +157,7 @@ class Feedback:
         q, i, r = log.find_queries("query"), log.find_items("item"), log.flags("relevant")
         log.drop_repeated(q, i)
         _, group = number_groups(q)
-        return cls._from_lists(log, (q, i, r), group, np.arange(len(q)), False, "query without relevant item")
+        return cls._from_lists(log, (q, i, r), group, np.arange(len(q)), "judgements", "query without relevant item")
 
     @classmethod
     def from_impressions(
@@ -215,11 +214,11 @@ class Feedback:
             )  # fmt: skip
         log.drop_repeated(group, i)
         position = log.whole_numbers("rank") if rank is not None else np.arange(len(q))
-        return cls._from_lists(log, (q, i, r), group, position, True, "impression without a click")
+        return cls._from_lists(log, (q, i, r), group, position, "impressions", "impression without a click")
 
     @classmethod
     def _from_lists(
-        cls, log: Log, rows: tuple[Index, Index, Mask], group: Index, position: Index, ranked: bool, reason: str
+        cls, log: Log, rows: tuple[Index, Index, Mask], group: Index, position: Index, form: str, reason: str
     ) -> Feedback:
         """Sort rows into lists; a list without a click is dropped for ``reason``."""
         query, item, relevant = rows
@@ -230,12 +229,21 @@ class Feedback:
         _, start = np.unique(group[order], return_index=True)
         start = np.append(start, len(order)).astype(np.int64)
         query = query[order[start[:-1]]]
-        return cls(query, start, item[order], relevant[order], ranked, len(log.items), log.skipped)
+        return cls(query, start, item[order], relevant[order], form, len(log.items), log.skipped)
 
     # ------------------------------------------------------------------ what it is used for
 
     def __len__(self) -> int:
         return len(self.query)
+
+    @property
+    def ranked(self) -> bool:
+        """Whether lists are in the order in which they were shown.
+
+        Then a click says that the item is better than those skipped above it and than the next one below; users may
+        never have looked at the rest.
+        """
+        return self.form != "judgements"
 
     @property
     def row_query(self) -> Index:
@@ -316,4 +324,4 @@ class Feedback:
         rows = np.repeat(lists, lengths)
         start = np.concatenate([[0], np.cumsum(lengths[lists])])
         kept = self.item[rows], self.relevant[rows]
-        return Feedback(self.query[lists], start, *kept, self.ranked, self.n_items, self.skipped)
+        return Feedback(self.query[lists], start, *kept, self.form, self.n_items, self.skipped)

@@ -21,7 +21,7 @@ from nearkin.search.engines import require_faiss
 from nearkin.search.vectors import as_vectors
 from nearkin.settings import check_argument
 
-__all__ = ["SideMap", "faiss_transform", "side_map", "write_numpy", "write_onnx"]
+__all__ = ["SideMap", "faiss_transform", "require_onnx", "side_map", "write_numpy", "write_onnx"]
 
 #: Version of the operators in ONNX files, and of the format that belongs to it; old, so that old runtimes read them.
 _OPSET, _FORMAT = 13, 8
@@ -150,6 +150,15 @@ def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -
         file.write(buffer.getvalue())
 
 
+def require_onnx() -> Any:
+    """Return the module onnx, or raise an error that says how to get it."""
+    try:
+        import onnx
+    except ImportError:
+        raise ImportError("onnx is not installed; use pip install 'nearkin[onnx]'.") from None
+    return onnx
+
+
 def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") -> None:
     """Write a map as an ONNX model, which onnxruntime and many servers run.
 
@@ -166,14 +175,13 @@ def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") ->
     >>> model = nearkin.LODML().fit([[0.0], [0.1], [1.0]], [0, 0, 1])
     >>> write_onnx(model, "map.onnx")  # doctest: +SKIP
     """
-    try:
-        import onnx
-        from onnx import helper, numpy_helper
-    except ImportError:
-        raise ImportError("onnx is not installed; use pip install 'nearkin[onnx]'.") from None
+    onnx = require_onnx()
+    from onnx import helper, numpy_helper
+
     found = side_map(model, side)
     kind = helper.np_dtype_to_tensor_dtype(found.matrix.dtype)
     arrays = {name: values for name, values in vars(found).items() if name != "unit"}
+    steps: list[tuple[str, list[str], str, dict[str, Any]]]
     steps = [("Sub", ["x", "shift"], "moved", {}), ("Mul", ["moved", "factor"], "scaled", {})]
     if found.unit:
         arrays["tiny"] = np.array(np.finfo(found.matrix.dtype).tiny, found.matrix.dtype)

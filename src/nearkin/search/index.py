@@ -128,13 +128,14 @@ class Index(BaseEstimator):
         self._dtype = X.dtype
         rows = self._map_items(X)
         is_distance = self.measure == "distance" or (self.learner is not None and self.learner._measure.is_distance)
-        self._centre = rows.mean(axis=0) if is_distance else None
+        self._centre: Array | None = rows.mean(axis=0) if is_distance else None
         self._rows = self._prepare(rows)
         self.ids_ = self._make_ids(ids, len(X), None)
         self.plausibility_ = self._check_plausibility(plausibility, len(X))
         self._alive = np.ones(len(X), dtype=bool)
-        self._centroids, self._n_probe = None, 1
-        vars(self).pop("_engine", None)
+        self._centroids: Array | None = None
+        self._n_probe = 1
+        self.__dict__.pop("_engine", None)
         self.engine_, self.recall_ = "exact", 1.0
         if self.engine == "faiss" or (self.engine == "auto" and len(X) >= _MANY and has_faiss()):
             if queries is None:
@@ -198,7 +199,7 @@ class Index(BaseEstimator):
             kept = self._alive
             self._rows, self.ids_, self.plausibility_ = self._rows[kept], self.ids_[kept], self.plausibility_[kept]
             self._alive = np.ones(len(self._rows), dtype=bool)
-            vars(self).pop("_engine", None)
+            self.__dict__.pop("_engine", None)
         return self
 
     def set_plausibility(self, ids: ArrayLike, plausibility: ArrayLike) -> Self:

@@ -35,9 +35,9 @@ def as_vectors(X: ArrayLike, name: str, width: int | None = None, dtype: np.dtyp
     """
     found = _as_matrix(X, name)
     if width is not None and found.shape[1] != width:
-        raise InputError(f"vectors have {found.shape[1]} features, but {width} are expected.", owner=name)
+        raise InputError(f"vectors have {found.shape[1]} features, but {width} are expected.", place=name)
     if not found.shape[1]:
-        raise InputError(f"vectors have no features; got shape {found.shape}.", owner=name)
+        raise InputError(f"vectors have no features; got shape {found.shape}.", place=name)
     if dtype is None:
         dtype = np.dtype(np.float32 if found.dtype in (np.float16, np.float32) else np.float64)
     with np.errstate(over="ignore"):
@@ -45,23 +45,23 @@ def as_vectors(X: ArrayLike, name: str, width: int | None = None, dtype: np.dtyp
     if not np.isfinite(vectors).all():
         row, column = (int(one) for one in np.argwhere(~np.isfinite(vectors))[0])
         problem = f"{{row}} holds {vectors[row, column]} in column {column}; every number must be finite."
-        raise InputError(problem, owner=name, row=Row(row))
+        raise InputError(problem, place=name, row=Row(row))
     return vectors
 
 
 def _as_matrix(X: ArrayLike, name: str) -> NDArray[Any]:
     """Return numbers of two dimensions."""
     if sparse.issparse(X):
-        raise InputError(f"vectors must be dense, as in an index; use {name}.toarray().", owner=name)
+        raise InputError(f"vectors must be dense, as in an index; use {name}.toarray().", place=name)
     try:
         found = np.asarray(X)
     except ValueError:
-        raise InputError("all vectors must have the same length.", owner=name) from None
+        raise InputError("all vectors must have the same length.", place=name) from None
     if found.ndim != 2:
         hint = " For a single vector pass [vector]." if found.ndim == 1 else ""
-        raise InputError(f"vectors must be the rows of a matrix; got shape {found.shape}.{hint}", owner=name)
+        raise InputError(f"vectors must be the rows of a matrix; got shape {found.shape}.{hint}", place=name)
     if found.dtype.kind not in "fiub":
-        raise InputError(f"vectors must be numbers; got dtype {found.dtype}.", owner=name)
+        raise InputError(f"vectors must be numbers; got dtype {found.dtype}.", place=name)
     return found
 
 
@@ -100,7 +100,7 @@ class IdTable:
         repeated = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
         if len(repeated):
             row = self._order[repeated[0] + 1]
-            raise InputError(f"{{row}} repeats the id {self.ids[row].item()!r}.", owner=name, row=Row(row))
+            raise InputError(f"{{row}} repeats the id {self.ids[row].item()!r}.", place=name, row=Row(row))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -122,17 +122,17 @@ def as_ids(ids: ArrayLike, name: str) -> NDArray[Any]:
     """Return ids as an array of int64 or of text."""
     found = np.asarray(ids)
     if found.ndim != 1:
-        raise InputError(f"one id per row is needed; got shape {found.shape}.", owner=name)
+        raise InputError(f"one id per row is needed; got shape {found.shape}.", place=name)
     if found.dtype.kind == "U":
         return found
     if found.dtype.kind == "O" and all(isinstance(one, str) for one in found.tolist()):
         return found.astype(str)
     if found.dtype.kind not in "iuf":
-        raise InputError(f"ids must be whole numbers or text; got dtype {found.dtype}.", owner=name)
+        raise InputError(f"ids must be whole numbers or text; got dtype {found.dtype}.", place=name)
     if found.dtype.kind == "f":
         fractional = ~(np.isfinite(found) & (found == np.floor(found)))
         if fractional.any():
             row = int(fractional.argmax())
             problem = f"ids must be whole numbers or text; {{row}} holds {found[row]}."
-            raise InputError(problem, owner=name, row=Row(row))
+            raise InputError(problem, place=name, row=Row(row))
     return found.astype(np.int64)

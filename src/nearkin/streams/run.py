@@ -64,6 +64,8 @@ class Report:
     >>> _ = streams.fit_stream(nearkin.RobustLODML(random_state=0), stream, on_report=reports.append)
     >>> reports[-1].rows, reports[-1].accuracy
     (300, 1.0)
+    >>> str(Report(1, 50_000, 200_000, 0, 312_000.0, 0.5, 0.9, 0.912, 0.8, 0.83, 0, 5, False))
+    '50,000 of 200,000 rows, 312k/s, 0:00 left, accuracy 91.2 %, plausible 0.83'
     """
 
     batch: int
@@ -79,6 +81,21 @@ class Report:
     dropped: int
     classes: int
     drift: bool
+
+    def __str__(self) -> str:
+        total = "" if self.total_rows is None else f" of {self.total_rows:,}"
+        parts = [f"{self.rows:,}{total} rows"]
+        if self.rows_per_second is not None:
+            rate = self.rows_per_second
+            parts.append(f"{rate / 1000:.0f}k/s" if rate >= 10_000 else f"{rate:,.0f}/s")
+        if self.seconds_left is not None:
+            minutes, seconds = divmod(int(self.seconds_left), 60)
+            parts.append(f"{minutes}:{seconds:02d} left")
+        if self.recent_accuracy is not None:
+            parts.append(f"accuracy {100 * self.recent_accuracy:.1f} %")
+        if self.recent_plausibility is not None:
+            parts.append(f"plausible {self.recent_plausibility:.2f}")
+        return ", ".join(parts)
 
 
 @dataclass

@@ -163,7 +163,7 @@ def _numbers(column: Any) -> NDArray[Any]:
 
     types, kind = pa.types, column.type
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)):
-        raise BadCell(f"holds {kind}, which is not a number")
+        raise BadCell(f"holds {'text' if _is_text(kind) else kind}, not numbers")
     if types.is_floating(kind) or (types.is_integer(kind) and not column.null_count):
         return column.to_numpy(zero_copy_only=False)
     return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -179,7 +179,7 @@ def _vectors(column: Any) -> NDArray[Any]:
     other = valid & (lengths != width)
     if other.any():
         row = int(other.argmax())
-        raise BadCell(f"holds vectors that differ in length: {width} numbers in the first, {lengths[row]} here", row)
+        raise BadCell(f"holds vectors that differ in length: {width} first, {lengths[row]} here", row)
     flat = _numbers(column.flatten()).reshape(-1, width) if width else np.empty((len(column), 0))
     if valid.all():
         return flat

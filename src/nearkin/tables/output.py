@@ -21,8 +21,29 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAY_SUFFIXES = (".npy", ".npz")
 
 
-def check_destination(path: Path, inputs: Iterable[Path | None], suffixes: Sequence[str] = ()) -> None:
-    """Refuse, before any work is done, a destination that cannot or should not be written."""
+def check_destination(
+    path: Path,
+    inputs: Iterable[Path | None],
+    suffixes: Sequence[str] = (),
+    *,
+    others: Sequence[Path] = (),
+    mark: bytes | None = None,
+) -> None:
+    """Refuse, before any work is done, a destination that cannot or should not be written.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    inputs : iterable of Path or None
+        Files that are read, which must not be overwritten.
+    suffixes : sequence of str
+        How the name may end; any way if there are none.
+    others : sequence of Path
+        Files that will be written too.
+    mark : bytes or None
+        What the first bytes of a file hold that may be replaced; None if any file may.
+    """
     if suffixes and path.suffix.lower() not in suffixes:
         raise InputError(f"cannot tell the format of {path}: its name must end in {', '.join(suffixes)}.")
     if path.is_dir():
@@ -36,6 +57,12 @@ def check_destination(path: Path, inputs: Iterable[Path | None], suffixes: Seque
     for one in inputs:
         if one is not None and path.exists() and one.exists() and path.samefile(one):
             raise InputError(f"{path} is an input of this command and would be overwritten; choose another name.")
+    if path.resolve() in [one.resolve() for one in others]:
+        raise InputError(f"{path} is named twice among the files to write.")
+    if mark is not None and path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            if mark not in file.read(4096):
+                raise InputError(f"{path} exists and was not written by nearkin; choose another name.")
 
 
 def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> None:

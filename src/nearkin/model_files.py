@@ -1,0 +1,161 @@
+"""What a model file holds: its header, the names it was fitted under, and facts about the model."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from nearkin._version import __version__
+from nearkin.errors import InputError
+from nearkin.saving import load
+
+__all__ = ["Model", "check_replaceable", "describe_model", "load_fitted", "load_model", "remember_names"]
+
+_COUNTERS = ("n_rows_seen_", "n_triplets_seen_", "n_updates_")
+
+
+@dataclass
+class Model:
+    """A model with the names it was fitted under."""
+
+    path: Path
+    estimator: Any
+    feature_names: list[str] | None
+    label: str | None
+
+    @property
+    def learner(self) -> Any:
+        """The learner inside a classifier, or the model itself."""
+        return getattr(self.estimator, "learner_", self.estimator)
+
+    @property
+    def embed(self) -> Any:
+        """Function that maps rows into the learned space; None for a learner that compares by a kernel."""
+        return getattr(self.learner, "transform", getattr(self.learner, "embed", None))
+
+
+def _header_of(path: Path) -> dict[str, Any] | None:
+    """Return what a model file says about itself; None if it is not a model file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("model.json"))
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError):
+        return None
+    return header if isinstance(header, dict) and str(header.get("kind", "")).startswith("nearkin") else None
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to replace anything but a model by a model."""
+    if path.exists() and (not path.is_file() or _header_of(path) is None):
+        raise InputError(f"{path} exists and is not a nearkin model; choose another name, or remove it.")
+
+
+def remember_names(estimator: Any, names: list[str] | None, label: str | None) -> None:
+    """Tell a model the names under which it was fitted."""
+    estimator.label_name_ = label
+    if names is not None:
+        for one in {id(one): one for one in (estimator, getattr(estimator, "learner_", estimator))}.values():
+            one.feature_names_in_ = np.array(names, dtype=object)
+
+
+def load_model(path: Path) -> Model:
+    """Read a model, fitted or not."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a model.")
+    if not path.exists():
+        raise InputError(f"{path}: no such file. Make a model with: nearkin fit DATA --label COLUMN -o {path.name}")
+    estimator = load(path)
+    # Names are matched by the reader; scikit-learn would only miss them on the plain arrays that it gets.
+    names = vars(estimator).pop("feature_names_in_", None)
+    vars(getattr(estimator, "learner_", estimator)).pop("feature_names_in_", None)
+    return Model(
+        path, estimator, None if names is None else [str(one) for one in names], getattr(estimator, "label_name_", None)
+    )
+
+
+def load_fitted(path: Path) -> Model:
+    """Read a model that is fitted."""
+    model = load_model(path)
+    try:
+        check_is_fitted(model.estimator)
+    except (NotFittedError, TypeError):  # TypeError: it cannot be fitted at all
+        raise InputError(f"{path} holds a {type(model.estimator).__name__} that was never fitted.") from None
+    return model
+
+
+def describe_model(path: Path) -> dict[str, Any]:
+    """Return what a model file holds, as plain values."""
+    model = load_model(path)
+    header = _header_of(path) or {}
+    estimator, learner = model.estimator, model.learner
+    facts: dict[str, Any] = {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "format": header.get("format"),
+        "written_by": header.get("nearkin"),
+        "read_by": __version__,
+        "class": type(estimator).__name__,
+        "parameters": _parameters(estimator),
+        "fitted": hasattr(estimator, "n_features_in_"),
+    }
+    if not facts["fitted"]:
+        return facts
+    facts["n_features"] = int(estimator.n_features_in_)
+    if hasattr(estimator, "kept_identity_") or hasattr(estimator, "engine_"):
+        return facts | {"search": _search_facts(estimator)}
+    is_classifier, has_learner = hasattr(estimator, "noise_rate_"), hasattr(learner, "n_updates_")
+    facts |= {
+        "learner": type(learner).__name__ if is_classifier and has_learner else None,
+        "learner_parameters": _parameters(learner) if is_classifier and has_learner else None,
+        "voters": _voters(estimator),
+        "feature_names": model.feature_names,
+        "label": model.label,
+        "classes": [one.item() if hasattr(one, "item") else one for one in estimator.classes_],
+        "map_shape": _map_shape(learner) if has_learner else None,
+        "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS if has_learner},
+    }
+    if is_classifier:
+        n_rows = len(estimator.plausibility_)
+        rate = float(estimator.noise_rate_)
+        facts |= {"noise_rate": rate, "n_rows": n_rows, "n_doubtful": n_rows - len(estimator.kept_)}
+    return facts
+
+
+def _search_facts(model: Any) -> dict[str, Any]:
+    """Return what an adapter or an index says about itself."""
+    if hasattr(model, "engine_"):
+        return {"items": len(model), "engine": model.engine_, "recall": float(model.recall_)}
+    return {
+        "kept_identity": bool(model.kept_identity_),
+        "strength": float(model.strength_),
+        "gain": [float(one) for one in (model.gain_.mean, model.gain_.low, model.gain_.high)],
+        "triplets": int(model.n_triplets_seen_),
+        "triplets_left_out": int(model.n_skipped_),
+    }
+
+
+def _voters(estimator: Any) -> dict[str, float]:
+    """Return the shares of the voters of a jury by name; empty without one."""
+    jury = getattr(getattr(estimator, "decision_", None), "jury", None)
+    return {} if jury is None else dict(zip((one.name for one in jury.voters), jury.shares, strict=True))
+
+
+def _map_shape(learner: Any) -> list[int] | None:
+    """Return the shape of the map; None for a learner that compares rows by a kernel."""
+    if not hasattr(learner, "transform"):
+        return None
+    return [len(learner.get_feature_names_out()), int(learner.n_features_in_)]
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    """Return parameters that JSON can hold; others as they print."""
+    plain = (str, int, float, bool, type(None))
+    given = estimator.get_params(deep=False)
+    return {name: value if isinstance(value, plain) else " ".join(repr(value).split()) for name, value in given.items()}
