@@ -21,7 +21,7 @@ C, ETA = 1e-3, 1.0
 SIZES = (16, 64, 100, 512, 1024, 2048)
 QUICK_SIZES = (16, 100, 512)
 
-#: From here on M does not fit a core's own cache, and a loop that walks it for every triplet waits for memory.
+#: Beyond this size M exceeds a core's own cache, and a loop that walks it for every triplet waits for memory.
 STREAMS_FROM = 512
 
 LEARNERS = {
@@ -95,7 +95,7 @@ def _literal(name: str, few, d: int, dtype: str, hq: int):
 
 
 def check_same() -> None:
-    """Both sides must compute the same before they are compared."""
+    """Both sides must agree before they are timed."""
     data = draw(16, 300, "float64", pair=1.0)
     for name, learner in LEARNERS.items():
         for hq in (1, 3):

@@ -56,7 +56,7 @@ def seconds(work, rounds: int = 3) -> float:
 
 
 def ceilings(device) -> dict:
-    """What this card does at best: large products and a large copy."""
+    """Peak rates of this card: large products and a large copy."""
     import torch
 
     found = {"gpu": torch.cuda.get_device_name(device), "torch": torch.__version__}
@@ -72,7 +72,7 @@ def ceilings(device) -> dict:
 
 def checks(device) -> list[dict]:
     """Largest differences to the CPU core; every sweep, both measures, both precisions."""
-    from nearkin.accelerator.lowrank import FactorSweep
+    from nearkin.accelerator.factor_sweeps import FactorSweep
 
     found = []
     for measure in (SIMILARITY, DISTANCE):
@@ -98,10 +98,10 @@ def checks(device) -> list[dict]:
 
 
 class InRegisters:
-    """One learner as `fit_many` has many, in the place of a `FactorSweep`."""
+    """One of the learners of `fit_many`, in place of a `FactorSweep`."""
 
     def __init__(self, components, is_distance: bool, device):
-        from nearkin.accelerator.lowrank import ManyFactors
+        from nearkin.accelerator.factor_sweeps import ManyFactors
 
         self.many = ManyFactors(components[None], is_distance, device)
 
@@ -131,7 +131,7 @@ def difference(what, measure, dtype, step, here, there, p, q, n, m) -> dict:
 
 
 def full_matrix(device, ceiling: float) -> list[dict]:
-    """One stream, rows sent from the host; the CPU core takes as many triplets as fit into a second or two."""
+    """One stream, rows sent from the host; the CPU core learns as many triplets as it can in a second or two."""
     found = []
     for d in (512, 1024, 2048):
         for measure in (SIMILARITY, DISTANCE):
@@ -185,7 +185,7 @@ def many(device, ceiling: float) -> list[dict]:
     import torch
 
     from nearkin.accelerator.device import step_settings, to_device
-    from nearkin.accelerator.lowrank import ManyFactors
+    from nearkin.accelerator.factor_sweeps import ManyFactors
 
     learners, each = 128, 2000
     found = []

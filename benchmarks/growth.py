@@ -1,4 +1,4 @@
-"""What a longer stream and wider rows cost: time per row, and peak memory, each stream in a fresh process."""
+"""Cost of longer streams and wider rows: time per row, and peak memory, each stream in a fresh process."""
 
 from __future__ import annotations
 

@@ -39,6 +39,31 @@ def pytest_addoption(parser):
     parser.addoption("--case", default="", help="of the tests over many cases, run those with this text in their name")
 
 
+def pytest_configure(config):
+    """Let one worker compile a loop while the others wait for its file: they need the same loops at the same time."""
+    if "PYTEST_XDIST_WORKER" not in os.environ or os.name != "posix":
+        return
+    import fcntl
+
+    from numba.core.caching import NullCache
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.dispatcher import Dispatcher
+
+    compile_loop = Dispatcher.compile
+    folder = Path(os.environ["NUMBA_CACHE_DIR"])
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def compile_once(self, signature):
+        if isinstance(self._cache, NullCache):
+            return compile_loop(self, signature)
+        name = f"{self.py_func.__module__}.{self.py_func.__name__}.lock"
+        with global_compiler_lock, (folder / name).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return compile_loop(self, signature)
+
+    Dispatcher.compile = compile_once
+
+
 @pytest.fixture(scope="session")
 def global_seed() -> int:
     """Tests hold for any seed; ``NEARKIN_SEED=7 pytest`` tries another one."""

@@ -16,18 +16,14 @@ def each(fast=None, **axes):
     """Let one test run over every combination of these values; an axis given as a dict names its values."""
     axes = {name: dict(values) if isinstance(values, dict) else _named(values) for name, values in axes.items()}
     cases = {
-        "-".join(names): dict(zip(axes, values, strict=True))
-        for names, values in zip(
-            itertools.product(*axes.values()),
-            itertools.product(*(axis.values() for axis in axes.values())),
-            strict=True,
-        )
+        "-".join(name for name, _ in one): dict(zip(axes, (value for _, value in one), strict=True))
+        for one in itertools.product(*(axis.items() for axis in axes.values()))
     }
 
     def decorate(test):
         if hasattr(test, "each"):  # two decorators, one above the other
             inner, more_axes, more_fast = test.each
-            inner.pytestmark = test.pytestmark
+            inner.pytestmark = [mark for mark in test.pytestmark if mark.args[:1] != ("cases",)]
             return each(fast={**(fast or {}), **more_fast}, **axes, **more_axes)(inner)
         taken = {name: one for name, one in inspect.signature(test).parameters.items() if name not in axes}
 
@@ -39,8 +35,12 @@ def each(fast=None, **axes):
         over_all.__name__, over_all.__doc__, over_all.__module__ = test.__name__, test.__doc__, test.__module__
         over_all.pytestmark = list(getattr(test, "pytestmark", []))
         if fast:
-            is_fast = {name: all(case[axis] in fast[axis] for axis in fast) for name, case in cases.items()}
+            is_fast = {
+                name: all(any(case[axis] is value for value in values) for axis, values in fast.items())
+                for name, case in cases.items()
+            }
             chosen = [{name: case for name, case in cases.items() if is_fast[name] is now} for now in (True, False)]
+            assert all(chosen), "some cases must be fast and some slow"
             parameters["cases"] = request.replace(name="cases")
             pytest.mark.parametrize(
                 "cases", [pytest.param(chosen[0], id="few"), pytest.param(chosen[1], id="rest", marks=pytest.mark.slow)]

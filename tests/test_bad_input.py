@@ -706,7 +706,7 @@ SOLVERS = (
 )
 
 
-@each(dtype=(np.float32, np.float64), C=(1.0, 1e3, 1e9, 1e300, np.inf), model=SOLVERS)
+@each(dtype=(np.float32, np.float64), C=(1.0, 1e3, 1e9, 1e300, np.inf), model=SOLVERS, fast={"dtype": (np.float64,)})
 def test_steps_without_a_bound_give_a_sound_model_or_a_clear_error(model, C, dtype):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 3)).astype(dtype), rng.integers(0, 2, 30)
@@ -826,8 +826,7 @@ def test_scale_of_the_features_does_not_matter_by_default(make, factor):
     _agree(model, make().fit(X, y), Z, X)
 
 
-@each(factor=tuple(FACTORS_32))
-@every_model
+@each(factor=tuple(FACTORS_32), make=MODELS, fast={"make": [MODELS["RobustLODML"], MODELS["kNN"]]})
 def test_scale_of_float32_features_does_not_matter_by_default(make, factor):
     X, y = _data()
     Z = (X * FACTORS_32[factor]).astype(np.float32)
@@ -838,7 +837,7 @@ def test_scale_of_float32_features_does_not_matter_by_default(make, factor):
 
 
 @sum_may_overflow
-@each(dtype=(np.float32, np.float64))
+@each(dtype=(np.float32, np.float64), fast={"dtype": (np.float64,)})
 @every_model
 def test_extremes_of_the_number_type_give_a_sound_model_or_a_clear_error(make, dtype):
     info = np.finfo(dtype)
@@ -867,7 +866,7 @@ def test_huge_features_without_scaling_are_refused_and_the_message_says_what_to_
     _refuses(lambda: model.partial_fit_triplets(X, X * factor, X), model, "scale='auto'")
 
 
-@each(factor=(1e30, 3e37))
+@each(factor=(1e30, 3e37), fast={"cls": (nearkin.RobustLODML,)})
 @every_learner
 def test_huge_float32_features_without_scaling_are_refused(cls, factor):
     X, y = _data()
@@ -908,7 +907,7 @@ def test_huge_row_in_mid_stream_is_refused_or_harmless(cls):
         _is_sound(model, bad, y[:6])
 
 
-@every_learner
+@each(cls=LEARNERS, fast={"cls": (nearkin.RobustLODML,)})
 def test_double_too_large_for_a_float32_model_is_refused(cls):
     X, y = _data()
     model = cls(random_state=0).fit(X.astype(np.float32), y)

@@ -13,8 +13,8 @@ import nearkin
 from compiled import Compiled
 from each import each
 from nearkin.kernels import blocks, one_blas_thread
-from nearkin.kernels.machine import blas, panels
-from nearkin.kernels.machine.announce import COMPILES, announcing_compilation
+from nearkin.kernels.machine import blas, pack
+from nearkin.kernels.machine.compile import COMPILES, notice_compilation
 from reference import full
 
 LEARNERS = {
@@ -39,6 +39,7 @@ def test_blocks_agree_with_the_literal_run(name, d, n, eta, C, rng):
     assert model.n_updates_ > n // 2
 
 
+@pytest.mark.slow
 @each(name=tuple(LEARNERS), d=[100, 256, 520])
 def test_single_precision_blocks_stay_close_to_double_precision(name, d, rng):
     cls, options, _, _ = LEARNERS[name]
@@ -91,15 +92,16 @@ def test_few_triplets_go_one_by_one_and_end_where_blocks_do(name, rng):
     np.testing.assert_allclose(model.metric_, whole, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @each(symmetric=[False, True], dtype=[np.float32, np.float64])
 def test_packed_panels_hold_the_matrix_and_give_it_back(dtype, symmetric, rng):
     for d in (1, 5, 31, 64, 75):
         M = rng.normal(size=(d, d)).astype(dtype)
         if symmetric:
             M = M + M.T
-        kept, out = Compiled(panels).pack(M, symmetric), np.empty_like(M)
+        kept, out = Compiled(pack).pack_matrix(M, symmetric), np.empty_like(M)
         assert kept.ctypes.data % 64 == 0
-        Compiled(panels).unpack(kept, out, symmetric)
+        Compiled(pack).unpack_matrix(kept, out, symmetric)
         np.testing.assert_array_equal(out, M)
 
 
@@ -128,13 +130,13 @@ class _Slow:
 
 
 def test_a_first_call_that_compiles_long_says_so_once(caplog, monkeypatch):
-    monkeypatch.setattr("nearkin.kernels.machine.announce._PATIENCE", 0.05)
+    monkeypatch.setattr("nearkin.kernels.machine.compile._PATIENCE", 0.05)
     with caplog.at_level("WARNING", logger="nearkin"):
-        with announcing_compilation(_Slow()):
+        with notice_compilation(_Slow()):
             time.sleep(0.3)
         assert [one.message for one in caplog.records] == [caplog.records[0].message]
         assert caplog.records[0].message == f"nearkin {COMPILES}."
-        with announcing_compilation(_Slow()):
+        with notice_compilation(_Slow()):
             pass
     assert len(caplog.records) == 1
 

@@ -317,6 +317,7 @@ def test_many_neighbours_in_several_spaces_may_vote(home, tmp_path):
         assert run("fit", home / "wine.csv", *options, "-o", tmp_path / "n", "--neighbors", bad).exit_code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learner", [name for name in LEARNERS if name not in ("auto", "robust-lodml")])
 def test_every_learner_can_be_fitted_saved_and_used(home, tmp_path, learner):
     fit = run("fit", home / "wine.npz", "--learner", learner, "-o", tmp_path / "m")
@@ -554,6 +555,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(home, model, tmp_pa
     assert files_in(tmp_path) == ["out.csv"]
 
 
+@pytest.mark.slow
 def test_an_output_keeps_its_link_and_a_pipe_is_written_into(home, model, tmp_path):
     (tmp_path / "real.csv").write_text("old")
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
@@ -614,6 +616,7 @@ def test_help_imports_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_process_fits_predicts_and_fails_quietly(home, tmp_path):
     fit = process("fit", home / "wine.csv", "--label", "cultivar", "--drop", "bottle", "-o", tmp_path / "m")
     assert fit.returncode == 0
@@ -624,6 +627,7 @@ def test_a_process_fits_predicts_and_fails_quietly(home, tmp_path):
     assert bad.stderr.startswith("nearkin: ") and bad.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_labels_that_the_terminal_cannot_show_do_no_harm(home, tmp_path):
     text = (home / "named.csv").read_text().replace("barolo", "baröło")
     (tmp_path / "d.csv").write_text(text)
@@ -635,6 +639,7 @@ def test_labels_that_the_terminal_cannot_show_do_no_harm(home, tmp_path):
     assert "baröło" in guess.stdout_bytes.decode("utf-8")
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_quiet(home, model, tmp_path):
     np.save(tmp_path / "many.npy", np.tile(np.load(home / "wine.npy"), (60, 1)))
     command = [*NEARKIN, "transform", model, tmp_path / "many.npy"]
@@ -644,6 +649,7 @@ def test_a_closed_pipe_is_quiet(home, model, tmp_path):
         assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_130_and_leaves_nothing(home, tmp_path):
     """Stderr is a terminal here, so the progress bar shows when learning has begun."""
     terminal, end = pty.openpty()

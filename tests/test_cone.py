@@ -20,6 +20,7 @@ def _below(M):
     return np.where(np.tri(len(M), dtype=bool), M, np.nan)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 33])
 def test_symmetric_loops_read_and_write_one_triangle(d, rng):
     M, x, columns, factors = _symmetric(rng, d), rng.normal(size=d), rng.normal(size=(7, d)), rng.normal(size=7)
@@ -97,6 +98,7 @@ def _few_directions(rng, n, d):
     return rng.normal(size=(n, 3)) @ np.random.default_rng(5).normal(size=(3, d)) / np.sqrt(3 * d)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "d", "n", "C"),
     [
@@ -122,6 +124,7 @@ def test_projected_steps_agree_with_a_decomposition_each_where_most_steps_leave_
     assert np.linalg.eigvalsh(free)[0] < -0.05  # without a projection it does leave
 
 
+@pytest.mark.slow
 def test_triplets_that_live_in_many_separate_places_make_many_null_directions(rng):
     """More than are expected at a time: slower, but the same."""
     n, d, width = 1200, 210, 3

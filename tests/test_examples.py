@@ -45,6 +45,7 @@ def test_there_are_examples():
     assert len(SCRIPTS) >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_example_runs(script, tmp_path):
     printed = run(script, tmp_path)
@@ -52,7 +53,7 @@ def test_example_runs(script, tmp_path):
     assert not list(tmp_path.iterdir()), "an example leaves files behind"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [PAGES[0], *(pytest.param(page, marks=pytest.mark.slow) for page in PAGES[1:])])
 def test_page_runs_as_printed(page, tmp_path):
     code = python_blocks(ROOT / page)
     assert code.strip(), f"{page} has no python block"
@@ -61,7 +62,6 @@ def test_page_runs_as_printed(page, tmp_path):
     assert run(script, tmp_path).strip()
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_python_block_is_closed(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert len(re.findall(r"^```", text, flags=re.MULTILINE)) % 2 == 0
+def test_every_python_block_is_closed():
+    texts = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
+    assert [page for page, text in texts.items() if len(re.findall(r"^```", text, flags=re.MULTILINE)) % 2] == []

@@ -5,7 +5,7 @@ import pytest
 
 import nearkin
 from nearkin import steps
-from nearkin.kernels import scalar
+from nearkin.kernels import formulas as scalar
 from reference import hedge as literal
 from reference import sketch
 

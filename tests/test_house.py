@@ -139,10 +139,6 @@ NOT_YET: dict[str, set[str]] = {
         "nearkin.cli.audit.audit takes 18",
         "nearkin.deep._metric.__init__ takes 26",
         "nearkin.deep._oahu.__init__ takes 27",
-        "nearkin.kernels.impostors._triplets takes 21",
-        "nearkin.kernels.local.sweep takes 17",
-        "nearkin.kernels.local.sweep_with takes 18",
-        "nearkin.kernels.sketch.sweep_with takes 17",
     },
     "many settings": {
         "DeepMetric takes 26",

@@ -19,6 +19,8 @@ SOURCES = ("octg", "one_pass", "batch", "random")
 NAMES = ["width", "height", "depth", "weight"]
 
 every_learner = each(cls=LEARNERS)
+#: Loops for single precision are compiled on their own: one kind of learner in the fast lane.
+single_precision = each(cls=LEARNERS, fast={"cls": (nearkin.RobustLODML,)})
 
 
 def _data(seed=0, n=30, d=4):
@@ -41,7 +43,7 @@ def _same(one, other, X, Z, rtol=0):
 
 
 @each(source=SOURCES)
-@every_learner
+@single_precision
 def test_float32_stays_float32(cls, source):
     X, y = _data()
     X = X.astype(np.float32)
@@ -56,7 +58,7 @@ def test_float32_stays_float32(cls, source):
 
 
 @each(scale=("auto", "pairs", "unit", None))
-@every_learner
+@single_precision
 def test_float32_stays_float32_on_every_scale_dense_and_sparse(cls, scale):
     X, y = _data()
     X = X.astype(np.float32)
@@ -65,7 +67,7 @@ def test_float32_stays_float32_on_every_scale_dense_and_sparse(cls, scale):
         assert model.metric_.dtype == model.components_.dtype == model.transform(rows).dtype == np.float32
 
 
-@every_learner
+@single_precision
 def test_float32_stays_float32_with_triplets(cls):
     X, _ = _data()
     X = X.astype(np.float32)
@@ -73,7 +75,7 @@ def test_float32_stays_float32_with_triplets(cls):
     assert model.metric_.dtype == model.components_.dtype == model.transform(X).dtype == np.float32
 
 
-@every_learner
+@single_precision
 def test_float32_learns_what_float64_does_up_to_rounding(cls):
     X, y = _data()
     X = X.astype(np.float32)
@@ -82,7 +84,7 @@ def test_float32_learns_what_float64_does_up_to_rounding(cls):
     np.testing.assert_allclose(narrow.plausibility_, wide.plausibility_, rtol=1e-3, atol=1e-3)
 
 
-@every_learner
+@single_precision
 def test_model_keeps_the_number_type_of_its_first_batch(cls):
     X, y = _data()
     model = cls(random_state=0).partial_fit(X.astype(np.float32), y).partial_fit(X, y)

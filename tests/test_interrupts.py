@@ -65,6 +65,7 @@ def pressed(folder, where, n, *args, program=COMMAND, env=None):
     return done.returncode, done.stderr, sorted(one.name for one in folder.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "n", "command"),
     [
@@ -83,11 +84,13 @@ def test_an_interrupt_is_not_lost_while_loops_are_compiled(folder, tmp_path_fact
     assert files == ["rows.csv"]
 
 
+@pytest.mark.slow
 def test_what_is_half_written_while_something_is_compiled_is_removed(folder):
     code, _, files = pressed(folder, COMPILER, 1, program=WRITING)
     assert (code, files) == (130, ["rows.csv"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "left"),
     [

@@ -69,7 +69,7 @@ def test_the_cosine_with_a_zero_row_is_zero():
 
 
 def test_exponentials_are_correct_to_the_last_digits(rng):
-    from nearkin.kernels.machine.exponential import exponentials
+    from nearkin.kernels.machine.simd import exponentials
 
     @numba.njit
     def taken(*arguments):  # a helper has no way in from Python

@@ -425,7 +425,12 @@ def reloaded(model, tmp_path):
     return nearkin.load(tmp_path / "model")
 
 
-@each(dtype=(np.float32, np.float64), source=SOURCES, cls=ALL, fast={"source": [SOURCES["octg_learned"]]})
+@each(
+    dtype=(np.float32, np.float64),
+    source=SOURCES,
+    cls=ALL,
+    fast={"dtype": (np.float64,), "source": [SOURCES["octg_learned"]]},
+)
 def test_a_model_comes_back_from_a_file_bit_for_bit_and_learns_on_alike(tmp_path, cls, source, dtype, blobs):
     X, y = blobs(n=36, d=4)
     X = X.astype(dtype)
@@ -437,7 +442,7 @@ def test_a_model_comes_back_from_a_file_bit_for_bit_and_learns_on_alike(tmp_path
         assert_same_bits(model.partial_fit(X[part], y[part]), other.partial_fit(X[part], y[part]), X, y)
 
 
-@each(dtype=(np.float32, np.float64), cls=ALL)
+@each(dtype=(np.float32, np.float64), cls=ALL, fast={"dtype": (np.float64,)})
 def test_a_model_of_triplets_comes_back_from_a_file_bit_for_bit_and_learns_on_alike(tmp_path, cls, dtype, blobs):
     X, y = blobs(n=36, d=4)
     X = X.astype(dtype)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import nearkin
 from nearkin import steps
-from nearkin.kernels import cone
+from nearkin.kernels import StepRule, TripletRows, cone
+from nearkin.kernels.inverse import bound_of, start_tracking
 from nearkin.losses import Hinge, RescaledHinge, exponential_weight
 from nearkin.measures import DISTANCE, SIMILARITY
 from reference.common import distance_direction, similarity_direction
@@ -226,16 +227,16 @@ def test_each_project_step_is_the_clipped_step_and_stays_in_the_cone(seed, C, et
     rng = np.random.default_rng(seed)
     d, n = 4, 6
     M, loss = np.eye(d), RescaledHinge(eta)
-    state = np.array([1.0, 0.0, 1e9, 1.0, 1.0]), np.zeros((2, d, d)), np.zeros((d, d))
+    state = start_tracking(d)
     x, positive, negative = 0.6 * rng.normal(size=(3, n, d))
     for t in range(n):
         A = distance_direction(x[t], positive[t], negative[t])
         before, weight = M.copy(), np.ones(1)
-        at = np.array([t])
-        cone.sweep_project(M, x, positive, negative, at, at, at, True, np.array([C]), loss.params, 3, state, weight)
+        rows = TripletRows(x, positive, negative, *np.full((3, 1), t))
+        cone.project.run(loss, M, rows, StepRule(np.array([C]), loss.params, 3), state, weight)
         values = np.linalg.eigvalsh(M)
         assert values[0] >= -1e-13 * max(1.0, values[-1])
-        assert state[0][0] <= values[0] + 1e-13 * max(1.0, values[-1])  # the bound that spares decompositions is one
+        assert bound_of(state) <= values[0] + 1e-13 * max(1.0, values[-1])  # it is a bound
         if (A * before).sum() < 1.0:
             tau, _ = linear_step(before, A, C, loss, 3)
             np.testing.assert_allclose(M, psd_clip(before + tau * A), atol=1e-12 * max(1.0, values[-1]))
@@ -264,10 +265,11 @@ def test_the_exact_step_on_the_cone_is_never_worse_than_step_then_project(global
         if (A * M).sum() >= 1.0:
             continue
         values = {}
-        for psd, sweep in (("project", cone.sweep_project), ("exact", cone.sweep_exact)):
-            N, at = M.copy(), np.array([4])
-            state = np.array([0.0, 0.0, 1e9, 1.0, 1.0]), np.zeros((2, 3, 3)), np.zeros((3, 3))
-            sweep(N, *sets, at, at, at, True, np.array([1.0]), (1.0, 0.0), 1, state, np.ones(1))
+        for psd, sweep in (("project", cone.project), ("exact", cone.exact)):
+            N, state = M.copy(), start_tracking(3)
+            state.numbers[0] = 0.0  # nothing is known of the smallest eigenvalue
+            rule = StepRule(np.array([1.0]), (1.0, 0.0), 1)
+            sweep.run(Hinge(), N, TripletRows(*sets, *np.full((3, 1), 4)), rule, state, np.ones(1))
             values[psd] = objective_full(N, M, A, 1.0)
         assert values["exact"] <= values["project"] + 1e-10
         better += values["exact"] < values["project"] - 1e-6

@@ -7,7 +7,8 @@ import nearkin
 from compiled import Compiled
 from each import each
 from nearkin import losses, steps
-from nearkin.kernels import direction, scalar
+from nearkin.kernels import direction
+from nearkin.kernels import formulas as scalar
 from nearkin.measures import DISTANCE, SIMILARITY
 from reference import full, lowrank
 from reference.losses import plausibility

@@ -32,6 +32,7 @@ and its hinge ``max(0, sigma (p - bound))``.
 """
 
 import math
+import sys
 
 __all__ = [
     "clip_and_normalise",
@@ -43,6 +44,7 @@ __all__ = [
     "half_quadratic",
     "half_quadratic_by",
     "hedge",
+    "is_step",
     "linear_kink",
     "linear_z",
     "logdet_curve",
@@ -56,12 +58,32 @@ __all__ = [
     "pair_roots",
     "pair_step",
     "pair_z",
+    "plausibility_of",
+    "squared_norm",
     "subgradient_update",
 ]
+
+#: Smallest normal number.
+_SMALLEST = sys.float_info.min
 
 #: A step stays this share below the bound where ``L`` would become infinite (the hard case of a quadratic
 #: constraint).
 _BELOW_BOUND = 1.0 - 1e-6
+
+
+def squared_norm(gg, hh, gh, is_distance):
+    """``||A||_F^2`` from the inner products of g and h: of ``(g h' + h g') / 2`` for distances, else of ``g h'``."""
+    return 0.5 * (gg * hh + gh * gh) if is_distance else gg * hh
+
+
+def plausibility_of(weight, full_weight):
+    """Weight as a share of the weight of a triplet without loss, in (0, 1]."""
+    return min(1.0, max(weight / full_weight, _SMALLEST))
+
+
+def is_step(a1, a2, b1, b2):
+    """Whether four coefficients of a step in L are finite and move it."""
+    return math.isfinite(a1 + a2 + b1 + b2) and (a1 != 0.0 or a2 != 0.0 or b1 != 0.0 or b2 != 0.0)
 
 
 def half_quadratic(z_after, curve, kink, C, weight, params, max_hq_iter):

@@ -19,8 +19,8 @@ def device(monkeypatch):
     pytest.importorskip("triton", reason="pip install 'nearkin[gpu]'")
     if emulator.compiler() is None:
         pytest.skip("no C++ compiler: pip install ziglang")
-    monkeypatch.setattr("nearkin.accelerator.cuda.kernel", emulator.kernel)
-    monkeypatch.setattr("nearkin.accelerator.lowrank.BLOCK", 16)  # threads of a long block would be too many here
+    monkeypatch.setattr("nearkin.accelerator.cuda.device_function", emulator.device_function)
+    monkeypatch.setattr("nearkin.accelerator.factor_sweeps.BLOCK", 16)  # threads of a long block would be too many here
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the interpreter, about NumPy
         yield torch.device("cpu")

@@ -29,6 +29,7 @@ def same(one, other):
     assert one.n_rows_seen_ == other.n_rows_seen_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "parameters"), CASES, ids=lambda one: getattr(one, "__name__", ""))
 def test_a_fit_on_a_device_is_that_of_the_processor(gpu, blobs, cls, parameters):
     X, y = blobs(n=30, d=4)
@@ -102,12 +103,12 @@ def test_many_on_the_processor(blobs):
 @pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=lambda one: one.name)
 @pytest.mark.parametrize("k", [1, 3, 70])
 def test_neighbours(device, rng, measure, k, monkeypatch):
-    from nearkin.accelerator import nearest
+    from nearkin.accelerator.device_search import DeviceSearch
 
-    monkeypatch.setattr(nearest, "_ITEMS", 128)
-    monkeypatch.setattr(nearest, "_FOUND", 1 << 17)  # queries in several parts
+    monkeypatch.setattr("nearkin.accelerator.device_search._ITEMS", 128)
+    monkeypatch.setattr("nearkin.accelerator.device_search._FOUND", 1 << 17)  # queries in several parts
     items, queries = 50.0 + rng.normal(size=(300, 5)), 50.0 + rng.normal(size=(40, 5))
-    values, index = nearest.DeviceSearch(items, measure, device).query(queries, k)
+    values, index = DeviceSearch(items, measure, device).query(queries, k)
     expected, which = NeighbourSearch(items, measure).query(queries, k)
     np.testing.assert_allclose(values, expected, rtol=1e-12)
     assert np.array_equal(index, which)
@@ -115,7 +116,7 @@ def test_neighbours(device, rng, measure, k, monkeypatch):
 
 @pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=lambda one: one.name)
 def test_neighbours_in_single_precision(device, rng, measure):
-    from nearkin.accelerator.nearest import DeviceSearch
+    from nearkin.accelerator.device_search import DeviceSearch
 
     items, queries = (rng.normal(size=(n, 40)).astype("float32") for n in (150, 10))
     values, index = DeviceSearch(items, measure, device).query(queries, 3)
@@ -125,7 +126,7 @@ def test_neighbours_in_single_precision(device, rng, measure):
 
 
 def test_of_equal_items_the_first_is_nearest(device):
-    from nearkin.accelerator.nearest import DeviceSearch
+    from nearkin.accelerator.device_search import DeviceSearch
 
     values, index = DeviceSearch(np.zeros((200, 2)), DISTANCE, device).query(np.ones((1, 2)), 3)
     assert index.tolist() == [[0, 1, 2]]
@@ -144,7 +145,7 @@ def test_a_classifier_searches_where_its_learner_learns(gpu, blobs):
 @pytest.mark.parametrize("cls", [nearkin.RobustLODML, nearkin.RobustLOSL])
 def test_many_rows_are_mapped_on_the_device(gpu, blobs, monkeypatch, cls):
     monkeypatch.setattr("nearkin.learners._device._MANY_NUMBERS", 0)
-    monkeypatch.setattr("nearkin.accelerator.mapping._NUMBERS", 40)  # in several parts
+    monkeypatch.setattr("nearkin.accelerator.device_map._NUMBERS", 40)  # in several parts
     X, y = blobs(n=60, d=4)
     here = cls(2, random_state=0).fit(X, y)
     there = here.set_params(device=gpu).transform(X)

@@ -18,7 +18,7 @@ def stepped(device):
     """Calls the step of a card for many triplets, one thread block each."""
     import torch
 
-    factored = emulator.kernel("factored", device, 0, N_HQ=3, REAL_IS_DOUBLE=None)
+    factored = emulator.device_function("factored", device, 0, N_HQ=3, REAL_IS_DOUBLE=None)
 
     def call(numbers):
         out = torch.full((len(numbers), 4), math.nan, dtype=torch.float64)

@@ -47,11 +47,12 @@ def test_full_matrix(device, triplets, measure, C, loss):
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: one.name)
 def test_full_matrix_in_several_stages_of_several_blocks(device, triplets, measure, monkeypatch):
-    monkeypatch.setattr("nearkin.accelerator.full.BLOCK", 64)
-    monkeypatch.setattr("nearkin.accelerator.full.STAGE", 1)
+    monkeypatch.setattr("nearkin.accelerator.matrix_sweep.BLOCK", 64)
+    monkeypatch.setattr("nearkin.accelerator.matrix_sweep.STAGE", 1)
     agree("M", FullMatrix(7, np.float64, measure), device, triplets(150, 7), 0.05, RescaledHinge(1.0))
 
 
+@pytest.mark.slow
 def test_full_matrix_in_single_precision(device, triplets):
     agree("M", FullMatrix(7, np.float32, SIMILARITY), device, triplets(40, 7, "float32"), 0.1, RescaledHinge(1.0),
           dtype="float32")  # fmt: skip
@@ -64,23 +65,25 @@ def test_low_rank(device, rng, triplets, measure, C, loss):
     agree("L", start, device, triplets(40, 7), C, loss)
 
 
+@pytest.mark.slow
 def test_low_rank_in_single_precision(device, rng, triplets):
     start = LowRank(rng.normal(size=(3, 7)).astype("float32"), DISTANCE)
     agree("L", start, device, triplets(40, 7, "float32"), 0.05, RescaledHinge(1.0), dtype="float32")
 
 
 def test_low_rank_in_several_stages_of_several_blocks(device, rng, triplets, monkeypatch):
-    monkeypatch.setattr("nearkin.accelerator.lowrank.STAGE", 3)
+    monkeypatch.setattr("nearkin.accelerator.factor_sweeps.STAGE", 3)
     start = LowRank(rng.normal(size=(3, 7)), DISTANCE)
     agree("L", start, device, triplets(100, 7), 0.05, RescaledHinge(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("r", "together"), [(7, 8), (40, 8), (70, 4)])
 def test_low_rank_in_a_block_of_which_far_rows_are_kept_by_others(device, rng, triplets, monkeypatch, r, together):
-    from nearkin.accelerator import lowrank
+    from nearkin.accelerator.factor_sweeps import walk_of
 
-    monkeypatch.setattr("nearkin.accelerator.lowrank.BLOCK", 64)
-    walk = lowrank.walk_of(r, 4, 1 << 18, 64)
+    monkeypatch.setattr("nearkin.accelerator.factor_sweeps.BLOCK", 64)
+    walk = walk_of(r, 4, 1 << 18, 64)
     assert (walk.size, walk.together) == (64, together)
     assert walk.keepers > 0
     start = LowRank((rng.normal(size=(r, 75)) / 8).astype("float32"), DISTANCE)
@@ -98,7 +101,7 @@ def test_many_worker_pool_are_as_each_by_itself(device, rng, triplets, measure, 
     import torch
 
     from nearkin.accelerator.device import step_settings
-    from nearkin.accelerator.lowrank import ManyFactors, held
+    from nearkin.accelerator.factor_sweeps import ManyFactors, held
 
     assert held(d, r, np.dtype(dtype).itemsize).fits(227 << 10)
     starts = (rng.normal(size=(3, r, d)) / math.sqrt(d)).astype(dtype)
@@ -122,7 +125,7 @@ def test_many_worker_pool_are_as_each_by_itself(device, rng, triplets, measure, 
 
 @pytest.mark.parametrize(("d", "r", "itemsize"), [(1024, 64, 4), (512, 64, 8), (2048, 16, 4), (200, 200, 4)])
 def test_maps_too_large_for_registers_or_memory_are_not_learned_worker_pool(d, r, itemsize):
-    from nearkin.accelerator.lowrank import held
+    from nearkin.accelerator.factor_sweeps import held
 
     assert not held(d, r, itemsize).fits(227 << 10)
 
@@ -160,7 +163,7 @@ def test_a_step_without_a_cap(device, rng, triplets):
 
 @pytest.mark.parametrize(("r", "itemsize", "memory", "size"), [(1024, 8, 99 << 10, 4), (1024, 4, 227 << 10, 16)])
 def test_a_walk_fits_into_memory(r, itemsize, memory, size):
-    from nearkin.accelerator.lowrank import walk_of
+    from nearkin.accelerator.factor_sweeps import walk_of
 
     walk = walk_of(r, itemsize, memory, 128)
     assert (walk.size, walk.together) == (size, 1)
@@ -173,7 +176,7 @@ def test_many_components_in_short_blocks(device, rng, triplets):
 
 
 def test_too_many_components_are_refused(device):
-    from nearkin.accelerator.lowrank import FactorSweep
+    from nearkin.accelerator.factor_sweeps import FactorSweep
 
     with pytest.raises(ValueError, match="at most 1024 components; got 1030"):
         FactorSweep(np.eye(1030, 1040), True, device)

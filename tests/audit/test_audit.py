@@ -251,6 +251,7 @@ def test_a_class_of_two_rows_is_kept_if_its_rows_are_near_each_other(rng):
     assert found.evidence(201).given.label == 2
 
 
+@pytest.mark.slow
 def test_thousands_of_classes(rng):
     y = rng.permutation(np.repeat(np.arange(1000), 4))
     X = (6 * rng.normal(size=(1000, 16)))[y] + rng.normal(size=(4000, 16))
@@ -261,6 +262,7 @@ def test_thousands_of_classes(rng):
     assert right.mean() > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", [2.5, 4.0])
 def test_a_rare_class_is_not_flagged_away(distance):
     flagged, wrongly = [], []
@@ -331,6 +333,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["drop", "relabel"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_cleaned_labels_are_of_the_kind_that_came(noisy, kind, how):

@@ -51,6 +51,7 @@ PALE = """() => {
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'nearkin[browser]'")
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(BROWSER is None, reason="no browser here: pages were not tested (apt-get install chromium)"),
     # Driver and browser talk over pipes that are closed by the collector of garbage.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),

@@ -33,6 +33,7 @@ def test_coverage_of_a_binomial_count(rate, n):
     assert 0.92 <= np.mean(inside) <= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.0, 0.1, 0.3])
 def test_coverage_of_the_audit_on_separate_clouds(rate):
     """The truth is the share of labels that were flipped; the estimate asks but a part of the rows."""

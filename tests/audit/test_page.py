@@ -141,6 +141,7 @@ class Guessed:
         return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_classes", "rate"), [(10, 0.2), (1000, 0.4)])
 def test_a_page_of_100_000_rows_is_smaller_than_a_megabyte(tmp_path, n_classes, rate):
     n = 100_000

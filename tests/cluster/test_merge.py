@@ -54,6 +54,7 @@ def shards(model, n=3, size=60):
     return [shard(model, i, np.arange(200 + size * i, 200 + size * (i + 1))) for i in range(n)]
 
 
+@pytest.mark.slow
 @each(source=tuple(SOURCES), name=LEARNERS)
 def test_the_same_shards_in_the_same_order_give_the_same_bits_and_nothing_is_changed(name, source):
     model = begun(name, source)

@@ -46,6 +46,7 @@ def goes_on(one, other, X, y):
     assert np.array_equal(one.plausibility(X, y), other.plausibility(X, y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(MODELS))
 @pytest.mark.parametrize("write", [save, nearkin.save], ids=["safetensors", "nearkin"])
 def test_a_file_holds_all_that_learning_needs(rings, tmp_path, kind, write):
@@ -169,6 +170,7 @@ def killed_after(n_rows):
     return progress.listening(listen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [None, own], ids=["built", "own"])
 @pytest.mark.parametrize("stops", [(50,), (130, 250, 400)], ids=["early", "often"])
 def test_a_fit_that_was_killed_ends_with_the_same_bits(rings, tmp_path, module, stops):

@@ -64,6 +64,7 @@ def noisy_digits():
     return X, *nearkin.flip_labels(y, 0.4, random_state=0), X_test, y_test
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("image_shape", [(8, 8), None])
 def test_the_robust_loss_survives_what_the_plain_one_learns_by_heart(noisy_digits, image_shape):
     X, noisy, is_wrong, X_test, y_test = noisy_digits
@@ -149,6 +150,7 @@ def test_the_proximity_term_keeps_parameters_near(rings):
     assert moved(10.0, 1) == moved(0.0, 1) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["batch", "random", "one_pass", nearkin.OCTG(2, update_centers=True)])
 def test_other_triplet_sources_work_in_the_space_of_the_embeddings(rings, source):
     X, y = rings()
@@ -293,6 +295,7 @@ def test_fit_stream_takes_it_with_checkpoints(rings, tmp_path):
 # ---------------------------------------------------------------------------------- with the rest of the package
 
 
+@pytest.mark.slow
 def test_robust_neighbours_and_the_audit_take_it(noisy_digits, tmp_path):
     X, noisy, is_wrong, X_test, y_test = noisy_digits
     learner = DeepMetric(image_shape=(8, 8), n_epochs=20, n_components=16, random_state=0)
@@ -342,6 +345,7 @@ def _checks():
     return pytest.mark.parametrize(names, kept, ids=mark.kwargs["ids"])
 
 
+@pytest.mark.slow
 @_checks()
 def test_estimator_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)

@@ -8,6 +8,7 @@ pytest.importorskip("safetensors", reason="pip install 'nearkin[deep]'")
 from test_examples import ROOT, python_blocks, run
 
 
+@pytest.mark.slow
 def test_page_runs_as_printed(tmp_path):
     script = tmp_path / "deep_blocks.py"
     script.write_text(python_blocks(ROOT / "docs" / "deep.md"), encoding="utf-8")

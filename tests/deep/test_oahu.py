@@ -106,6 +106,7 @@ def test_it_learns_what_no_linear_map_does(rings, cls):
     assert model.layer_weights_.argmin() == 0  # the input alone cannot do it
 
 
+@pytest.mark.slow
 def test_the_robust_form_finds_wrong_labels_and_the_plain_one_trusts_all(blobs):
     X, y = blobs(n=200, spread=0.3)
     noisy, is_wrong = nearkin.flip_labels(y, 0.3, random_state=0)

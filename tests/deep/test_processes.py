@@ -86,6 +86,7 @@ def found(tmp_path_factory):
     return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_two_processes_learn_what_one_does(found, source):
     X, y = data()
@@ -98,17 +99,20 @@ def test_two_processes_learn_what_one_does(found, source):
     assert np.array_equal(found[0][source], found[1][source])
 
 
+@pytest.mark.slow
 def test_streams_are_shared_out_too(found):
     X, y = data()
     one = learner("octg").partial_fit(X[:33], y[:33]).partial_fit(X[33:], y[33:])
     np.testing.assert_allclose(found[1]["stream"], one.transform(X), atol=2e-4)
 
 
+@pytest.mark.slow
 def test_processes_with_other_rows_are_refused(found):
     for one in found:
         assert "all processes need the same rows" in str(one["refused"])
 
 
+@pytest.mark.slow
 def test_the_loss_in_a_plain_loop_of_two_processes(found):
     model = linear()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -127,6 +127,7 @@ def test_a_bad_row_is_named_in_the_words_of_the_command_line_or_dropped(home):
     assert run(*fit(home, "--missing", "drop")).exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_of_this_machine(home):
     pytest.importorskip("distributed", reason="clusters need the extra dask")
     done = run(*fit(home, "--dask", "local:1", "--shards", 1, "--merge-every", 400, "--plausibility"))
@@ -137,6 +138,7 @@ def test_a_dask_cluster_of_this_machine(home):
     assert (home / "big" / "0.parquet.plausibility.pq").exists()
 
 
+@pytest.mark.slow
 def test_a_live_line_on_a_terminal_and_an_interrupt_that_can_be_resumed(home):
     """Ctrl-C in the middle: a checkpoint is there, and the run goes on to the same model."""
     X, y = tables.rows(20_000)

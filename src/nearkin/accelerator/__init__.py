@@ -1,8 +1,8 @@
-"""The exact learners on a graphics processor: the same steps in the same order, by other hands.
+"""The exact learners on a graphics processor: the same steps in the same order.
 
-Nothing here loads torch before a learner with ``device="cuda"`` learns. `find` says whether a device can be used. The
-modules `full` and `lowrank` hold the sweeps, `cuda` starts kernels in CUDA C, `pipeline` keeps a device busy, and
-`nearest` searches for neighbours.
+Nothing here loads torch before a learner with ``device="cuda"`` learns. `find` returns a usable device or says what is
+missing. The modules `matrix_sweep` and `factor_sweeps` hold the sweeps, `cuda` starts device code in CUDA C,
+`pipeline` keeps a device busy, `device_map` maps rows and `device_search` finds neighbours.
 """
 
 from nearkin.accelerator.device import find, is_accelerator

@@ -1,7 +1,7 @@
-"""Kernels in CUDA C: compiled for the card at hand when first asked for, started on the stream in use.
+"""Device code in CUDA C: compiled for the card at first use, started on the current stream.
 
-For what Triton cannot say: which thread holds what, and what a warp does while it waits. The compiler is NVRTC, which
-torch brings along.
+Triton cannot express which thread holds which number, nor what a warp does while it waits. The compiler is NVRTC, which
+torch installs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Kernel", "definitions", "included", "kernel", "real", "source"]
+__all__ = ["DeviceFunction", "define", "device_function", "include", "real", "source"]
 
-#: Attribute of a function: most shared memory that a start may ask for.
+#: Attribute of a function: most shared memory that a launch may use.
 _SHARED = 8
 
 
-class Kernel:
-    """A compiled kernel.
+class DeviceFunction:
+    """A compiled function of the device.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Kernel:
         _check(_driver().cuFuncSetAttribute(function, _SHARED, shared), "cuFuncSetAttribute")
 
     def __call__(self, blocks: int, threads: int, *arguments: Any) -> None:
-        """Start on torch's stream: tensors go as addresses, whole numbers as 32 bits."""
+        """Launch on torch's stream; tensors are passed by address, integers as 32 bits."""
         import torch
 
         held = [
@@ -52,61 +52,61 @@ class Kernel:
 
 
 @lru_cache(maxsize=64)
-def kernel(name: str, device: Any, shared: int, **constants: Any) -> Kernel:
-    """The kernel of that name in the file of that name, compiled with constants for a device.
+def device_function(name: str, device: Any, shared: int, **constants: Any) -> DeviceFunction:
+    """The function of that name in the file of that name, compiled with constants for a device.
 
     Parameters
     ----------
     name : str
-        Of the file beside the Triton kernels, without its ending, and of the function in it.
+        Of the file in ``device_code``, without its suffix, and of the function in it.
     device : torch.device
-        Where it will run.
+        Device to run on.
     shared : int
         Bytes of shared memory that a thread block takes.
     **constants : int or None
-        What is defined before the source; None for no value.
+        Macros to define; None for no value.
     """
     import torch
 
     with torch.cuda.device(device):
         major, minor = torch.cuda.get_device_capability(device)
-        torch.cuda.current_stream().synchronize()  # the driver is started
-        image = _compiled(source("device.cuh") + source(f"{name}.cu"), f"sm_{major}{minor}", constants)
+        torch.cuda.current_stream().synchronize()  # starts the driver
+        image = _compile(source("device.cuh") + source(f"{name}.cu"), f"sm_{major}{minor}", constants)
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         _check(_driver().cuModuleLoadData(ctypes.byref(module), image), "cuModuleLoadData")
         _check(_driver().cuModuleGetFunction(ctypes.byref(function), module, name.encode()), "cuModuleGetFunction")
-        return Kernel(function, shared)
+        return DeviceFunction(function, shared)
 
 
 def source(name: str) -> str:
-    """Text of a kernel with the files that it includes, without what it asks of the device (``device.cuh``)."""
-    return included((resources.files("nearkin.accelerator.kernels") / name).read_text())
+    """Text of a file with the files that it includes, without ``device.cuh``, which tests replace."""
+    return include((resources.files("nearkin.accelerator.device_code") / name).read_text())
 
 
-def included(text: str) -> str:
-    """Text with the files beside the kernels that it includes."""
+def include(text: str) -> str:
+    """Text with the contents of the files of ``device_code`` that it includes."""
     return re.sub(r'#include "(.+)"', lambda found: source(found[1]), text)
 
 
-def definitions(constants: dict[str, Any]) -> list[str]:
-    """Constants as a compiler takes them.
+def define(constants: dict[str, Any]) -> list[str]:
+    """Constants as options of a compiler.
 
     Examples
     --------
-    >>> definitions({"RANK": 2, "REAL_IS_DOUBLE": None})
+    >>> define({"RANK": 2, "REAL_IS_DOUBLE": None})
     ['-DRANK=2', '-DREAL_IS_DOUBLE']
     """
     return [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in constants.items()]
 
 
 def real(tensor: Any) -> dict[str, Any]:
-    """Constants that make a kernel's numbers those of a tensor."""
+    """Constants that give device code the number type of a tensor."""
     return {"REAL_IS_DOUBLE": None} if tensor.element_size() == 8 else {}
 
 
-def _compiled(text: str, card: str, constants: dict[str, Any]) -> bytes:
+def _compile(text: str, card: str, constants: dict[str, Any]) -> bytes:
     compiler = _compiler()
-    options = [f"--gpu-architecture={card}", "--std=c++17", *definitions(constants)]
+    options = [f"--gpu-architecture={card}", "--std=c++17", *define(constants)]
     given = (ctypes.c_char_p * len(options))(*(one.encode() for one in options))
     program = ctypes.c_void_p()
     code = compiler.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"nearkin.cu", 0, None, None)
@@ -115,7 +115,7 @@ def _compiled(text: str, card: str, constants: dict[str, Any]) -> bytes:
     try:
         if compiler.nvrtcCompileProgram(program, len(options), given):
             raise RuntimeError(
-                f"a kernel could not be compiled for {card}; use device='cpu' and report this:\n"
+                f"device code could not be compiled for {card}; use device='cpu' and report this:\n"
                 + _text(compiler.nvrtcGetProgramLogSize, compiler.nvrtcGetProgramLog, program)
                 .rstrip(b"\0")
                 .decode(errors="replace")
@@ -135,7 +135,7 @@ def _text(size_of: Any, write: Any, program: ctypes.c_void_p) -> bytes:
 
 @lru_cache(maxsize=1)
 def _compiler() -> Any:
-    """NVRTC: what torch was installed with, beside torch or in a package of its own, before what the system has."""
+    """NVRTC: the one installed with torch, inside torch or as a package, before the system's."""
     import torch
 
     found = [Path(torch.__file__).parent / "lib"]

@@ -1,4 +1,4 @@
-"""Which device, and a clear word where there is none."""
+"""Devices: finding one, moving numbers to it and back."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _PIECE = 1 << 24
 
 
 class DeviceRule:
-    """What the parameter ``device`` may be: "cpu", "cuda" or "cuda:0", "cuda:1" and so on."""
+    """Rule of the parameter ``device``: "cpu", "cuda" or "cuda:0", "cuda:1" and so on."""
 
     def allows(self, value: Any) -> bool:
-        """Whether it reads like one; whether there is such a device is asked when learning begins."""
+        """Whether it is spelled like a device; learning finds out whether that device exists."""
         return isinstance(value, str) and re.fullmatch(r"cpu|cuda(:\d+)?", value) is not None
 
     def __str__(self) -> str:
@@ -39,12 +39,12 @@ class DeviceRule:
 
 
 def is_accelerator(device: str) -> bool:
-    """Whether a device is something other than the processor.
+    """Whether a device is not the processor.
 
     Parameters
     ----------
     device : str
-        As given to a learner.
+        Parameter of a learner.
 
     Examples
     --------
@@ -62,12 +62,12 @@ def find(device: str, owner: str) -> Any:
     device : str
         "cuda" or "cuda:N".
     owner : str
-        Who asks, for the message.
+        Named in the message.
 
     Raises
     ------
     RuntimeError
-        If there is no such device, or if torch or Triton is missing. Nothing falls back to the processor by itself.
+        If there is no such device, or if torch or Triton is missing. Nothing falls back to the processor silently.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def find(device: str, owner: str) -> Any:
     try:
         import torch
 
-        if not torch.cuda.is_available():  # before Triton is asked for, which would not help
+        if not torch.cuda.is_available():  # before Triton, which would not help
             raise RuntimeError(
                 f"{owner}: device={device!r}, but torch {torch.__version__} sees no NVIDIA GPU on this machine. "
                 "Use device='cpu'."
@@ -116,7 +116,7 @@ def full_precision() -> Iterator[None]:
 def to_device(array: np.ndarray, device: Any) -> Any:
     """A tensor on the device with the array's numbers, sent from two page-locked buffers in turn.
 
-    What a caller holds in ordinary memory could not be sent while the processor goes on.
+    Ordinary memory cannot be sent while the processor goes on.
     """
     import torch
 
@@ -139,7 +139,7 @@ def to_device(array: np.ndarray, device: Any) -> Any:
         buffers[turn].numpy()[: part.size] = part
         target[start : start + part.size].copy_(buffers[turn][: part.size], non_blocking=True)
         sent[turn].record(torch.cuda.current_stream(device))
-    torch.cuda.current_stream(device).synchronize()  # the buffers go
+    torch.cuda.current_stream(device).synchronize()  # before the buffers are freed
     return out
 
 
@@ -154,7 +154,7 @@ def name_of_type(tensor: Any) -> str:
 
 
 def shared_memory(device: Any) -> int:
-    """Most bytes of shared memory that a thread block can have."""
+    """Most bytes of shared memory of a thread block."""
     import torch
 
     if device.type == "cpu":
@@ -164,7 +164,7 @@ def shared_memory(device: Any) -> int:
 
 
 def step_settings(C: float, params: tuple[float, float]) -> np.ndarray:
-    """The two numbers of a learner that kernels take: the longest step ``C beta eta``, and eta in powers of two.
+    """Two numbers of a learner that device code takes: the longest step ``C beta eta``, and eta in powers of two.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Two stages in turn: while one is walked on the device, the next is prepared beside it."""
+"""Two stages in turn: while the device works on one, the next is prepared beside it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nearkin.accelerator.device import to_device
 
 __all__ = ["Aside", "Feed", "Pipeline", "Stage"]
 
-#: Priority of a stream whose kernels go first.
+#: Priority of a stream whose work goes first.
 _FIRST = -1
 
-#: Bytes of an array up to which it is sent as a whole.
+#: Most bytes of an array that is sent whole.
 _WHOLE = 1 << 25
 
 
@@ -37,14 +37,14 @@ class Stage:
 
 
 class Pipeline:
-    """Prepares and walks stages; the walk is recorded at its second use and replayed from then on.
+    """Prepares stages and works on them; the work is recorded at its second use and replayed from then on.
 
-    To start the many short kernels of a walk one by one would take the processor longer than the device needs for them.
+    Launching its many short functions one by one would take the processor longer than the device needs for them.
 
     Parameters
     ----------
     device : torch.device
-        Where; on "cpu" everything simply happens in order.
+        Device to use; on "cpu" everything happens in order.
     make_stage : callable
         Returns a `Stage`.
     walk : callable
@@ -59,7 +59,7 @@ class Pipeline:
         self._first: Any = None
 
     def run(self, pieces: range, prepare: Callable[[Stage, int], None]) -> Iterator[tuple[int, Stage]]:
-        """Yield every piece with its stage, walked; reads of it must be queued before the next is asked for."""
+        """Yield every piece with its finished stage; the caller queues all reads of it before the next piece."""
         if self.device.type == "cpu":
             for piece in pieces:
                 prepare(self._stages[0], piece)
@@ -70,7 +70,7 @@ class Pipeline:
 
         now = torch.cuda.current_stream(self.device)
         self._aside = self._aside or torch.cuda.Stream(self.device)
-        # A chain must not wait until the large products of the next stage are done.
+        # A chain must not wait for the large products of the next stage.
         self._first = self._first or torch.cuda.Stream(self.device, priority=_FIRST)
         self._aside.wait_stream(now)
         self._first.wait_stream(now)
@@ -100,13 +100,13 @@ class Pipeline:
         import torch
 
         stage.n_walks += 1
-        if stage.n_walks == 1:  # kernels are compiled
+        if stage.n_walks == 1:  # compiles device code
             self.walk(stage)
             return
         if stage.graph is None:
             torch.cuda.synchronize(self.device)
             stage.graph = torch.cuda.CUDAGraph()
-            # A recording that nobody needs any more must not be thrown away while another is made.
+            # An old recording must not be freed while another is made.
             gc.collect()
             gc.disable()
             try:
@@ -118,12 +118,12 @@ class Pipeline:
 
 
 class Aside:
-    """A second stream, for work of a walk that need not be waited for at once; on "cpu" everything happens in order.
+    """A second stream, for work that can finish later; on "cpu" everything happens in order.
 
     Parameters
     ----------
     device : torch.device
-        Where.
+        Device to use.
     """
 
     def __init__(self, device: Any):
@@ -132,7 +132,7 @@ class Aside:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """What is queued inside begins after all that was queued outside so far."""
+        """Work queued inside begins after all work queued outside so far."""
         if self.device.type == "cpu":
             yield
             return
@@ -144,11 +144,11 @@ class Aside:
             yield
 
     def mark(self) -> Any:
-        """What `wait` takes for the work aside so far."""
+        """Mark for `wait`: the work aside so far."""
         return None if self.device.type == "cpu" else self._stream.record_event()
 
     def wait(self, mark: Any) -> None:
-        """Let what is queued from now on begin after that work."""
+        """Work queued from now on begins after the marked work."""
         if mark is not None:
             import torch
 
@@ -156,16 +156,16 @@ class Aside:
 
 
 class Feed:
-    """Vectors of a piece of triplets for a device. Small arrays go there as a whole, of large ones what a stage needs.
+    """Vectors of a piece of triplets for a device. Small arrays are sent whole, of large ones the rows of a stage.
 
     Parameters
     ----------
-    vectors : Vectors
-        See `nearkin.triplets`.
+    vectors : TripletRows
+        See `nearkin.kernels`.
     device : torch.device
-        Where.
+        Device to use.
     is_distance : bool
-        What ``g`` is.
+        Whether ``g`` is that of a distance.
     """
 
     def __init__(self, vectors: Any, device: Any, is_distance: bool):
@@ -177,7 +177,7 @@ class Feed:
         for array in self._arrays:
             if id(array) not in self._whole and array.nbytes <= _WHOLE:
                 self._whole[id(array)] = to_device(array, device)
-        # At once: a copy from ordinary memory in mid-stream would wait for the work before it.
+        # Sent at once: a copy from ordinary memory in mid-stream would wait for the work before it.
         self._index = to_device(np.stack(self._places), device)
         self._buffers: dict[Any, list[Any]] = {}
 
@@ -204,7 +204,7 @@ class Feed:
         return self._sent(role, array[at])
 
     def _sent(self, role: int, rows: Any) -> Any:
-        """Rows on the device, from page-locked memory, so that the processor goes on meanwhile."""
+        """Rows on the device, sent from page-locked memory while the processor goes on."""
         import torch
 
         if self.device.type == "cpu":

@@ -1,19 +1,37 @@
-"""Sequential sweeps over triplets for a full matrix M (Algorithms 1 and 2).
+"""A full matrix M without a cone, triplet by triplet: Algorithm 1, Robust-OASIS, and Robust-ODML with free steps.
 
-Every sweep takes the parameter (changed in place), the vectors with the three index arrays into them, the measure,
-``C``, the loss's numbers and the number of half-quadratic iterations; it fills ``plausibility`` and returns the
-number of updates.
+Every sweep of this package takes the parameter (changed in place), the triplets and the rule of their steps
+(`nearkin.kernels.arguments`). It fills ``plausibility`` and returns the number of updates. ``weight`` is the loss's
+scalar function (`nearkin.kernels.machine.compile.Sweep`).
 """
 
 import numpy as np
 
-from nearkin.kernels.direction import directions
-from nearkin.kernels.machine.compile import body, helper, kernel
-from nearkin.kernels.scalar import exponential_weight, half_quadratic, linear_kink, linear_z
+from nearkin.kernels.direction import directions, members
+from nearkin.kernels.formulas import exponential_weight as weight
+from nearkin.kernels.formulas import linear_step, plausibility_of, squared_norm
+from nearkin.kernels.machine.compile import Sweep, helper
 
-__all__ = ["bilinear", "move", "sweep", "sweep_with"]
+__all__ = ["bilinear", "move", "sweep"]
 
-_SMALLEST = float(np.finfo(np.float64).tiny)
+
+def _sweep(M, triplets, rule, is_distance, plausibility):
+    """Passive-aggressive steps (Eqs. 22 and 25)."""
+    d = M.shape[0]
+    g = np.empty(d, M.dtype)
+    h = np.empty(d, M.dtype)
+    full_weight = weight(0.0, rule.params[0], rule.params[1])
+    n_updates = 0
+    for t in range(len(plausibility)):
+        x, positive, negative = members(triplets, t)
+        gg, hh, gh = directions(x, positive, negative, is_distance, g, h)
+        z = bilinear(M, g, h)
+        tau, w = linear_step(z, squared_norm(gg, hh, gh, is_distance), rule.C[t], rule, weight, full_weight)
+        if tau > 0.0:
+            move(M, g, h, tau, is_distance)
+            n_updates += 1
+        plausibility[t] = plausibility_of(w, full_weight)
+    return n_updates
 
 
 @helper
@@ -51,50 +69,4 @@ def move(M, g, h, tau, is_distance):
                 row[k] += gi * h[k]
 
 
-@body
-def sweep_with(
-    M,
-    anchors,
-    positives,
-    negatives,
-    ia,
-    ip,
-    ineg,
-    is_distance,
-    C,
-    params,
-    max_hq_iter,
-    cone,
-    plausibility,
-    weight,
-):
-    """Loop with the passive-aggressive step (Eqs. 22 and 25); ``weight`` is the loss's scalar function."""
-    d = M.shape[0]
-    g = np.empty(d, M.dtype)
-    h = np.empty(d, M.dtype)
-    full_weight = weight(0.0, params[0], params[1])
-    n_updates = 0
-    for t in range(ia.shape[0]):
-        gg, hh, gh = directions(anchors[ia[t]], positives[ip[t]], negatives[ineg[t]], is_distance, g, h)
-        sq_norm = 0.5 * (gg * hh + gh * gh) if is_distance else gg * hh
-        z = bilinear(M, g, h)
-        w = full_weight
-        if z < 1.0:
-            w = weight(1.0 - z, params[0], params[1])
-            if sq_norm > 0.0:
-                curve = (z, sq_norm)
-                tau, w = half_quadratic(linear_z, curve, linear_kink(curve), C[t], weight, params, max_hq_iter)
-                if tau > 0.0:
-                    move(M, g, h, tau, is_distance)
-                    n_updates += 1
-        plausibility[t] = min(1.0, max(w / full_weight, _SMALLEST))
-    return n_updates
-
-
-@kernel
-def sweep(M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility):
-    """Rescaled-hinge sweep without a cone: (Robust-)OASIS, and (Robust-)ODML with ``psd="none"`` or ``"end"``."""
-    return sweep_with(
-        M, anchors, positives, negatives, ia, ip, ineg, is_distance, C, params, max_hq_iter, cone, plausibility,
-        exponential_weight,
-    )  # fmt: skip
+sweep = Sweep(_sweep)

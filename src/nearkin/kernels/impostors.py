@@ -1,17 +1,19 @@
 """Search of OCTG: from rows and centres to triplets (section 3.4 of the paper).
 
-Scores are made for as many rows at a time as stay in the cache, and compared many at once. They are taken up to a term
-of the row, which cancels in every comparison. Centres are put in order of their class, so that those of the row's own
-class lie side by side; equal scores go by the number a centre had before.
+Scores are computed for as many rows at a time as stay in the cache, and compared many at once. They leave out a term
+of the row that cancels in every comparison. Centres are ordered by class, so that those of the row's own class lie
+side by side; equal scores go by the number a centre had before.
 
-Memory is made outside the compiled loops, which then compile in a fraction of the time.
+Memory is allocated outside the compiled loops, which then compile in a fraction of the time.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from nearkin.kernels.machine.blas import products, workspace
 from nearkin.kernels.machine.compile import body, helper, kernel
-from nearkin.kernels.machine.lanes import FEW, LANES, above, highest, how_many, lowest, not_below
+from nearkin.kernels.machine.simd import above, count_bits, equal, largest, load_few, lowest_bit, not_below
 from nearkin.measures import LinearScores
 
 __all__ = ["scan", "scan_batch", "search"]
@@ -20,8 +22,42 @@ __all__ = ["scan", "scan_batch", "search"]
 _CACHED = 1 << 20
 _MOST_ROWS = 1024
 
-#: Groups of `LANES` centres whose state fits into the bits of one word.
+#: Scores compared at once, at most the bits of a word; those of `_put`; and groups of the first whose state fits into
+#: the bits of one word. Vectors are read past the end of a row, so arrays have that much room behind them.
+_LANES = 32
+_FEW = 16
 _GROUPS = 64
+
+
+class _Search(NamedTuple):
+    """Rows, or a table of known scores, and centres in order of class."""
+
+    rows: np.ndarray
+    is_known: bool
+    #: Of the centres (see `LinearScores`): origin, directions and offsets, the last padded.
+    origin: np.ndarray
+    directions: np.ndarray
+    shift: np.ndarray
+    gap: float
+    row_class: np.ndarray
+    #: Number of every centre before it was ordered, and where each class begins.
+    order: np.ndarray
+    start: np.ndarray
+    most: int
+
+
+class _Work(NamedTuple):
+    """Memory of the search."""
+
+    #: Of as many rows as are scored at a time: moved to the origin, their scores, the best of their own class.
+    moved: np.ndarray
+    scores: np.ndarray
+    top: np.ndarray
+    #: Impostors of one row and their scores; bits of the centres that are impostors.
+    found: np.ndarray
+    values: np.ndarray
+    words: np.ndarray
+    blas: tuple
 
 
 def search(rows, form, gap, row_class, centre_class, max_impostors):
@@ -34,7 +70,7 @@ def search(rows, form, gap, row_class, centre_class, max_impostors):
     rows : ndarray of shape (n, d)
         Anchors.
     form : LinearScores
-        Of the centres; its unit is not used.
+        Scores of the centres; the unit is not used.
     gap : float
         Margin in that unit.
     row_class, centre_class : ndarray of int64
@@ -51,14 +87,14 @@ def search(rows, form, gap, row_class, centre_class, max_impostors):
     """
     order, start = _by_class(centre_class)
     form = LinearScores(form.origin, form.directions[order], form.offsets[order], form.unit)
-    return _all(rows, False, form, gap, row_class, order, start, max_impostors)
+    return _find_all(rows, False, form, gap, row_class, order, start, max_impostors)
 
 
 def scan(table, gap, row_class, centre_class, max_impostors):
-    """The same as `search` for scores that are known: ``table[i, j]`` is larger when row i is closer to centre j."""
+    """`search` with known scores: ``table[i, j]`` is larger when row i is closer to centre j."""
     order, start = _by_class(centre_class)
     form = LinearScores(table[0], table[:0], np.zeros(len(order), table.dtype), 1.0)
-    return _all(table, True, form, gap, row_class, order, start, max_impostors)
+    return _find_all(table, True, form, gap, row_class, order, start, max_impostors)
 
 
 def _by_class(centre_class):
@@ -68,134 +104,138 @@ def _by_class(centre_class):
     return np.argsort(centre_class, kind="stable"), start
 
 
-def _all(rows, known, form, gap, row_class, order, start, most):
-    """Triplets of all rows, or of all rows of a table of scores that is known."""
+def _find_all(rows, is_known, form, gap, row_class, order, start, most):
+    """Triplets of all rows, or of all rows of a table of known scores."""
     n, m, d, dtype = _rows_with_a_centre(row_class, start), len(order), rows.shape[1], rows.dtype
     step = max(1, min(n, _MOST_ROWS, max(64, _CACHED // (dtype.itemsize * max(m, d)))))
-    # As wide as the lanes read; what lies beyond the m scores of a row is never used, whatever it is.
-    wide = -(-m // LANES) * LANES + LANES
-    scores, moved = np.empty((step, wide + 16), dtype), np.empty((step, d), dtype)
+    # As wide as the vectors read; elements beyond the m scores of a row are never used.
+    wide = -(-m // _LANES) * _LANES + _LANES
     shift = np.concatenate([form.offsets, np.zeros(wide - m, dtype)])
-    found, values, words = np.empty(m, np.int64), np.empty(m + FEW, dtype), np.empty(_GROUPS, np.uint64)
-    own, top = np.empty(n, np.int64), np.empty(step, dtype)
-    out, done, count = np.empty((3, 8 * n + m), np.int64), 0, 0
+    task = _Search(rows, is_known, form.origin, form.directions, shift, gap, row_class, order, start, most)
+    work = _Work(
+        np.empty((step, d), dtype), np.empty((step, wide + 16), dtype), np.empty(step, dtype),
+        np.empty(m, np.int64), np.empty(m + _FEW, dtype), np.empty(_GROUPS, np.uint64), workspace(rows),
+    )  # fmt: skip
+    own, out, done, count = np.empty(n, np.int64), np.empty((3, 8 * n + m), np.int64), 0, 0
     while done < n:
-        done, count = _triplets(
-            rows, known, form.origin, form.directions, shift, gap, row_class, order, start, most,
-            moved, scores, top, found, values, words, workspace(rows), own, out, done, count,
-        )  # fmt: skip
+        done, count = _triplets(task, work, own, out, done, count)
         if done < n:
             out = np.concatenate([out, np.empty((3, max(m, out.shape[1])), np.int64)], axis=1)
     return out[:, :count], own
 
 
 def _rows_with_a_centre(row_class, start):
-    """How many rows come before the first whose class has no centre."""
+    """Number of rows before the first whose class has no centre."""
     size = np.append(np.diff(start), 0)
     alone = size[np.minimum(row_class, len(size) - 1)] == 0
     return int(alone.argmax()) if alone.any() else len(row_class)
 
 
 @kernel
-def _triplets(
-    rows, known, origin, directions, shift, gap, row_class, order, start, most,
-    moved, scores, top, found, values, words, work, own, out, done, count,
-):  # fmt: skip
+def _triplets(task, work, own, out, done, count):
     """Append the triplets of rows from ``done`` on while there is room; returns the next row and their number."""
-    m = len(order)
+    scores, top = work.scores, work.top
+    m = len(task.order)
     while done < len(own):
         n = len(own) - done
         n = n if n < len(top) else len(top)
-        if known:
+        if task.is_known:
             for i in range(n):
                 for at in range(m):
-                    scores[i, at] = rows[done + i, order[at]]
+                    scores[i, at] = task.rows[done + i, task.order[at]]
         else:
             for i in range(n):
-                for k in range(len(origin)):
-                    moved[i, k] = rows[done + i, k] - origin[k]
-            products(moved[:n], directions, scores[:n, :m], work)
+                for k in range(len(task.origin)):
+                    work.moved[i, k] = task.rows[done + i, k] - task.origin[k]
+            products(work.moved[:n], task.directions, scores[:n, :m], work.blas)
         for i in range(n):
-            code = row_class[done + i]
-            own[done + i], top[i] = _best(scores, i, shift, start[code], start[code + 1])
+            code = task.row_class[done + i]
+            own[done + i], top[i] = _best(scores, i, task.shift, task.start[code], task.start[code + 1])
         for i in range(n):
             if count + m > out.shape[1]:
                 return done, count
-            code, n_found = row_class[done], 0
-            for base in range(0, m, _GROUPS * LANES):
-                n_found = _impostors(
-                    scores, i, shift, top[i] - gap, base, m, start[code], start[code + 1],
-                    order, words, found, values, n_found,
-                )  # fmt: skip
-            best = order[own[done]]
+            n_found = 0
+            for base in range(0, m, _GROUPS * _LANES):
+                n_found = _impostors(task, work, i, task.row_class[done], base, n_found)
+            best = task.order[own[done]]
             own[done] = best
-            count = _put(out, count, done, best, found, values, n_found, most)
+            count = _put(out, count, done, best, work, n_found, task.most)
             done += 1
     return done, count
 
 
 @body
 def _low_bits(n):
-    """Word with its lowest n bits set, of `LANES` at most."""
-    return (np.uint64(1) << np.uint64(n if n < LANES else LANES)) - np.uint64(1)
+    """Word with its lowest n bits set, of `_LANES` at most."""
+    return (np.uint64(1) << np.uint64(n if n < _LANES else _LANES)) - np.uint64(1)
+
+
+@body
+def _shifted(scores, i, shift, at):
+    """Scores of row i from centre ``at`` on."""
+    return load_few(scores, i * scores.shape[1] + at, _LANES) - load_few(shift, at, _LANES)
 
 
 @body
 def _best(scores, i, shift, begin, end):
-    """Place and score of the best centre of ``begin:end``, the first of equal ones."""
-    top = highest(scores, i, shift, begin, end - begin)
-    for at in range(begin + LANES, end, LANES):
-        other = highest(scores, i, shift, at, end - at)
+    """Position and score of the best centre of ``begin:end``, the first of equal ones."""
+    top = largest(_shifted(scores, i, shift, begin), end - begin)
+    for at in range(begin + _LANES, end, _LANES):
+        other = largest(_shifted(scores, i, shift, at), end - at)
         top = other if other > top else top
-    for at in range(begin, end, LANES):
-        equal = not_below(scores, i, shift, at, top) & _low_bits(end - at)
-        if equal:
-            return at + lowest(equal), top
+    for at in range(begin, end, _LANES):
+        ties = not_below(_shifted(scores, i, shift, at), top) & _low_bits(end - at)
+        if ties:
+            return at + lowest_bit(ties), top
     return begin, top
 
 
 @body
-def _impostors(scores, i, shift, bound, base, m, begin, end, order, words, found, values, n):
-    """Append the centres from ``base`` on that are not below the bound and not in ``begin:end``; returns how many."""
+def _impostors(task, work, i, code, base, n):
+    """Append the centres from ``base`` on that are impostors of row i of class ``code``; returns how many there are."""
+    words, m = work.words, len(task.order)
+    bound = work.top[i] - task.gap
+    begin, end = task.start[code], task.start[code + 1]
     one = np.uint64(1)
-    n_words = (m - base + LANES - 1) // LANES
+    n_words = (m - base + _LANES - 1) // _LANES
     n_words = n_words if n_words < _GROUPS else _GROUPS
     for g in range(n_words):
-        words[g] = not_below(scores, i, shift, base + g * LANES, bound)
-    words[n_words - 1] &= _low_bits(m - base - (n_words - 1) * LANES)
-    first, last = (begin - base) // LANES, (end - 1 - base) // LANES
+        words[g] = not_below(_shifted(work.scores, i, task.shift, base + g * _LANES), bound)
+    words[n_words - 1] &= _low_bits(m - base - (n_words - 1) * _LANES)
+    first, last = (begin - base) // _LANES, (end - 1 - base) // _LANES
     for g in range(first if first > 0 else 0, last + 1 if last < n_words else n_words):
-        at = base + g * LANES
+        at = base + g * _LANES
         words[g] &= ~(_low_bits(end - at) & ~_low_bits(begin - at if begin > at else 0))
     live, total = np.uint64(0), n
     for g in range(n_words):
-        total += how_many(words[g])
+        total += count_bits(words[g])
         live |= np.uint64(words[g] != 0) << np.uint64(g)
-    # One loop over all that was found, without a branch that could be guessed wrongly.
+    # One loop over all impostors, without a branch that could be mispredicted.
     for a in range(n, total):
-        g = lowest(live)
+        g = lowest_bit(live)
         word = words[g]
-        at = base + g * LANES + lowest(word)
+        at = base + g * _LANES + lowest_bit(word)
         word &= word - one
         words[g] = word
         live &= ~(np.uint64(word == 0) << np.uint64(g))
-        found[a] = order[at]
-        values[a] = scores[i, at] - shift[at]
+        work.found[a] = task.order[at]
+        work.values[a] = work.scores[i, at] - task.shift[at]
     return total
 
 
 @body
-def _put(out, count, row, own, found, values, n, most):
+def _put(out, count, row, own, work, n, most):
     """Write the triplets of one row, the nearest impostor first; returns the new count."""
-    sort = n > FEW or n > most
+    found, values = work.found, work.values
+    sort = n > _FEW or n > most
     if not sort:
         inside = _low_bits(n)
-        for a in range(n):  # each knows its place from how many are above it, unless some are equal
-            higher, equal = above(values, values[a])
-            sort |= how_many(equal & inside) != 1
+        few = load_few(values, 0, _FEW)
+        for a in range(n):  # each knows its place from the number above it, unless some are equal
+            sort |= count_bits(equal(few, values[a]) & inside) != 1
             out[0, count + a] = row
             out[1, count + a] = own
-            out[2, count + how_many(higher & inside)] = found[a]
+            out[2, count + count_bits(above(few, values[a]) & inside)] = found[a]
     if sort:
         _nearest_first(found, values, n)
         n = n if n < most else most
@@ -228,9 +268,7 @@ def _nearest_first(found, values, n):
 
 @kernel
 def scan_batch(scores, first, codes, n_targets, margin, max_impostors):
-    """Triplets of anchors ``first, first + 1, ...`` against all rows: targets in order of nearness, each with its
-    impostors in order of nearness.
-    """
+    """Triplets of anchors ``first, first + 1, ...`` against all rows: the nearest targets, each with its impostors."""
     n_anchors, n = scores.shape
     out = np.empty((1024, 3), np.int64)
     count = 0

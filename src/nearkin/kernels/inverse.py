@@ -1,7 +1,7 @@
-"""The cone at a cost of d^2 per step: a tracked inverse tells exits, and finds the eigenpair that one leaves behind.
+"""The cone at a cost of d^2 per step: a tracked inverse tells when a step leaves it, and finds the eigenpair to clip.
 
-Kept is ``W = (M + Z'Z)^-1`` where the few rows of Z cover the directions in which M is singular or nearly so; whatever
-Z is, ``M = (M + Z'Z) - Z'Z`` holds, and with a good Z both W and its inverse stay moderate. M after a step is
+It keeps ``W = (M + Z'Z)^-1`` where the few rows of Z cover the directions in which M is singular or nearly so.
+``M = (M + Z'Z) - Z'Z`` holds for any Z, and with a good Z both W and its inverse stay moderate. M after a step is
 ``M + Z'Z`` with ``F'DF`` added for a handful of rows F: ``tau (g h' + h g') / 2`` comes in, Z'Z goes out. Then
 
 * ``(W^-1 + F'DF)^-1 = W - R' diag(1/beta) R`` with ``D^-1 + F W F' = Y diag(beta) Y'`` and ``R = Y' F W``;
@@ -18,33 +18,53 @@ Every eigenpair is checked against M itself; W is computed anew from time to tim
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
 
+from nearkin.kernels.direction import shift
 from nearkin.kernels.machine.blas import add, dot, multiply_symmetric, vector_workspace
-from nearkin.kernels.machine.compile import helper
+from nearkin.kernels.machine.compile import body, helper
 from nearkin.kernels.machine.lapack import invert_positive_definite
 from nearkin.kernels.machine.symmetric import add_outer_products, eigen_small, smallest_of_tridiagonal
 
-__all__ = ["AGE", "BOUND", "NEAR", "N_NULLS", "OLD", "rebuild", "tracked_step", "tracking_workspace"]
+__all__ = [
+    "Tracked",
+    "bound_of",
+    "cover_null_space",
+    "spend_bound",
+    "start_tracking",
+    "track",
+    "track_mean",
+    "tracking_workspace",
+]
 
 #: Longest Krylov basis.
 _BASIS = 128
 
-#: Places of what is kept beside W and Z: a lower bound of M's smallest eigenvalue, the number of rows of Z, steps since
-#: W was computed from M, and M's mean eigenvalue and norm at that time.
-BOUND, N_NULLS, AGE, MEAN, NORM = range(5)
+#: Most rows of Z: directions in which M is expected to be singular at a time.
+_NULLS = 32
 
-#: Age at which there is no W.
-OLD = 1e9
+#: Positions in ``Tracked.numbers``: a lower bound of M's smallest eigenvalue, the number of rows of Z, steps since W
+#: was computed from M, and M's mean eigenvalue and norm at that time.
+_BOUND, _N_NULLS, _AGE, _MEAN, _NORM = range(5)
+
+#: Age when there is no W.
+_OLD = 1e9
+
+#: Steps for which a bound of the smallest eigenvalue should last to be worth more than the tracked inverse.
+_AHEAD = 8.0
+
+#: Steps after which the tracked inverse is computed anew; later for many features, as that costs their cube.
+_REFRESH = 64
 
 #: Share of the mean eigenvalue below which one counts as zero, and below which Z covers its direction.
 _ZERO = 1e-13
-NEAR = 1e-3
+_NEAR = 1e-3
 
-#: Times the level of cover that an eigenvalue must have reached before its cover is taken away, and most rows of Z that
-#: go in one step.
+#: Multiple of the level of cover that an eigenvalue must reach before its cover is removed, and most rows of Z removed
+#: in one step.
 _IDLE = 4.0
 _GOING = 4
 
@@ -55,22 +75,118 @@ _RESIDUAL = 1e-12
 _CONVERGED = 1e-13
 
 
-@register_jitable
-def tracking_workspace(cone):
-    """Memory of the tracked inverse around what is kept: W; long rows; short rows; the numbers; arguments for BLAS.
+class Tracked(NamedTuple):
+    """State that stays with M between sweeps."""
 
-    Long rows are F, its products with W, the rotated R, the Krylov basis, an eigenvector and a product. Short rows are
-    the small eigenproblem and its vectors, beta, the inverse of D, a tridiagonal matrix with its eigenvector (three
-    rows), and which rows of Z stay. Few arrays in all: each that is passed on is code to compile.
-    """
-    numbers, nulls, W = cone
-    _, room, d = nulls.shape
+    #: See the positions above.
+    numbers: np.ndarray
+    #: Z and ``Z W``, of shape (2, most rows, d).
+    nulls: np.ndarray
+    #: W, of shape (d, d).
+    inverse: np.ndarray
+
+
+class _Workspace(NamedTuple):
+    """Memory of a sweep. Few arrays in all: each that is passed on is code to compile."""
+
+    W: np.ndarray
+    #: F, its products with W, the rotated R, the Krylov basis, a product and an eigenvector.
+    rows: np.ndarray
+    #: The small eigenproblem and its vectors, beta, the inverse of D, a tridiagonal matrix with its eigenvector (three
+    #: rows), and which rows of Z stay.
+    short: np.ndarray
+    numbers: np.ndarray
+    blas: tuple
+
+
+def start_tracking(n_features, is_tracked=True):
+    """State of the identity matrix; without memory for an inverse if no step will be projected."""
+    d = n_features if is_tracked else 0
+    return Tracked(_untracked(1.0), np.zeros((2, min(d, _NULLS), n_features)), np.zeros((d, d)))
+
+
+def track_mean(states):
+    """State of a mean of matrices: its smallest eigenvalue is not below the smallest of all, its inverse is unknown."""
+    bound = min(map(bound_of, states))
+    return Tracked(_untracked(bound), np.zeros_like(states[0].nulls), np.zeros_like(states[0].inverse))
+
+
+def bound_of(tracked):
+    """Lower bound of the smallest eigenvalue."""
+    return float(tracked.numbers[_BOUND])
+
+
+def _untracked(bound):
+    numbers = np.ones(5)
+    numbers[_BOUND], numbers[_N_NULLS], numbers[_AGE] = bound, 0.0, _OLD
+    return numbers
+
+
+@register_jitable
+def tracking_workspace(tracked):
+    """Memory for the steps of a sweep."""
+    _, room, d = tracked.nulls.shape
     most = 3 + 2 * room
     basis = min(d, _BASIS) + 1
-    return (
-        W, np.empty((3 * most + basis + 2, d)), np.empty((2 * most + 6, max(most, basis))), numbers,
-        vector_workspace(d),
-    )  # fmt: skip
+    rows, short = np.empty((3 * most + basis + 2, d)), np.empty((2 * most + 6, max(most, basis)))
+    return _Workspace(tracked.inverse, rows, short, tracked.numbers, vector_workspace(d))
+
+
+@body
+def spend_bound(tracked, drop):
+    """Whether the bound of the smallest eigenvalue shows that a step stays in the cone; if so, lower the bound."""
+    numbers = tracked.numbers
+    if numbers[_AGE] == _OLD and numbers[_BOUND] >= drop:
+        numbers[_BOUND] -= drop
+        return True
+    return False
+
+
+@body
+def cover_null_space(tracked, values, vectors):
+    """Let Z cover the directions of the small eigenvalues of a matrix that was clipped; all its old ones are given."""
+    numbers, nulls = tracked.numbers, tracked.nulls
+    d = values.shape[0]
+    mean = 0.0
+    for j in range(d):
+        mean += max(values[j], 0.0) / d
+    n_nulls = 0
+    while n_nulls < nulls.shape[1] and values[n_nulls] < _NEAR * mean:
+        for k in range(d):
+            nulls[0, n_nulls, k] = math.sqrt(mean) * vectors[k, n_nulls]
+        n_nulls += 1
+    numbers[_BOUND] = max(0.0, values[0])
+    numbers[_N_NULLS] = n_nulls
+
+
+@body
+def track(M, A, tau, drop, tracked, work):
+    """Move M by ``tau A`` and back to the cone with the tracked inverse; returns whether that was possible.
+
+    If the inverse is old or inaccurate, it is computed anew first.
+    """
+    numbers, nulls = tracked.numbers, tracked.nulls
+    for _ in range(2):
+        if numbers[_AGE] >= max(_REFRESH, M.shape[0] // 2):
+            bound = _rebuild(M, nulls, int(numbers[_N_NULLS]), work)
+            if bound == 0.0:
+                numbers[_AGE] = _OLD
+                return False
+            numbers[_AGE] = 0.0
+            if numbers[_N_NULLS] == 0.0 and bound > _AHEAD * drop:
+                # Far from the boundary again: the bound alone will do for some steps.
+                numbers[_AGE] = _OLD
+                numbers[_BOUND] = bound - drop
+                shift(M, A, tau)
+                return True
+        n_nulls = _tracked_step(M, A, tau, nulls, int(numbers[_N_NULLS]), work)
+        if n_nulls >= 0:
+            numbers[_AGE] += 1.0
+            numbers[_BOUND] = 0.0
+            numbers[_N_NULLS] = n_nulls
+            return True
+        numbers[_AGE] = _OLD
+    return False
 
 
 @helper
@@ -86,12 +202,12 @@ def _put(y, a, x):
 
 
 @helper
-def rebuild(M, nulls, n_nulls, work):
-    """``W = (M + Z'Z)^-1`` from scratch.
+def _rebuild(M, nulls, n_nulls, work):
+    """Compute ``W = (M + Z'Z)^-1`` from scratch.
 
     Returns a lower bound of the smallest eigenvalue of ``M + Z'Z``, zero if that matrix is too badly conditioned.
     """
-    W, _, short, numbers, blas = work
+    W, short, numbers, blas = work.W, work.short, work.numbers, work.blas
     trace = 0.0
     square = 0.0
     for i in range(M.shape[0]):
@@ -101,8 +217,8 @@ def rebuild(M, nulls, n_nulls, work):
         W[i, i] = M[i, i]
         square += M[i, i] * M[i, i]
         trace += M[i, i]
-    numbers[MEAN] = trace / M.shape[0]
-    numbers[NORM] = math.sqrt(square)
+    numbers[_MEAN] = trace / M.shape[0]
+    numbers[_NORM] = math.sqrt(square)
     for j in range(n_nulls):
         short[0, j] = 1.0
     add_outer_products(W, nulls[0], short[0], n_nulls)
@@ -116,13 +232,13 @@ def rebuild(M, nulls, n_nulls, work):
     for j in range(n_nulls):
         multiply_symmetric(W, nulls[0, j], nulls[1, j], blas)
     bound = 1.0 / math.sqrt(square)
-    return bound if bound > 1e-3 * NEAR * numbers[MEAN] else 0.0
+    return bound if bound > 1e-3 * _NEAR * numbers[_MEAN] else 0.0
 
 
 @helper
 def _decompose(n, work):
-    """Eigenvalues beta and rotated rows R of the first n rows of F, whose products with W are there."""
-    _, rows, short, _, blas = work
+    """Eigenvalues beta and rotated rows R of the first n rows of F, whose products with W are known."""
+    rows, short, blas = work.rows, work.short, work.blas
     most = _most(short)
     for i in range(n):
         for j in range(i + 1):
@@ -141,8 +257,8 @@ def _decompose(n, work):
 
 @helper
 def _append(row, factor, n, work):
-    """One more row of F, ``factor`` times a row, to be added."""
-    W, rows, short, _, blas = work
+    """Append a row to F, ``factor`` times ``row``, to be added."""
+    W, rows, short, blas = work.W, work.rows, work.short, work.blas
     _put(rows[n], factor, row)
     multiply_symmetric(W, rows[n], rows[_most(short) + n], blas)
     short[2 * _most(short) + 1, n] = 1.0
@@ -150,8 +266,8 @@ def _append(row, factor, n, work):
 
 @helper
 def _append_null(j, nulls, n, work):
-    """One more row of F: row j of Z, to be taken away."""
-    _, rows, short, _, _ = work
+    """Append row j of Z to F, to be subtracted."""
+    rows, short = work.rows, work.short
     _put(rows[n], 1.0, nulls[0, j])
     _put(rows[_most(short) + n], 1.0, nulls[1, j])
     short[2 * _most(short) + 1, n] = -1.0
@@ -159,8 +275,8 @@ def _append_null(j, nulls, n, work):
 
 @helper
 def _cover(n, level, most, work):
-    """Add to F every direction whose eigenvalue is below ``level``; the new number of rows, -1 for more than most."""
-    _, rows, short, numbers, blas = work
+    """Append to F every direction with an eigenvalue below ``level``; the new number of rows, -1 for more than most."""
+    rows, short, numbers, blas = work.rows, work.short, work.numbers, work.blas
     found = 0
     for j in range(n):
         R = rows[2 * _most(short) + j]
@@ -168,7 +284,7 @@ def _cover(n, level, most, work):
         if level * length > abs(short[2 * _most(short), j]):
             if found == most:
                 return -1
-            _append(R, math.sqrt(numbers[MEAN] / length), n + found, work)
+            _append(R, math.sqrt(numbers[_MEAN] / length), n + found, work)
             found += 1
     return n + found
 
@@ -176,8 +292,8 @@ def _cover(n, level, most, work):
 @helper
 def _apply_inverse(x, y, n, work):
     """``y = (W - R' diag(1/beta) R) x``."""
-    W, rows, short, _, blas = work
-    multiply_symmetric(W, x, y, blas)
+    rows, short, blas = work.rows, work.short, work.blas
+    multiply_symmetric(work.W, x, y, blas)
     for j in range(n):
         R = rows[2 * _most(short) + j]
         add(y, -dot(R, x, blas) / short[2 * _most(short), j], R, blas)
@@ -186,12 +302,12 @@ def _apply_inverse(x, y, n, work):
 @helper
 def _lanczos(n, q, work):
     """Unit vector q of the one negative eigenvalue of the new inverse, by Lanczos' method, orthogonalised in full."""
-    _, rows, short, _, blas = work
+    rows, short, blas = work.rows, work.short, work.blas
     most = _most(short)
     V = rows[3 * most : rows.shape[0] - 2]
     diagonal, off, s = short[2 * most + 2], short[2 * most + 3], short[2 * most + 4]
     _put(q, 1.0, rows[0])
-    add(q, -1.0, rows[1], blas)  # the direction that A takes away
+    add(q, -1.0, rows[1], blas)  # the direction that A shrinks
     _apply_inverse(q, V[0], n, work)
     _put(V[0], 1.0 / math.sqrt(dot(V[0], V[0], blas)), V[0])
     value = 0.0
@@ -225,21 +341,21 @@ def _lanczos(n, q, work):
 
 
 @helper
-def _rayleigh(M, g, h, tau, q, y, work):
+def _rayleigh(M, A, tau, q, y, blas):
     """Rayleigh quotient of ``M + tau A`` at the unit vector q, and the residual's norm."""
-    blas = work[4]
     multiply_symmetric(M, q, y, blas)
-    along_g, along_h = 0.5 * tau * dot(h, q, blas), 0.5 * tau * dot(g, q, blas)
-    add(y, along_g, g, blas)
-    add(y, along_h, h, blas)
+    along_g, along_h = 0.5 * tau * dot(A.h, q, blas), 0.5 * tau * dot(A.g, q, blas)
+    add(y, along_g, A.g, blas)
+    add(y, along_h, A.h, blas)
     value = dot(q, y, blas)
     add(y, -value, q, blas)
     return value, math.sqrt(dot(y, y, blas))
 
 
 @helper
-def _move(M, g, h, tau, value, q):
+def _move(M, A, tau, value, q):
     """``M += tau A - value q q'``, one pass over one triangle."""
+    g, h = A.g, A.h
     half = 0.5 * tau
     for i in range(M.shape[0]):
         along_h = half * g[i]
@@ -250,21 +366,21 @@ def _move(M, g, h, tau, value, q):
 
 
 @helper
-def tracked_step(M, g, h, gg, hh, tau, nulls, n_nulls, work):
+def _tracked_step(M, A, tau, nulls, n_nulls, work):
     """Move M by ``tau A`` and back to the cone, W and Z with it; returns the new number of rows of Z.
 
-    A negative answer says that the tracked inverse could not tell, and that nothing has changed.
+    A negative result means that the tracked inverse is too inaccurate, and that nothing has changed.
     """
-    W, rows, short, numbers, blas = work
-    most, mean = _most(short), numbers[MEAN]
+    W, rows, short, numbers, blas = work.W, work.rows, work.short, work.numbers, work.blas
+    most, mean = _most(short), numbers[_MEAN]
     beta, inverse_D, order = short[2 * most], short[2 * most + 1], short[2 * most + 5]
     q, y = rows[rows.shape[0] - 1], rows[rows.shape[0] - 2]
     room = nulls.shape[1]
-    balance = math.sqrt(math.sqrt(hh) / math.sqrt(gg))
+    balance = math.sqrt(math.sqrt(A.hh) / math.sqrt(A.gg))
     length = math.sqrt(0.5 * tau)
-    _put(rows[0], length * balance, g)
-    _put(rows[1], length / balance, h)
-    _put(q, 0.0, g)
+    _put(rows[0], length * balance, A.g)
+    _put(rows[1], length / balance, A.h)
+    _put(q, 0.0, A.g)
     inverse_D[0] = inverse_D[1] = 0.0
     multiply_symmetric(W, rows[0], rows[most], blas)
     multiply_symmetric(W, rows[1], rows[most + 1], blas)
@@ -284,18 +400,18 @@ def tracked_step(M, g, h, gg, hh, tau, nulls, n_nulls, work):
     value = 0.0
     if surplus == 1:
         _lanczos(n, q, work)
-        value, residual = _rayleigh(M, g, h, tau, q, y, work)
-        if residual > _RESIDUAL * numbers[NORM] or value >= 0.0:
+        value, residual = _rayleigh(M, A, tau, q, y, blas)
+        if residual > _RESIDUAL * numbers[_NORM] or value >= 0.0:
             return -1
     elif surplus != 0:
         return -1
 
-    # What W moves by: the step, rows of Z that have become idle, the direction that was clipped, others to be covered.
+    # W moves by the step, by rows of Z that have become idle, by the clipped direction and by others to be covered.
     n = 2
     kept = 0
     for j in range(n_nulls):
         left = 1.0 - dot(nulls[0, j], nulls[1, j], blas)
-        if n < 2 + _GOING and left > _IDLE * NEAR * mean * dot(nulls[1, j], nulls[1, j], blas):
+        if n < 2 + _GOING and left > _IDLE * _NEAR * mean * dot(nulls[1, j], nulls[1, j], blas):
             _append_null(j, nulls, n, work)
             n += 1
         else:
@@ -308,14 +424,14 @@ def tracked_step(M, g, h, gg, hh, tau, nulls, n_nulls, work):
         _append(q, math.sqrt(mean - value), n, work)
         n += 1
     _decompose(n, work)
-    covered = _cover(n, NEAR * mean, room - kept - (n - first), work)
+    covered = _cover(n, _NEAR * mean, room - kept - (n - first), work)
     if covered < 0:
         return -1
     if covered > n:
         n = covered
         _decompose(n, work)
 
-    _move(M, g, h, tau, value, q)
+    _move(M, A, tau, value, q)
     for j in range(n):
         beta[j] = -1.0 / beta[j]
     add_outer_products(W, rows[2 * most :], beta, n)

@@ -1,15 +1,15 @@
-"""The k smallest numbers of every row of a table that is seen tile by tile, gathered in reservoirs.
+"""The k smallest numbers of every row of a table that arrives tile by tile, gathered in reservoirs.
 
-A reservoir takes all that is not above its bound; when it is full, the k smallest stay and the k-th becomes the bound.
-That costs a number but one comparison, where a heap would pay ``log k`` for each that it takes. What stays in the end
-does not depend on the order of the tiles: equal numbers go by their index.
+A reservoir takes every number not above its bound; when it is full, the k smallest stay and the k-th becomes the bound.
+A number costs one comparison, where a heap would pay ``log k`` for each that it takes. The result does not depend on
+the order of the tiles: equal numbers go by their index.
 """
 
 from nearkin.kernels.machine.compile import helper, kernel
 
 __all__ = ["gather", "settle"]
 
-#: Numbers that are compared at once.
+#: Numbers compared at once.
 _RUN = 16
 
 
@@ -26,7 +26,7 @@ def _swap(values, found, i, j):
 
 @helper
 def _select(values, found, k, size):
-    """Let the k smallest pairs come first, the k-th of them in its place (quickselect)."""
+    """Move the k smallest pairs to the front, the k-th of them to its place (quickselect)."""
     low, high = 0, size - 1
     while low < high:
         # The median of three as the pivot, moved to the end.
@@ -54,24 +54,24 @@ def _select(values, found, k, size):
 
 @kernel
 def gather(products, k, row_norms, row_numbers, column_norms, factors, column_numbers, values, found, size, bounds):
-    """Give ``(|x|^2 + |z|^2 - 2 x'z) * factor(z)`` of a tile to the reservoirs of its rows x.
+    """Add ``(|x|^2 + |z|^2 - 2 x'z) * factor(z)`` of a tile to the reservoirs of its rows x.
 
     Parameters
     ----------
     products : ndarray of shape (n_rows, n_columns)
         Inner products; overwritten.
     k : int
-        How many are looked for.
+        Numbers to keep per row.
     row_norms, column_norms : ndarray
         Squared lengths.
     row_numbers, column_numbers : ndarray of int32
-        Whose they are; a pair of equal numbers is left out.
+        Identities of rows and columns; a pair of equal ones is left out.
     factors : ndarray of shape (n_columns,)
-        What squared distances to each column are multiplied with.
+        Factors of the squared distances to each column.
     values, found : ndarray of shape (n_rows, capacity)
-        Reservoirs, numbers and whose they are; the capacity is k plus a few runs.
+        Reservoirs: numbers and the columns they belong to; the capacity is k plus a few runs.
     size, bounds : ndarray of shape (n_rows,)
-        How many are held, and what is above the bound is not taken.
+        Numbers held, and bounds above which none is taken.
     """
     n, m = products.shape
     full = values.shape[1] - _RUN
@@ -84,13 +84,12 @@ def gather(products, k, row_norms, row_numbers, column_norms, factors, column_nu
             stop = start + _RUN
             near = 0
             if stop <= m:
-                # Most runs hold nothing near enough, which one count tells; its length is known, so that it is a few
-                # instructions on vectors.
+                # Most runs hold nothing near enough. One count of known length shows it in a few vector instructions.
                 for j in range(_RUN):
                     near += products[i, start + j] <= bound
                 if near == 0:
                     continue
-            # All are written, and those that are not taken are written over: a branch would be guessed wrong too often.
+            # All are written, and the next one overwrites those not taken: a branch would be mispredicted too often.
             for j in range(start, min(stop, m)):
                 value, number = products[i, j], column_numbers[j]
                 values[i, held], found[i, held] = value, number
@@ -103,7 +102,7 @@ def gather(products, k, row_norms, row_numbers, column_norms, factors, column_nu
 
 @kernel
 def settle(k, values, found, size):
-    """Bring the k smallest of every reservoir to its front, in order."""
+    """Sort the k smallest of every reservoir to its front."""
     for row in range(values.shape[0]):
         _select(values[row], found[row], k, size[row])
         for i in range(1, min(k, size[row])):

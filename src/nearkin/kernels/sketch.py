@@ -1,25 +1,87 @@
-"""Sequential sweep over triplets in the sketches of several modalities (LSMDML).
+"""Steps in the sketches of several modalities: LSMDML.
 
 A row of modality k comes as ``(R_1'x, R_2'x)``, twice ``sizes[k]`` numbers side by side. With g and h of both halves
 the sketch of A is ``(g_1 h_2' + h_1 g_2') / 2``, and the matrix at ``places[k]`` moves along it.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from nearkin.kernels.direction import directions
-from nearkin.kernels.machine.compile import body, helper, kernel
-from nearkin.kernels.machine.pointers import at
-from nearkin.kernels.modalities import mean_plausibility
-from nearkin.kernels.scalar import (
+from nearkin.kernels.direction import directions, members
+from nearkin.kernels.formulas import (
     clip_and_normalise,
-    exponential_weight,
     half_quadratic,
     linear_kink,
+    linear_step,
     linear_z,
     onto_simplex,
 )
+from nearkin.kernels.formulas import exponential_weight as weight
+from nearkin.kernels.machine.compile import Sweep, helper
+from nearkin.kernels.machine.pointers import view
+from nearkin.kernels.modalities import mean_plausibility
 
-__all__ = ["sweep", "sweep_with"]
+__all__ = ["Sketches", "sweep"]
+
+
+class Sketches(NamedTuple):
+    """Addresses and sizes of the matrices, the modalities' weights, ``C`` of a step of these, and their constraint."""
+
+    places: np.ndarray
+    sizes: np.ndarray
+    theta: np.ndarray
+    C: float
+    is_simplex: bool
+
+
+def _sweep(sketches, triplets, rule, taus, plausibility):
+    """Steps of all modalities, recorded in ``taus``, then a passive-aggressive step of their weights (sheet 3.8)."""
+    sizes, theta = sketches.sizes, sketches.theta
+    K = theta.shape[0]
+    number = np.empty(1)
+    matrices = [view(sketches.places[k], (sizes[k], sizes[k]), number) for k in range(K)]
+    wide = 0
+    for k in range(K):
+        wide = max(wide, sizes[k])
+    g_1, h_1, g_2, h_2 = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(wide)
+    z, w, moved = np.empty(K), np.empty(K), np.empty(K)
+    full_weight = weight(0.0, rule.params[0], rule.params[1])
+    n_updates = 0
+    for t in range(len(plausibility)):
+        x, y, n = members(triplets, t)
+        start = 0
+        any_moved = False
+        for k in range(K):
+            m = sizes[k]
+            a, b, c = start, start + m, start + 2 * m
+            start = c
+            gg_1, hh_1, gh_1 = directions(x[a:b], y[a:b], n[a:b], True, g_1[:m], h_1[:m])
+            gg_2, hh_2, gh_2 = directions(x[b:c], y[b:c], n[b:c], True, g_2[:m], h_2[:m])
+            sq_norm = 0.25 * (gg_1 * hh_2 + hh_1 * gg_2 + 2.0 * gh_1 * gh_2)
+            z[k] = _margin(matrices[k], g_1[:m], h_1[:m], g_2[:m], h_2[:m])
+            tau, w[k] = linear_step(z[k], sq_norm, rule.C[t], rule, weight, full_weight)
+            if tau > 0.0:
+                _move(matrices[k], g_1[:m], h_1[:m], g_2[:m], h_2[:m], tau)
+                any_moved = True
+            taus[t, k] = tau
+        plausibility[t] = mean_plausibility(theta, w, full_weight)
+        if any_moved:
+            n_updates += 1
+        together = 0.0
+        square = 0.0
+        for k in range(K):
+            together += theta[k] * z[k]
+            square += z[k] * z[k]
+        if together < 1.0 and square > 0.0:
+            curve = (together, square)
+            tau, _ = half_quadratic(
+                linear_z, curve, linear_kink(curve), sketches.C, weight, rule.params, rule.max_hq_iter
+            )
+            for k in range(K):
+                moved[k] = theta[k] + tau * z[k]
+            _set_weights(theta, moved, sketches.is_simplex)
+    return n_updates
 
 
 @helper
@@ -47,9 +109,9 @@ def _move(M, g_1, h_1, g_2, h_2, tau):
 
 
 @helper
-def _to_weights(theta, moved, simplex):
-    """New weights from where a step led; as before if none would be left."""
-    if simplex:
+def _set_weights(theta, moved, is_simplex):
+    """Map the weights after a step back to their constraint; keep the old ones if none would be left."""
+    if is_simplex:
         onto_simplex(moved)
     elif not clip_and_normalise(moved):
         return
@@ -57,69 +119,4 @@ def _to_weights(theta, moved, simplex):
         theta[k] = moved[k]
 
 
-@body
-def sweep_with(
-    places, sizes, theta, C_weights, simplex, anchors, positives, negatives, ia, ip, ineg, C, params, max_hq_iter,
-    taus, plausibility, weight,
-):  # fmt: skip
-    """Steps of all modalities, noted in ``taus``, then a passive-aggressive step of their weights (sheet 3.8)."""
-    K = theta.shape[0]
-    number = np.empty(1)
-    matrices = [at(places[k], (sizes[k], sizes[k]), number) for k in range(K)]
-    wide = 0
-    for k in range(K):
-        wide = max(wide, sizes[k])
-    g_1, h_1, g_2, h_2 = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(wide)
-    z, w, moved = np.empty(K), np.empty(K), np.empty(K)
-    full_weight = weight(0.0, params[0], params[1])
-    n_updates = 0
-    for t in range(ia.shape[0]):
-        x, y, n = anchors[ia[t]], positives[ip[t]], negatives[ineg[t]]
-        start = 0
-        any_moved = False
-        for k in range(K):
-            m = sizes[k]
-            a, b, c = start, start + m, start + 2 * m
-            start = c
-            gg_1, hh_1, gh_1 = directions(x[a:b], y[a:b], n[a:b], True, g_1[:m], h_1[:m])
-            gg_2, hh_2, gh_2 = directions(x[b:c], y[b:c], n[b:c], True, g_2[:m], h_2[:m])
-            sq_norm = 0.25 * (gg_1 * hh_2 + hh_1 * gg_2 + 2.0 * gh_1 * gh_2)
-            z[k] = _margin(matrices[k], g_1[:m], h_1[:m], g_2[:m], h_2[:m])
-            tau = 0.0
-            w[k] = full_weight
-            if z[k] < 1.0:
-                w[k] = weight(1.0 - z[k], params[0], params[1])
-                if sq_norm > 0.0:
-                    curve = (z[k], sq_norm)
-                    tau, w[k] = half_quadratic(linear_z, curve, linear_kink(curve), C[t], weight, params, max_hq_iter)
-                    if tau > 0.0:
-                        _move(matrices[k], g_1[:m], h_1[:m], g_2[:m], h_2[:m], tau)
-                        any_moved = True
-            taus[t, k] = tau
-        plausibility[t] = mean_plausibility(theta, w, full_weight)
-        if any_moved:
-            n_updates += 1
-        together = 0.0
-        square = 0.0
-        for k in range(K):
-            together += theta[k] * z[k]
-            square += z[k] * z[k]
-        if together < 1.0 and square > 0.0:
-            curve = (together, square)
-            tau, _ = half_quadratic(linear_z, curve, linear_kink(curve), C_weights, weight, params, max_hq_iter)
-            for k in range(K):
-                moved[k] = theta[k] + tau * z[k]
-            _to_weights(theta, moved, simplex)
-    return n_updates
-
-
-@kernel
-def sweep(
-    places, sizes, theta, C_weights, simplex, anchors, positives, negatives, ia, ip, ineg, C, params, max_hq_iter,
-    taus, plausibility,
-):  # fmt: skip
-    """Rescaled-hinge sweep: (Robust-)LSMDML."""
-    return sweep_with(
-        places, sizes, theta, C_weights, simplex, anchors, positives, negatives, ia, ip, ineg, C, params, max_hq_iter,
-        taus, plausibility, exponential_weight,
-    )  # fmt: skip
+sweep = Sweep(_sweep)

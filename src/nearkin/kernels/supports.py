@@ -1,30 +1,94 @@
-"""Sequential sweep over triplets for similarities in the feature spaces of kernels (OKS and OMKS).
+"""Similarities in the feature spaces of Mercer kernels: OKS and OMKS.
 
-For every kernel k there is an operator, a sum of at most ``capacity`` terms, and
+For every Mercer kernel k there is an operator, a sum of at most ``capacity`` terms, and
 
     ``S_k(x, y) = k(x, y) + sum_i tau_i k(x, x_i) [k(x_i+, y) - k(x_i-, y)]``.
 
-A triplet asks for five kernel values per term: its anchor with x_i, its positive and its negative with x_i+ and x_i-.
-The inner products of a term are taken in one pass over its three rows; the kernel follows for all terms at once.
+A triplet needs five values per term: of its anchor with x_i, and of its positive and its negative with x_i+ and x_i-.
+One pass over the three rows of a term computes its inner products; the kernel follows for all terms at once.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from nearkin import mercer
-from nearkin.kernels.machine.compile import body, helper, kernel, step
-from nearkin.kernels.machine.exponential import exponentials
-from nearkin.kernels.scalar import exponential_weight, half_quadratic, hedge, linear_kink, linear_z
+from nearkin.kernels.direction import members
+from nearkin.kernels.formulas import exponential_weight as weight
+from nearkin.kernels.formulas import hedge, linear_step, plausibility_of
+from nearkin.kernels.machine.compile import Sweep, helper, step
+from nearkin.kernels.machine.simd import exponentials
 
-__all__ = ["sweep", "sweep_with"]
-
-_SMALLEST = float(np.finfo(np.float64).tiny)
+__all__ = ["Spaces", "Terms", "sweep"]
 
 _linear = step(mercer.linear)
 _poly = step(mercer.poly)
 _rbf_exponent = step(mercer.rbf_exponent)
 _cosine = step(mercer.cosine)
+
+
+class Terms(NamedTuple):
+    """Terms of K operators, in rings: a new term replaces the oldest."""
+
+    #: Step sizes (K, capacity).
+    tau: np.ndarray
+    #: Anchors, positives and negatives (K, 3, capacity, d), and their squared lengths (K, 3, capacity).
+    rows: np.ndarray
+    squares: np.ndarray
+    #: Number of terms that each operator ever had.
+    seen: np.ndarray
+
+
+class Spaces(NamedTuple):
+    """Mercer kernels by kind and numbers, their weights, and the discount of one that ranks a triplet wrongly."""
+
+    kinds: np.ndarray
+    numbers: np.ndarray
+    theta: np.ndarray
+    discount: float
+
+
+def _sweep(terms, spaces, triplets, rule, plausibility):
+    """Every kernel learns by itself; its weight falls when it ranks a triplet wrongly (Hedge)."""
+    seen, theta = terms.seen, spaces.theta
+    K, capacity = terms.tau.shape
+    dots = np.empty((6, capacity))
+    own = np.empty(3)
+    wrong = np.empty(K)
+    full_weight = weight(0.0, rule.params[0], rule.params[1])
+    n_updates = 0
+    for t in range(len(plausibility)):
+        x, positive, negative = members(triplets, t)
+        own[0], own[1], own[2] = _dot(x, x), _dot(positive, positive), _dot(negative, negative)
+        xp, xn, pn = _dot(x, positive), _dot(x, negative), _dot(positive, negative)
+        mean = 0.0
+        moved = False
+        for k in range(K):
+            kind, these = spaces.kinds[k], spaces.numbers[k]
+            z = _value(kind, these, xp, own[0], own[1]) - _value(kind, these, xn, own[0], own[2])
+            _term_dots(terms.rows[k], min(seen[k], capacity), x, positive, negative, dots)
+            z += _learned(kind, these, terms.tau[k], terms.squares[k], min(seen[k], capacity), own, dots)
+            sq_norm = 0.0
+            if z < 1.0:
+                sq_norm = _value(kind, these, own[0], own[0], own[0]) * (
+                    _value(kind, these, own[1], own[1], own[1])
+                    - 2.0 * _value(kind, these, pn, own[1], own[2])
+                    + _value(kind, these, own[2], own[2], own[2])
+                )
+            tau, w = linear_step(z, sq_norm, rule.C[t], rule, weight, full_weight)
+            if tau > 0.0:
+                terms.tau[k, seen[k] % capacity] = tau
+                _write(terms.rows[k], terms.squares[k], seen[k] % capacity, x, positive, negative, own)
+                seen[k] += 1
+                moved = True
+            mean += theta[k] * plausibility_of(w, full_weight)
+            wrong[k] = 1.0 if z < 0.0 else 0.0
+        plausibility[t] = min(1.0, mean)
+        hedge(theta, wrong, spaces.discount)
+        if moved:
+            n_updates += 1
+    return n_updates
 
 
 @helper
@@ -40,7 +104,7 @@ def _dot(x, y):
 def _term_dots(rows, n, x, positive, negative, dots):
     """Five rows of inner products: x with x_i; x+ with x_i+ and x_i-; x- with x_i+ and x_i-.
 
-    Two terms at a time share what is read of the triplet; of an odd number the last is taken twice.
+    Two terms at a time share the elements read of the triplet; the last of an odd number is computed twice.
     """
     first, second, third = rows[0], rows[1], rows[2]
     for i in range(0, n, 2):
@@ -94,9 +158,8 @@ def _value(kind, numbers, dot, left, right):
 
 
 @helper
-def _learned(kind, numbers, taus, rows, squares, n, x, positive, negative, own, dots):
-    """What the terms add to the margin; ``own`` are the squared lengths of the triplet's rows."""
-    _term_dots(rows, n, x, positive, negative, dots)
+def _learned(kind, numbers, taus, squares, n, own, dots):
+    """The terms' part of the margin from inner products; ``own`` are the squared lengths of the triplet's rows."""
     _values(kind, numbers, dots[0], own[0], squares[0], n, dots[5])
     _values(kind, numbers, dots[1], own[1], squares[1], n, dots[5])
     _values(kind, numbers, dots[2], own[1], squares[2], n, dots[5])
@@ -109,88 +172,12 @@ def _learned(kind, numbers, taus, rows, squares, n, x, positive, negative, own, 
 
 
 @helper
-def _append(taus, rows, squares, at, tau, x, positive, negative, own):
-    """Write a term, over the oldest one where there is no more room."""
-    taus[at] = tau
+def _write(rows, squares, at, x, positive, negative, own):
+    """Write the rows of a term and their squared lengths."""
     for k in range(x.shape[0]):
         rows[0, at, k], rows[1, at, k], rows[2, at, k] = x[k], positive[k], negative[k]
     for role in range(3):
         squares[role, at] = own[role]
 
 
-@body
-def sweep_with(
-    terms,
-    kinds,
-    numbers,
-    theta,
-    discount,
-    anchors,
-    positives,
-    negatives,
-    ia,
-    ip,
-    ineg,
-    C,
-    params,
-    max_hq_iter,
-    plausibility,
-    weight,
-):
-    """Every kernel learns by itself; its weight in ``theta`` falls when it ranks a triplet wrongly (Hedge).
-
-    ``terms`` are the step sizes (K, capacity), the rows (K, 3, capacity, d), their squared lengths (K, 3, capacity) and
-    how many terms each kernel ever had; a new one takes the place of the oldest.
-    """
-    taus, rows, squares, seen = terms
-    K, capacity = taus.shape
-    dots = np.empty((6, capacity))
-    own = np.empty(3)
-    wrong = np.empty(K)
-    full_weight = weight(0.0, params[0], params[1])
-    n_updates = 0
-    for t in range(ia.shape[0]):
-        x, positive, negative = anchors[ia[t]], positives[ip[t]], negatives[ineg[t]]
-        own[0], own[1], own[2] = _dot(x, x), _dot(positive, positive), _dot(negative, negative)
-        xp, xn, pn = _dot(x, positive), _dot(x, negative), _dot(positive, negative)
-        mean = 0.0
-        moved = False
-        for k in range(K):
-            kind, these = kinds[k], numbers[k]
-            z = _value(kind, these, xp, own[0], own[1]) - _value(kind, these, xn, own[0], own[2])
-            n = min(seen[k], capacity)
-            z += _learned(kind, these, taus[k], rows[k], squares[k], n, x, positive, negative, own, dots)
-            w = full_weight
-            if z < 1.0:
-                w = weight(1.0 - z, params[0], params[1])
-                sq_norm = _value(kind, these, own[0], own[0], own[0]) * (
-                    _value(kind, these, own[1], own[1], own[1])
-                    - 2.0 * _value(kind, these, pn, own[1], own[2])
-                    + _value(kind, these, own[2], own[2], own[2])
-                )
-                if sq_norm > 0.0:
-                    curve = (z, sq_norm)
-                    tau, w = half_quadratic(linear_z, curve, linear_kink(curve), C[t], weight, params, max_hq_iter)
-                    if tau > 0.0:
-                        _append(taus[k], rows[k], squares[k], seen[k] % capacity, tau, x, positive, negative, own)
-                        seen[k] += 1
-                        moved = True
-            mean += theta[k] * min(1.0, max(w / full_weight, _SMALLEST))
-            wrong[k] = 1.0 if z < 0.0 else 0.0
-        plausibility[t] = min(1.0, mean)
-        hedge(theta, wrong, discount)
-        if moved:
-            n_updates += 1
-    return n_updates
-
-
-@kernel
-def sweep(
-    terms, kinds, numbers, theta, discount, anchors, positives, negatives, ia, ip, ineg, C, params, max_hq_iter,
-    plausibility,
-):  # fmt: skip
-    """Rescaled-hinge sweep: (Robust-)OKS for one kernel, (Robust-)OMKS for several."""
-    return sweep_with(
-        terms, kinds, numbers, theta, discount, anchors, positives, negatives, ia, ip, ineg, C, params, max_hq_iter,
-        plausibility, exponential_weight,
-    )  # fmt: skip
+sweep = Sweep(_sweep)

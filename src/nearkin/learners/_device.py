@@ -58,14 +58,14 @@ class DeviceLearner(OnlineLearner):
     def _embedded(self, X: ArrayLike) -> Array:
         """On the device where there are many rows; what is not as it should be is left to the processor to name."""
         if is_accelerator(self.device) and isinstance(X, np.ndarray) and X.size >= _MANY_NUMBERS:
-            from nearkin.accelerator.mapping import mapped
+            from nearkin.accelerator.device_map import map_rows
 
             rows = self._check_rows(X, reset=False)
             state = self._fitted
             limit = LARGEST[np.dtype(state.dtype)]
             with named_errors(self):
                 components = state.parameter.components
-            found = mapped(rows, state.scaling, components, limit, find(self.device, self._name))
+            found = map_rows(rows, state.scaling, components, limit, find(self.device, self._name))
             if found is not None:
                 return found
         return super()._embedded(X)

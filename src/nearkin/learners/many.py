@@ -82,7 +82,7 @@ def fit_many(
 def _groups(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], list[int]]:
     """Numbers of the learners that can learn side by side, and of the others."""
     from nearkin.accelerator.device import shared_memory
-    from nearkin.accelerator.lowrank import held
+    from nearkin.accelerator.factor_sweeps import held
 
     d = X.shape[1] if X.ndim == 2 else 0
     itemsize = 4 if X.dtype == np.float32 else 8
@@ -157,7 +157,7 @@ def _fit_together(learners: list[OnlineLearner], X: Any, y: NDArray[Any], shares
 
 def _learn_together(students: list[_Student]) -> None:
     from nearkin.accelerator.device import step_settings, to_device, to_host
-    from nearkin.accelerator.lowrank import ManyFactors
+    from nearkin.accelerator.factor_sweeps import ManyFactors
 
     for student in students:
         _refuse_watchers(student)

@@ -112,12 +112,9 @@ def _full(shards: Sequence[FullMatrix], weights: Sequence[float]) -> FullMatrix:
         return merged
     merged.M = mean_of([one.M for one in shards], weights)
     merged._root = None
-    from nearkin.kernels.inverse import BOUND, OLD
+    from nearkin.kernels.inverse import track_mean
 
-    # The smallest eigenvalue of a mean is no smaller than the smallest of all; of an inverse nothing is known.
-    bound = min(float(one.numbers[BOUND]) for one in shards)
-    merged.numbers = np.array([bound, 0.0, OLD, 1.0, 1.0])
-    merged.nulls, merged.inverse = np.zeros_like(merged.nulls), np.zeros_like(merged.inverse)
+    merged.numbers, merged.nulls, merged.inverse = track_mean([one.tracked for one in shards])
     return merged
 
 

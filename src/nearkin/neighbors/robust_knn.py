@@ -112,7 +112,7 @@ def search_on(learner: OnlineLearner, items: Array, measure: Measure) -> Any:
     device = getattr(learner, "device", "cpu")
     if not is_accelerator(device):
         return NeighbourSearch(items, measure)
-    from nearkin.accelerator.nearest import DeviceSearch
+    from nearkin.accelerator.device_search import DeviceSearch
 
     return DeviceSearch(items, measure, find(device, "RobustKNeighborsClassifier"))
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
 from nearkin.measures import Measure
-from nearkin.parameters.sweep import Kept, Sweep, feed, feed_device, steps_at_once
+from nearkin.parameters.sweep import Kept, feed, feed_device, steps_at_once
 from nearkin.triplets import Triplets
 
 __all__ = ["FullMatrix", "from_eigenpairs"]
@@ -17,9 +18,6 @@ __all__ = ["FullMatrix", "from_eigenpairs"]
 #: Features and triplets from which a full matrix is learned in blocks: for fewer, packing costs more than it saves.
 _IN_BLOCKS = 16
 _ENOUGH = 12
-
-#: Most directions in which the projecting sweep expects M to be singular at a time.
-_NULLS = 32
 
 
 class FullMatrix:
@@ -32,47 +30,46 @@ class FullMatrix:
     M = Kept()
 
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure, psd: str = "none"):
+        from nearkin.kernels import inverse
+
         self.measure = measure
         self.psd = psd
         self.dtype = np.dtype(dtype).name
         # On the cone, eigenvalues next to zero need the digits whatever the rows' type is.
         self.M = np.eye(n_features, dtype=np.float64 if psd in ("project", "exact") else dtype)
-        # Kept by the projecting sweep (nearkin.kernels.inverse): numbers, of which the first is a lower bound of M's
-        # smallest eigenvalue and the third says that there is no inverse yet; directions in which M is singular or
-        # nearly so and their products with the inverse; the inverse.
-        tracked = n_features if psd == "project" else 0
-        self.numbers = np.array([1.0, 0.0, 1e9, 1.0, 1.0])
-        self.nulls = np.zeros((2, min(tracked, _NULLS), n_features))
-        self.inverse = np.zeros((tracked, tracked))
+        # State of the projecting sweep, saved with M.
+        self.numbers, self.nulls, self.inverse = inverse.start_tracking(n_features, psd == "project")
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """One sweep; ``psd`` chooses what a step does."""
         from nearkin.kernels import blocks, cone, full
 
-        kernels = {
-            "project": Sweep(cone.sweep_project, cone.sweep_with, (cone.project_step,)),
-            "exact": Sweep(cone.sweep_exact, cone.sweep_with, (cone.exact_step,)),
-        }
-        free = (
-            Sweep(blocks.sweep, blocks.sweep_with, ())
-            if len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
-            else Sweep(full.sweep, full.sweep_with, ())
-        )
-        kernel = kernels.get(self.psd, free)
-
-        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                self.M, *v, self.measure.is_distance, caps, loss.params, max_hq_iter,
-                (self.numbers, self.nulls, self.inverse), plausibility,
-            )  # fmt: skip
-
         self._root = None
-        return feed(triplets, C, sweep, steps_at_once(len(self.M)) if self.psd in ("project", "exact") else None)
+        if self.psd in ("project", "exact"):
+            on_cone = cone.project if self.psd == "project" else cone.exact
+
+            def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
+                return on_cone.run(loss, self.M, rows, rule, self.tracked, plausibility)
+
+            return feed(triplets, C, loss, max_hq_iter, sweep, steps_at_once(len(self.M)))
+        in_blocks = len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
+        free = blocks.sweep if in_blocks else full.sweep
+
+        def free_sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
+            return free.run(loss, self.M, rows, rule, self.measure.is_distance, plausibility)
+
+        return feed(triplets, C, loss, max_hq_iter, free_sweep)
+
+    @property
+    def tracked(self) -> Any:
+        """State of the projecting sweep as it takes it."""
+        from nearkin.kernels import inverse
+
+        return inverse.Tracked(self.numbers, self.nulls, self.inverse)
 
     def learn_on(self, device: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """`learn` on a device, where M stays until somebody asks for it; not for steps that are projected."""
-        from nearkin.accelerator.full import FullSweep
+        from nearkin.accelerator.matrix_sweep import FullSweep
 
         sweep = self._sweep or FullSweep(self.M, self.measure.is_distance, device)
         self._root, self._sweep = None, sweep

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from nearkin.arrays import Array, Codes
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters.full import FullMatrix, from_eigenpairs
-from nearkin.parameters.sweep import Sweep, feed, steps_at_once
+from nearkin.parameters.sweep import feed, steps_at_once
 from nearkin.triplets import Triplets
 
 __all__ = ["NAMELESS", "LocalMetrics"]
@@ -38,8 +38,7 @@ class LocalMetrics:
         self.shared = FullMatrix(n_features, dtype, DISTANCE, "project")
         self.codes = np.zeros(0, np.int64)
         self.local = np.zeros((0, n_features, n_features))
-        # Kept by the sweep (nearkin.kernels.local): per class a bound of the smallest eigenvalue of M + L_c, the clock
-        # at that time and a counter; the clock.
+        # State of the sweep (nearkin.kernels.local).
         self.marks = np.zeros((0, 3))
         self.clock = np.zeros(1)
 
@@ -47,38 +46,33 @@ class LocalMetrics:
         """One sweep; the class of an anchor chooses the local part that moves with M."""
         from nearkin.kernels import local
 
-        kernel = Sweep(local.sweep, local.sweep_with, ())
         codes = _codes_of(triplets)
         self._make_room(codes)
         at = np.argsort(self.codes)
         classes = at[np.searchsorted(self.codes, codes, sorter=at)]
         one, place = self.shared, 0
 
-        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
+        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
             nonlocal place
-            here, place = classes[place : place + len(caps)], place + len(caps)
-            return kernel.run(
-                loss,
-                one.M, self.local, self.marks, self.clock, 1.0 / self.mu, here, *v, caps, loss.params, max_hq_iter,
-                (one.numbers, one.nulls, one.inverse), plausibility,
-            )  # fmt: skip
+            here, place = classes[place : place + len(plausibility)], place + len(plausibility)
+            return local.sweep.run(loss, one.M, parts, here, rows, rule, one.tracked, plausibility)
 
         one._root = None
         self._shown = {}
-        # Differences are what counts; a clock that starts anew keeps their digits.
-        self.marks[:, 1] -= self.clock
-        self.clock[:] = 0.0
-        return feed(triplets, C, sweep, steps_at_once(len(one.M)) // 4)
+        parts = local.LocalParts(self.local, self.marks, self.clock, 1.0 / self.mu)
+        local.restart_clock(parts)
+        return feed(triplets, C, loss, max_hq_iter, sweep, steps_at_once(len(one.M)) // 4)
 
     def _make_room(self, codes: Codes) -> None:
         """A zero local part for every class met for the first time; until it moves, M's bound is its bound."""
+        from nearkin.kernels.local import new_marks
+
         new = np.setdiff1d(codes, self.codes)
         if not len(new):
             return
         self.codes = np.concatenate([self.codes, new])
         self.local = np.pad(self.local, ((0, len(new)), (0, 0), (0, 0)))
-        mark = np.array([self.shared.numbers[0], self.clock[0], 0.0])
-        self.marks = np.concatenate([self.marks, np.tile(mark, (len(new), 1))])
+        self.marks = np.concatenate([self.marks, new_marks(len(new), self.shared.tracked, self.clock)])
 
     def of_class(self, code: int) -> FullMatrix:
         """``M + L_c`` on the cone; M for a class that had no triplet."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters.lowrank import LowRank
-from nearkin.parameters.sweep import Sweep, feed
+from nearkin.parameters.sweep import feed
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 
@@ -32,20 +33,14 @@ class LogDet(LowRank):
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """One sweep."""
-        kernel = self._kernel()
-
-        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                self.L, *v, self._as_pairs, caps, loss.params, max_hq_iter, self._kernel_bounds(), plausibility,
-            )  # fmt: skip
-
-        return feed(triplets, C, sweep)
-
-    def _kernel(self) -> Sweep:
         from nearkin.kernels import logdet
 
-        return Sweep(logdet.sweep, logdet.sweep_with, (logdet.triplet_solve,))
+        kernel, bounds = logdet.by_pair if self._as_pairs else logdet.by_triplet, self._kernel_bounds()
+
+        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
+            return kernel.run(loss, self.L, rows, rule, self._as_pairs, bounds, plausibility)
+
+        return feed(triplets, C, loss, max_hq_iter, sweep)
 
     def _kernel_bounds(self) -> tuple[float, float, bool]:
         return 0.0, 0.0, False
@@ -67,11 +62,6 @@ class PairBounds(LogDet):
         self.similar = float(similar)
         self.dissimilar = float(dissimilar)
         self.step = step
-
-    def _kernel(self) -> Sweep:
-        from nearkin.kernels import logdet
-
-        return Sweep(logdet.sweep_pairs, logdet.sweep_with, (logdet.pairs_solve,))
 
     def _kernel_bounds(self) -> tuple[float, float, bool]:
         return self.similar, self.dissimilar, self.step == "hinge"

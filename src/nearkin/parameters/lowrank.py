@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
 from nearkin.measures import Measure
-from nearkin.parameters.sweep import Kept, Sweep, feed, feed_device
+from nearkin.parameters.sweep import Kept, feed, feed_device
 from nearkin.triplets import Triplets
 
 __all__ = ["LowRank"]
@@ -35,24 +36,17 @@ class LowRank:
         """One sweep with the chosen solver."""
         from nearkin.kernels import lowrank
 
-        kernel = {
-            "exact": Sweep(lowrank.sweep, lowrank.sweep_with, (lowrank.exact_solve,)),
-            "published": Sweep(lowrank.sweep_published, lowrank.sweep_with, (lowrank.published_solve,)),
-            "subgradient": Sweep(lowrank.sweep_subgradient, lowrank.sweep_with, (lowrank.subgradient_solve,)),
-        }[self.solver]
+        kernel = {"exact": lowrank.exact, "published": lowrank.published, "subgradient": lowrank.subgradient}
+        descent = self.step_size, self.n_steps
 
-        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                self.L, *v, self.measure.is_distance, caps, loss.params, max_hq_iter, self.step_size, self.n_steps,
-                plausibility,
-            )  # fmt: skip
+        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
+            return kernel[self.solver].run(loss, self.L, rows, rule, self.measure.is_distance, descent, plausibility)
 
-        return feed(triplets, C, sweep)
+        return feed(triplets, C, loss, max_hq_iter, sweep)
 
     def learn_on(self, device: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """`learn` with exact steps on a device, where L stays until somebody asks for it."""
-        from nearkin.accelerator.lowrank import FactorSweep
+        from nearkin.accelerator.factor_sweeps import FactorSweep
 
         sweep = self._sweep or FactorSweep(self.L, self.measure.is_distance, device)
         self._sweep = sweep

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.lowrank import LowRank
 from nearkin.parameters.modalities import Modalities
-from nearkin.parameters.sweep import Sweep, feed, steps_at_once
-from nearkin.triplets import Triplets, Vectors
+from nearkin.parameters.sweep import feed, steps_at_once
+from nearkin.triplets import Triplets
 
 __all__ = ["Modal", "ModalFull", "ModalLowRank"]
 
@@ -87,24 +88,23 @@ class Hedged(Modal):
 
     def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
         """One sweep over all modalities."""
+        from nearkin.kernels.modalities import Hedging
+
         kernel, places = self._sweep()
+        hedging = Hedging(self.modalities.starts, self.theta, self.beta, self.margin)
 
-        def sweep(v: Vectors, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                places, self.modalities.starts, self.theta, self.beta, self.margin, *self._grouped(v), caps,
-                loss.params, max_hq_iter, plausibility,
-            )  # fmt: skip
+        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
+            return kernel.run(loss, places, hedging, self._grouped(rows), rule, plausibility)
 
-        return feed(triplets, C, sweep, self._at_once)
+        return feed(triplets, C, loss, max_hq_iter, sweep, self._at_once)
 
     _at_once: int | None = None
 
-    def _sweep(self) -> tuple[Sweep, NDArray[np.intp]]:
-        """The loop, and where the blocks lie."""
+    def _sweep(self) -> tuple[Any, NDArray[np.intp]]:
+        """The loop, and the addresses of the blocks."""
         raise TypeError(f"{type(self).__name__} must have a loop.")
 
-    def _grouped(self, v: Vectors) -> Vectors:
+    def _grouped(self, v: TripletRows) -> TripletRows:
         group = self.modalities.grouped
         positives = group(v.positives)
         negatives = positives if v.negatives is v.positives else group(v.negatives)
@@ -129,14 +129,13 @@ class ModalFull(Hedged):
     def _at_once(self) -> int:  # type: ignore[override]
         return steps_at_once(max(self.modalities.sizes))
 
-    def _sweep(self) -> tuple[Sweep, NDArray[np.intp]]:
+    def _sweep(self) -> tuple[Any, NDArray[np.intp]]:
         from nearkin.kernels import modalities
-        from nearkin.kernels.machine.pointers import addresses
 
         for block in self.blocks:
             block._root = None
-        places = [[*addresses(b.M, b.numbers, b.nulls, b.inverse), len(b.numbers), *b.nulls.shape] for b in self.blocks]
-        return Sweep(modalities.sweep_full, modalities.full_with, ()), np.array(places, dtype=np.intp)
+        matrices, states = [block.M for block in self.blocks], [block.tracked for block in self.blocks]
+        return modalities.full, modalities.matrix_addresses(matrices, states)
 
     @property
     def sizes(self) -> tuple[Array, ...]:
@@ -167,12 +166,10 @@ class ModalLowRank(Hedged):
         blocks = [LowRank(start.astype(dtype), DISTANCE, "subgradient") for start in starts]
         super().__init__(modalities, blocks, beta, margin)
 
-    def _sweep(self) -> tuple[Sweep, NDArray[np.intp]]:
+    def _sweep(self) -> tuple[Any, NDArray[np.intp]]:
         from nearkin.kernels import modalities
-        from nearkin.kernels.machine.pointers import addresses
 
-        places = [[*addresses(block.L), len(block.L)] for block in self.blocks]
-        return Sweep(modalities.sweep_low_rank, modalities.low_rank_with, ()), np.array(places, dtype=np.intp)
+        return modalities.low_rank, modalities.factor_addresses([block.L for block in self.blocks])
 
     @property
     def sizes(self) -> tuple[Array, ...]:

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters.modal import Modal
 from nearkin.parameters.modalities import Modalities
-from nearkin.parameters.sweep import Sweep, feed
+from nearkin.parameters.sweep import feed
 from nearkin.rows import Rows
 from nearkin.sketch import random_pair
-from nearkin.triplets import Triplets, Vectors
+from nearkin.triplets import Triplets
 
 __all__ = ["Recovered", "Sketched"]
 
@@ -200,18 +201,14 @@ class Sketched(Modal):
         from nearkin.kernels import sketch
         from nearkin.kernels.machine.pointers import addresses
 
-        kernel = Sweep(sketch.sweep, sketch.sweep_with, ())
         taus = np.empty((len(triplets), len(self.hats)))
         places, sizes = addresses(*self.hats), np.array([len(hat) for hat in self.hats])
+        sketches = sketch.Sketches(places, sizes, self.theta, self.C_weights, self.simplex)
 
-        def sweep(v: Vectors, caps: Array, plausibility: Array) -> int:
-            return kernel.run(
-                loss,
-                places, sizes, self.theta, self.C_weights, self.simplex, *v, caps, loss.params, max_hq_iter, taus,
-                plausibility,
-            )  # fmt: skip
+        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
+            return sketch.sweep.run(loss, sketches, rows, rule, taus, plausibility)
 
-        learned = feed(self._sketched(triplets), C, sweep)
+        learned = feed(self._sketched(triplets), C, loss, max_hq_iter, sweep)
         for part, g, h in triplets.directions(DISTANCE):
             parts = zip(self.recovered, self.modalities.split(g), self.modalities.split(h), taus[part].T, strict=True)
             for recovered, g_k, h_k, tau in parts:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
+from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY
 from nearkin.mercer import MercerKernel
-from nearkin.parameters.sweep import Sweep, feed
+from nearkin.parameters.sweep import feed
 from nearkin.triplets import Triplets
 
 __all__ = ["Supports"]
@@ -50,19 +51,16 @@ class Supports:
         """One sweep; every kernel takes its own step."""
         from nearkin.kernels import supports
 
-        kernel = Sweep(supports.sweep, supports.sweep_with, ())
         kinds = np.array([one.kind for one in self.kernels])
         numbers = np.array([one.numbers for one in self.kernels])
+        spaces = supports.Spaces(kinds, numbers, self.theta, self.discount)
 
-        def sweep(v: Any, caps: Array, plausibility: Array) -> int:
-            self._make_room(len(caps))
-            terms = self.tau, self.rows, self.squares, self.seen
-            return kernel.run(
-                loss,
-                terms, kinds, numbers, self.theta, self.discount, *v, caps, loss.params, max_hq_iter, plausibility,
-            )  # fmt: skip
+        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
+            self._make_room(len(plausibility))
+            terms = supports.Terms(self.tau, self.rows, self.squares, self.seen)
+            return supports.sweep.run(loss, terms, spaces, rows, rule, plausibility)
 
-        return feed(triplets, C, sweep)
+        return feed(triplets, C, loss, max_hq_iter, sweep)
 
     def _make_room(self, n: int) -> None:
         """Let n more terms find a place; before the budget is reached nothing is ever overwritten."""

@@ -3,59 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nearkin.arrays import SMALLEST, Array
-from nearkin.kernels.machine.announce import announcing_compilation
-from nearkin.losses import Loss, exponential_weight
-from nearkin.triplets import Triplets, Vectors
+from nearkin.kernels import StepRule, TripletRows
+from nearkin.losses import Loss
+from nearkin.triplets import Triplets
 
-__all__ = ["Kept", "Sweep", "feed", "feed_device", "steps_at_once"]
-
-
-class Sweep(NamedTuple):
-    """A kernel from the disk cache for the built-in losses, and the loop with its step to compile for others."""
-
-    cached: Callable[..., int]
-    loop: Callable[..., int]
-    step: tuple[Any, ...]
-
-    def run(self, loss: Loss, *arguments: Any) -> int:
-        """Run with the loss's weight; returns the number of updates."""
-        if loss.weight_of_hinge is exponential_weight:
-            with announcing_compilation(self.cached):
-                return self.cached(*arguments)
-        return self.loop(*arguments, _compiled(loss.weight_of_hinge), *self.step)
+__all__ = ["Kept", "feed", "feed_device", "steps_at_once"]
 
 
-_own_weights: dict[Callable[..., float], Any] = {}
+def feed(
+    triplets: Triplets, C: float, loss: Loss, max_hq_iter: int, sweep: Callable[..., int], most: int | None = None
+) -> tuple[Array, int]:
+    """Feed the pieces of a set of triplets to ``sweep(rows, rule, plausibility)``, at most ``most`` at a time.
 
-
-def _compiled(weight: Callable[..., float]) -> Any:
-    from nearkin.kernels.machine import compile as _compile
-
-    if weight not in _own_weights:
-        _own_weights[weight] = _compile.step(weight)
-    return _own_weights[weight]
-
-
-def feed(triplets: Triplets, C: float, sweep: Callable[..., int], most: int | None = None) -> tuple[Array, int]:
-    """Feed the pieces of a set of triplets to ``sweep(vectors, C, plausibility)``, at most ``most`` triplets at a time.
-
-    Compiled code cannot be interrupted, so that slow steps are taken in small numbers.
+    Compiled code cannot be interrupted, so slow steps are taken in small numbers.
     """
     plausibility = np.ones(len(triplets))
     caps = np.full(len(triplets), float(C))
     updates = 0
-    for part, vectors in triplets.vectors():
+    for part, rows in triplets.vectors():
         size = part.stop - part.start
         for start in range(0, size, most or max(1, size)):
             stop = min(start + (most or size), size)
-            members = (one[start:stop] for one in (vectors.anchor, vectors.positive, vectors.negative))
             at = slice(part.start + start, part.start + stop)
-            updates += sweep(Vectors(*vectors[:3], *members), caps[at], plausibility[at])
+            some = TripletRows(*rows[:3], *(one[start:stop] for one in rows[3:]))
+            updates += sweep(some, StepRule(caps[at], loss.params, max_hq_iter), plausibility[at])
     return plausibility, updates
 
 

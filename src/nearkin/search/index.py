@@ -111,11 +111,6 @@ class Index(BaseEstimator):
             In [0, 1], for filtering; None is 1 for all.
         queries : array-like of shape (n_queries, n_features) or None, default=None
             Raw queries on which to measure the recall of faiss; None takes some of the items.
-
-        Returns
-        -------
-        self
-            Ready for queries.
         """
         check_settings(self)
         self._check_learner()
@@ -157,11 +152,6 @@ class Index(BaseEstimator):
             New ids of the same kind as those of the index; None continues after the largest number.
         plausibility : array-like of shape (n_items,) or None, default=None
             For filtering.
-
-        Returns
-        -------
-        self
-            With the items.
         """
         check_is_fitted(self, "ids_")
         X = as_vectors(X, "items", self.n_features_in_, self._dtype)
@@ -184,11 +174,6 @@ class Index(BaseEstimator):
         ----------
         ids : array-like of shape (n,)
             Ids of the index.
-
-        Returns
-        -------
-        self
-            Without them.
         """
         check_is_fitted(self, "ids_")
         at = self._find(ids)
@@ -211,11 +196,6 @@ class Index(BaseEstimator):
             Ids of the index.
         plausibility : array-like of shape (n,)
             In [0, 1].
-
-        Returns
-        -------
-        self
-            With the new values.
         """
         check_is_fitted(self, "ids_")
         at = self._find(ids)

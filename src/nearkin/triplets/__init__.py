@@ -5,7 +5,7 @@ from nearkin.triplets.octg import OCTG
 from nearkin.triplets.one_pass import OnePassTriplets
 from nearkin.triplets.random import RandomTriplets
 from nearkin.triplets.source import TripletSource, View
-from nearkin.triplets.triplets import NoisyRoles, Triplets, Vectors
+from nearkin.triplets.triplets import NoisyRoles, Triplets
 
 __all__ = [
     "OCTG",
@@ -15,7 +15,6 @@ __all__ = [
     "RandomTriplets",
     "TripletSource",
     "Triplets",
-    "Vectors",
     "View",
     "as_source",
 ]

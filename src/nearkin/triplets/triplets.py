@@ -10,26 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array, Index
+from nearkin.kernels import TripletRows
 from nearkin.measures import DISTANCE, Measure
 from nearkin.rows import Rows
 
-__all__ = ["NoisyRoles", "Triplets", "Vectors"]
+__all__ = ["NoisyRoles", "Triplets"]
 
 
 #: Triplets whose vectors are gathered at once, and most numbers that their anchors may take.
 _GATHER = 4096
 _GATHER_NUMBERS = 1 << 20
-
-
-class Vectors(NamedTuple):
-    """Arrays and index arrays as the kernels take them: triplet t is ``(anchors[anchor[t]], ...)``."""
-
-    anchors: Array
-    positives: Array
-    negatives: Array
-    anchor: Index
-    positive: Index
-    negative: Index
 
 
 class NoisyRoles(NamedTuple):
@@ -94,11 +84,14 @@ class Triplets:
     def __len__(self) -> int:
         return len(self.anchor)
 
-    def vectors(self) -> Iterator[tuple[slice, Vectors]]:
+    def vectors(self) -> Iterator[tuple[slice, TripletRows]]:
         """Pieces of the triplets with their dense vectors; a single piece without copies when all is dense."""
         if self.rows.is_dense and self.pool.is_dense:
             pool = self.pool.dense
-            yield slice(0, len(self)), Vectors(self.rows.dense, pool, pool, self.anchor, self.positive, self.negative)
+            yield (
+                slice(0, len(self)),
+                TripletRows(self.rows.dense, pool, pool, self.anchor, self.positive, self.negative),
+            )
             return
         step = self._step
         for start in range(0, len(self), step):
@@ -109,7 +102,7 @@ class Triplets:
                 self.pool.take(self.positive[part]),
                 self.pool.take(self.negative[part]),
             )
-            yield part, Vectors(*members, here, here, here)
+            yield part, TripletRows(*members, here, here, here)
 
     @property
     def _step(self) -> int:

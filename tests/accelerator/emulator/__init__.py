@@ -1,4 +1,4 @@
-"""Kernels in CUDA C on the processor: the very source, compiled against `device.cuh` of this folder."""
+"""Device code in CUDA C on the processor: the same source, compiled against `device.cuh` of this folder."""
 
 import ctypes
 import importlib.util
@@ -23,8 +23,8 @@ def compiler():
     return [sys.executable, "-m", "ziglang", "cc"] if importlib.util.find_spec("ziglang") else None
 
 
-class EmulatedKernel:
-    """Like `nearkin.accelerator.cuda.Kernel`."""
+class EmulatedFunction:
+    """Like `nearkin.accelerator.cuda.DeviceFunction`."""
 
     def __init__(self, start):
         self.start = start
@@ -36,20 +36,20 @@ class EmulatedKernel:
 
 
 @cache
-def kernel(name, device, shared, **constants):
-    """Like `nearkin.accelerator.cuda.kernel`; some kernels in this folder are for the tests alone."""
+def device_function(name, device, shared, **constants):
+    """Like `nearkin.accelerator.cuda.device_function`; some functions in this folder are for the tests alone."""
     assert shared <= 1 << 18
     own = HERE / f"{name}.cu"
-    text = cuda.included(own.read_text()) if own.exists() else cuda.source(f"{name}.cu")
+    text = cuda.include(own.read_text()) if own.exists() else cuda.source(f"{name}.cu")
     text = (HERE / "device.cuh").read_text() + text + f"STARTED({name})\n"
     folder = Path(tempfile.mkdtemp())
     (folder / "kernel.cpp").write_text(text)
     done = subprocess.run(
-        [*compiler(), "-std=c++17", "-O1", "-w", "-fPIC", "-shared", *cuda.definitions(constants),
+        [*compiler(), "-std=c++17", "-O1", "-w", "-fPIC", "-shared", *cuda.define(constants),
          "-o", folder / "kernel.so", folder / "kernel.cpp"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     library = ctypes.CDLL(folder / "kernel.so")
     shutil.rmtree(folder)
-    return EmulatedKernel(library.start)
+    return EmulatedFunction(library.start)

@@ -1,7 +1,7 @@
-"""BLAS for compiled loops: the routines that scipy carries, linked by name so that kernels can be cached on disk.
+"""BLAS for compiled loops: scipy's routines, linked by name so that kernels can be cached on disk.
 
-All arrays are C-ordered with unit stride along the row; the number of elements between rows is taken from their
-strides. BLAS itself sees every array transposed, which is accounted for here and nowhere else.
+All arrays are C-ordered with unit stride along the row; the number of elements between rows comes from their strides.
+BLAS itself sees every array transposed, which only this module accounts for.
 """
 
 import llvmlite.binding
@@ -9,39 +9,26 @@ import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address, overload, register_jitable
 
-__all__ = ["add", "dot", "multiply_symmetric", "products", "vector_workspace", "workspace"]
+__all__ = ["add", "dot", "link", "multiply_symmetric", "products", "vector_workspace", "workspace"]
 
 
-def _routines(name, n_arguments):
-    """Single and double precision routine as symbols that compiled code links to by name."""
-    found = {}
-    for dtype, letter in ((types.float32, "s"), (types.float64, "d")):
-        symbol = f"nearkin_{letter}{name}"
-        address = get_cython_function_address("scipy.linalg.cython_blas", letter + name)
-        llvmlite.binding.add_symbol(symbol, address)
-        found[dtype] = types.ExternalFunction(symbol, types.void(*[types.uintp] * n_arguments))
-    return found
-
-
-def _vector_routine(name, result, n_arguments):
-    """Double precision routine on vectors."""
+def link(library, name, n_arguments, result=types.void):
+    """Routine of a library as a symbol that compiled code links to by name."""
     symbol = f"nearkin_{name}"
-    llvmlite.binding.add_symbol(symbol, get_cython_function_address("scipy.linalg.cython_blas", name))
+    llvmlite.binding.add_symbol(symbol, get_cython_function_address(library, name))
     return types.ExternalFunction(symbol, result(*[types.uintp] * n_arguments))
 
 
-_GEMM = _routines("gemm", 13)
-_ddot = _vector_routine("ddot", types.float64, 5)
-_daxpy = _vector_routine("daxpy", types.void, 6)
-_dsymv = _vector_routine("dsymv", types.void, 10)
+_BLAS = "scipy.linalg.cython_blas"
+_GEMM = {types.float32: link(_BLAS, "sgemm", 13), types.float64: link(_BLAS, "dgemm", 13)}
+_ddot = link(_BLAS, "ddot", 5, types.float64)
+_daxpy = link(_BLAS, "daxpy", 6)
+_dsymv = link(_BLAS, "dsymv", 10)
 
 
 @register_jitable
 def workspace(like):
-    """Memory for the arguments of one call, which BLAS takes by reference.
-
-    The letters N and T, whole numbers, and two factors of the array's type.
-    """
+    """Memory for the arguments of `products`, which BLAS takes by reference: letters N and T, integers, two factors."""
     return np.array([78, 84], dtype=np.uint8), np.empty(6, np.int32), np.empty(2, like.dtype)
 
 
@@ -70,9 +57,9 @@ def _products(A, B, C, work):
 def vector_workspace(d):
     """Memory for the arguments of `dot`, `add` and `multiply_symmetric` on vectors of d doubles without gaps.
 
-    A function that would consist of many short loops over vectors takes long to compile; calls of these keep it short.
+    A function of many short loops over vectors takes long to compile; calls of these routines keep it short.
     """
-    return np.array([d, 1, 0x55555555], np.int32), np.array([0.0, 1.0, 0.0])  # the last whole number spells UUUU
+    return np.array([d, 1, 0x55555555], np.int32), np.array([0.0, 1.0, 0.0])  # the last integer spells UUUU
 
 
 @register_jitable
@@ -92,6 +79,6 @@ def add(y, a, x, work):
 
 @register_jitable
 def multiply_symmetric(W, x, y, work):
-    """``y = W x``, of W only the part on and below the diagonal."""
+    """``y = W x``; of W only the part on and below the diagonal is read."""
     n, f = work[0].ctypes.data, work[1].ctypes.data
     _dsymv(n + 8, n, f + 8, W.ctypes.data, n, x.ctypes.data, n + 4, f + 16, y.ctypes.data, n + 4)

@@ -1,37 +1,116 @@
-"""How this package compiles: one place for numba's options.
+"""How nearkin compiles: numba's options, sweeps that serve every loss, and a notice when compilation takes long.
 
-* `step` compiles a scalar formula of `nearkin.steps` so that it is inlined where it is used; functions may then be
-  passed as arguments and the caller can still be cached on disk.
+* `step` compiles a scalar formula of `nearkin.steps` and inlines it where it is called. An inlined function can be
+  passed to another one, and the caller can still be cached on disk.
 * `body` is a loop that takes such functions as arguments.
 * `helper` is a function that kernels call; an `exact_helper` keeps its sums in the order written.
 * `kernel` is an entry point: cached on disk, runs without the interpreter lock.
+* `Sweep` makes the entry points of a loop over triplets, one per loss.
 
-Sums may be reordered (the dot products are several times faster so), nothing else is relaxed: NaN and infinity keep
+Sums may be reordered, which makes dot products several times faster. Nothing else is relaxed: NaN and infinity keep
 their meaning.
 """
 
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from types import FunctionType
 from typing import Any
 
 from numba import njit
 
+from nearkin.losses import Loss, exponential_weight
+
+__all__ = ["COMPILES", "Sweep", "body", "exact_helper", "helper", "kernel", "notice_compilation", "step"]
+
 _REORDER = {"reassoc", "contract", "nsz"}
 
-# Only compiled code may call a helper (from Python it would crash): without a way in from there it compiles in three
-# quarters of the time.
+# Only compiled code may call a helper; a call from Python would crash. Without an entry from Python it compiles in
+# three quarters of the time.
 _INSIDE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 step = njit(inline="always", error_model="numpy")
 body = njit(inline="always", error_model="numpy", fastmath=_REORDER)
 helper = njit(error_model="numpy", fastmath=_REORDER, **_INSIDE)
 exact_helper = njit(error_model="numpy", fastmath=False, **_INSIDE)  # unset, it would inherit the caller's
-
-
-@helper
-def copy_matrix(source, target):
-    """``target[:] = source`` by loops, which compile in a fraction of the time."""
-    for i in range(source.shape[0]):
-        for k in range(source.shape[1]):
-            target[i, k] = source[i, k]
-
-
 kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+_uncached = njit(nogil=True, error_model="numpy", fastmath=_REORDER)
+
+#: Text of the notice; the README says the same.
+COMPILES = "compiles its loops for this machine, up to 20 seconds, once per kind of data"
+
+#: Seconds before the notice appears.
+_PATIENCE = 2.0
+
+
+class Sweep:
+    """A loop over triplets, compiled from one source for every loss.
+
+    The loop calls the loss's half-quadratic weight by the global name ``weight``, and may call other functions by
+    global names of its module. For each loss this class compiles a copy of the loop in which these names have other
+    values. Compiled code for the built-in losses is cached on disk.
+
+    Parameters
+    ----------
+    loop : function
+        Plain Python, not compiled.
+    **names : function
+        Compiled by `step` or `body`; they replace the globals of those names.
+    """
+
+    def __init__(self, loop: Any, **names: Any):
+        self._loop = loop
+        self._names = names
+        self._own: dict[Callable[..., float], Any] = {}
+
+    def run(self, loss: Loss, *arguments: Any) -> int:
+        """Run the loop with the loss's weight and return what the loop returns, the number of updates."""
+        if loss.weight_of_hinge is exponential_weight:
+            with notice_compilation(self.cached):
+                return self.cached(*arguments)
+        own = self._own.get(loss.weight_of_hinge)
+        if own is None:
+            own = self._own[loss.weight_of_hinge] = _uncached(self._copy(weight=step(loss.weight_of_hinge)))
+        return own(*arguments)
+
+    @cached_property
+    def cached(self) -> Any:
+        """Kernel for the built-in losses."""
+        return kernel(self._copy())
+
+    def _copy(self, **names: Any) -> FunctionType:
+        loop = FunctionType(self._loop.__code__, {**self._loop.__globals__, **self._names, **names})
+        # Numba names files of its cache after the function.
+        loop.__qualname__ = "_".join([loop.__qualname__, *(one.__name__ for one in self._names.values())])
+        return loop
+
+
+@contextmanager
+def notice_compilation(function: Any) -> Iterator[None]:
+    """Log one line if the block takes long and the kernel has not been compiled in this process before.
+
+    Examples
+    --------
+    >>> class Compiled:
+    ...     signatures = ("float64",)
+    >>> with notice_compilation(Compiled()):
+    ...     pass
+    """
+    if function.signatures:
+        yield
+        return
+    timer = threading.Timer(_PATIENCE, _log)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _log() -> None:
+    logging.getLogger("nearkin").warning("nearkin %s.", COMPILES)

@@ -1,37 +1,31 @@
-"""LAPACK for compiled loops: the routines that scipy carries, linked by name so that kernels can be cached on disk.
+"""LAPACK for compiled loops: scipy's routines, linked by name so that kernels can be cached on disk.
 
-An array lives no longer than it is named, and an address does not name it: every array that is made here for a call is
-looked at after it.
+Numba frees an array after its last use by name, and an address is not a name: every array made here for a call is
+read once more after it.
 """
 
 import math
 
-import llvmlite.binding
 import numpy as np
-from numba import types
-from numba.extending import get_cython_function_address, register_jitable
+from numba.extending import register_jitable
+
+from nearkin.kernels.machine.blas import link
 
 __all__ = ["invert_positive_definite", "is_positive_definite", "negative_eigenpairs"]
 
 
-def _routine(name, n_arguments):
-    """Routine as a symbol that compiled code links to by name."""
-    symbol = f"nearkin_{name}"
-    llvmlite.binding.add_symbol(symbol, get_cython_function_address("scipy.linalg.cython_lapack", name))
-    return types.ExternalFunction(symbol, types.void(*[types.uintp] * n_arguments))
-
-
-_dpotrf = _routine("dpotrf", 5)
-_dpotri = _routine("dpotri", 5)
-_dsyevr = _routine("dsyevr", 21)
+_LAPACK = "scipy.linalg.cython_lapack"
+_dpotrf = link(_LAPACK, "dpotrf", 5)
+_dpotri = link(_LAPACK, "dpotri", 5)
+_dsyevr = link(_LAPACK, "dsyevr", 21)
 
 
 @register_jitable
 def invert_positive_definite(A):
-    """Replace A by its inverse, both by the part on and below the diagonal only; whether A is positive definite."""
+    """Replace A by its inverse, on and below the diagonal; returns whether A is positive definite."""
     ints = np.zeros(2, np.int32)
     ints[0] = A.shape[0]
-    letter = np.full(1, 85, np.uint8)  # U: what lies below the diagonal here, LAPACK sees above it
+    letter = np.full(1, 85, np.uint8)  # U: below the diagonal here is above it for LAPACK
     i, a, c = ints.ctypes.data, A.ctypes.data, letter.ctypes.data
     _dpotrf(c, i, a, i, i + 4)
     if ints[1] != 0:
@@ -42,7 +36,7 @@ def invert_positive_definite(A):
 
 @register_jitable
 def is_positive_definite(A):
-    """Whether A, by the part on and below the diagonal, is positive definite; A is overwritten."""
+    """Whether A, read on and below the diagonal, is positive definite; A is overwritten."""
     ints = np.zeros(2, np.int32)
     ints[0] = A.shape[0]
     letter = np.full(1, 85, np.uint8)
@@ -53,9 +47,9 @@ def is_positive_definite(A):
 
 @register_jitable
 def negative_eigenpairs(A, values, vectors):
-    """Number of negative eigenvalues of A, which come first in ``values``, their vectors as rows of ``vectors``.
+    """Write the negative eigenvalues of A to ``values`` and their vectors to rows of ``vectors``; returns their number.
 
-    A is given by the part on and below the diagonal and overwritten. A negative answer says that LAPACK failed.
+    A is read on and below the diagonal and overwritten. A negative result means that LAPACK failed.
     """
     d = A.shape[0]
     square = 0.0

@@ -1,27 +1,48 @@
-"""A factor L laid out for sweeps that run at the speed of the arithmetic.
+"""Memory layouts in which sweeps run at the speed of the arithmetic, padded with zeros so that no loop has a remainder.
 
-``L`` of shape (r, d) is copied into one of two flat layouts, padded with zeros so that no loop has a remainder:
+All are *panels*: neighbouring columns of a matrix lie side by side, row after row, one group of columns after another.
+They differ in the width of a panel.
 
-* *slabs*: as many components as fill a vector lie side by side, feature after feature. Nothing is left to add up at
-  the end, so this serves many components and few features alike.
-* *strips*: the features of one component lie side by side. No lane is empty, whatever the number of components, but
-  every sum ends in a vector whose lanes must be added.
+* A full matrix M is cut into panels two registers wide (`pack_matrix`). A symmetric one is kept as a lower triangle T
+  of panels with ``M = T + T'``: rows above a panel's square on the diagonal are not used.
+* A factor L has panels one vector wide, called *slabs*. Nothing is left to add up at the end of a row, so this serves
+  many components and few features alike.
+* Or the transpose of L is one panel, whose rows are called *strips*, one per component. No lane is empty, whatever the
+  number of components, but every sum ends in a vector whose lanes must be added.
 
-`advance` applies the step of the last active triplet and projects the next one in one pass over L, so that each of
-its numbers is loaded and stored once for four multiplications.
+`advance` applies the step of the last active triplet to a factor and projects the next triplet in one pass over L, so
+that each of its numbers is loaded and stored once for four multiplications.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from nearkin.kernels.machine.compile import body, exact_helper, helper
-from nearkin.kernels.machine.simd import BYTES, lanes, load, prefetch, spread, store, total, zeros
+from nearkin.kernels.machine.compile import body, helper
+from nearkin.kernels.machine.simd import (
+    BYTES,
+    REGISTER_BYTES,
+    fill,
+    lanes,
+    load,
+    load_few,
+    prefetch,
+    spread,
+    store,
+    total,
+    zeros,
+)
+from nearkin.kernels.machine.tiles import PIECE
 
-__all__ = ["advance", "aligned", "bring", "directions", "in_slabs", "pack", "padded", "unpack"]
+__all__ = [
+    "Factor", "advance", "aligned", "choose_slabs", "make_factor", "pack_factor", "pack_matrix", "padded",
+    "prefetch_row", "row_length", "scale_row", "unpack_factor", "unpack_matrix",
+]  # fmt: skip
 
 #: Vectors of each of g and h that strips work on at a time, so that they stay in the nearest cache.
 _BLOCK = 64
 
-#: What adding up the lanes of a pair of strips costs, in loops over one vector of features.
+#: Cost of adding up the lanes of a pair of strips, in loops over one vector of features.
 _END_OF_PAIR = 5
 
 
@@ -40,7 +61,97 @@ def aligned(n, like):
 
 
 @helper
-def in_slabs(components):
+def prefetch_row(rows, k):
+    """Prefetch row ``k``."""
+    d = rows.shape[1]
+    for i in range(k * d, (k + 1) * d, lanes(rows)):
+        prefetch(rows, i)
+
+
+@helper
+def row_length(d, like):
+    """Elements from row to row of vectors: whole lines of the cache, and not a multiple of a large power of two."""
+    row = padded(d, like)
+    return row + lanes(like) if row * like.itemsize % 512 == 0 else row
+
+
+@helper
+def scale_row(source, s_at, target, t_at, factor, n):
+    """``target = factor * source`` for ``n`` elements in a row; both may be the same, but not overlap otherwise."""
+    whole = n - n % lanes(target)
+    for k in range(0, whole, lanes(target)):
+        x = load(source, s_at + k)
+        store(target, t_at + k, fill(x, factor) * x)
+    for k in range(whole, n):
+        y = load_few(source, s_at + k, 1)
+        store(target, t_at + k, fill(y, factor) * y)
+
+
+# ---------------------------------------------------------------- full matrices
+
+
+@helper
+def pack_matrix(M, symmetric):
+    """Panels of M; square by square, here and below, since walks with long strides are slow."""
+    d = M.shape[0]
+    width = 2 * REGISTER_BYTES // M.itemsize
+    rows = (d + PIECE - 1) // PIECE * PIECE
+    n = (d + width - 1) // width
+    panels = aligned(n * rows * width, M).reshape((n, rows, width))
+    for q in range(n):
+        for p in range(q + 1 if symmetric else n):
+            factor = M.dtype.type(0.5 if symmetric and p == q else 1.0)
+            column = p * width
+            for i in range(q * width, min(d, (q + 1) * width)):
+                scale_row(M, i * d + column, panels, (p * rows + i) * width, factor, min(width, d - column))
+    return panels
+
+
+@helper
+def unpack_matrix(panels, M, symmetric):
+    """Write panels back into M."""
+    d = M.shape[0]
+    n, rows, width = panels.shape
+    one = M.dtype.type(1.0)
+    for q in range(n):
+        for p in range(q + 1 if symmetric else n):
+            column = p * width
+            for i in range(q * width, min(d, (q + 1) * width)):
+                if symmetric and p == q:
+                    for k in range(column, i + 1):
+                        M[i, k] = panels[p, i, k - column] + panels[p, k, i - column]
+                else:
+                    scale_row(panels, (p * rows + i) * width, M, i * d + column, one, min(width, d - column))
+            if symmetric:
+                for k in range(column, min(d, column + width)):
+                    for i in range(max(k, q * width), min(d, (q + 1) * width)):
+                        M[k, i] = M[i, k]
+
+
+# ---------------------------------------------------------------- factors
+
+
+class Factor(NamedTuple):
+    """A factor L, a pair of vectors g and h to project and another whose step is pending."""
+
+    L: np.ndarray
+    #: Whether L lies in slabs, else in strips.
+    slabs: bool
+    #: Components, and elements of each of the four vectors.
+    rank: int
+    n: int
+    #: g and h of two triplets, four vectors.
+    vectors: np.ndarray
+    #: ``L'g`` and ``L'h``.
+    p: np.ndarray
+    q: np.ndarray
+    #: The pending step ``g along_g' + h along_h'``.
+    along_g: np.ndarray
+    along_h: np.ndarray
+
+
+@helper
+def choose_slabs(components):
     """Whether slabs are the faster layout for components of this shape."""
     wide = lanes(components)
     n = padded(components.shape[1], components) // wide
@@ -51,10 +162,10 @@ def in_slabs(components):
 
 @helper
 def _stride(n, wide):
-    """Numbers from one strip to the next.
+    """Elements from one strip to the next.
 
-    Strips whose places agree in their lowest 12 bits, or nearly so, make the processor wait for stores that do not
-    concern it; about half of 4096 bytes apart is safest, and an odd number of vectors uses the whole cache.
+    Strips whose addresses agree in their lowest 12 bits, or nearly so, make the processor wait for unrelated stores;
+    about half of 4096 bytes apart is safest, and an odd number of vectors uses the whole cache.
     """
     vectors = n // wide
     return (vectors + (27 - vectors) % 64) * wide
@@ -62,80 +173,47 @@ def _stride(n, wide):
 
 @helper
 def _place(j, i, n, slabs, wide):
-    """Where component j of feature i lies."""
+    """Position of component j of feature i."""
     return (j // wide * n + i) * wide + j % wide if slabs else j * _stride(n, wide) + i
 
 
 @helper
-def pack(components, slabs):
-    """A copy of the components in the chosen layout."""
+def make_factor(components, slabs, n):
+    """The components, of shape (r, d), in the chosen layout with ``n`` features and zeros for all vectors."""
     r, d = components.shape
     wide = lanes(components)
-    n = padded(d, components)
-    L = aligned(padded(r, components) * (n if slabs else _stride(n, wide)), components)
+    rank = padded(r, components)
+    L = aligned(rank * (n if slabs else _stride(n, wide)), components)
     for j in range(r):
         for i in range(d):
             L[_place(j, i, n, slabs, wide)] = components[j, i]
-    return L
+    p, q = aligned(rank, L), aligned(rank, L)
+    return Factor(L, slabs, r, n, aligned(4 * n, L), p, q, aligned(rank, L), aligned(rank, L))
 
 
 @helper
-def unpack(L, components, slabs):
-    """The reverse of `pack`."""
-    r, d = components.shape
-    wide = lanes(components)
-    n = padded(d, components)
-    for j in range(r):
-        for i in range(d):
-            components[j, i] = L[_place(j, i, n, slabs, wide)]
-
-
-@exact_helper
-def directions(anchors, positives, negatives, x, y, z, is_distance, gh, at):
-    """Write ``g`` of the rows x, y and z from ``at`` on, ``h`` behind it, and return ``g.g, h.h, g.h``.
-
-    As `nearkin.kernels.direction.directions`, by vectors.
-    """
-    wide = lanes(gh)
-    d = anchors.shape[1]
-    n = padded(d, gh)
-    rest = d - d % wide
-    for i in range(rest, d):
-        a, b, c = anchors[x, i], positives[y, i], negatives[z, i]
-        gh[at + i] = (a - b) + (a - c) if is_distance else a
-        gh[at + n + i] = b - c
-    g_g = h_h = g_h = zeros(gh)
-    for i in range(0, n, wide):
-        if i < rest:
-            a, b, c = load(anchors, x * d + i), load(positives, y * d + i), load(negatives, z * d + i)
-            g = (a - b) + (a - c) if is_distance else a
-            h = b - c
-            store(gh, at + i, g)
-            store(gh, at + n + i, h)
-        else:
-            g, h = load(gh, at + i), load(gh, at + n + i)
-        g_g += g * g
-        h_h += h * h
-        g_h += g * h
-    return float(total(g_g)), float(total(h_h)), float(total(g_h))
+def pack_factor(components):
+    """The components in the layout that suits their shape."""
+    return make_factor(components, choose_slabs(components), padded(components.shape[1], components))
 
 
 @helper
-def bring(rows, k):
-    """Have row ``k`` brought near while other work goes on."""
-    d = rows.shape[1]
-    for i in range(k * d, (k + 1) * d, lanes(rows)):
-        prefetch(rows, i)
+def unpack_factor(factor, components):
+    """Write a factor back into components of shape (r, d)."""
+    for j in range(components.shape[0]):
+        for i in range(components.shape[1]):
+            components[j, i] = factor.L[_place(j, i, factor.n, factor.slabs, lanes(components))]
 
 
 @body
-def _slab(L, at, n, k, move, gh, old, new, along_g, along_h, p, q):
+def _slab(f, at, k, move, old, new):
     """One slab from ``at`` on, the components from ``k`` on; ``move`` is a constant.
 
     Two features at a time, because one sum would wait for itself.
     """
+    L, n, gh = f.L, f.n, f.vectors
     wide = lanes(L)
-    a, b = load(along_g, k), load(along_h, k)
+    a, b = load(f.along_g, k), load(f.along_h, k)
     p_0 = p_1 = q_0 = q_1 = zeros(L)
     for i in range(0, n, 2):
         x_0 = load(L, at)
@@ -150,17 +228,19 @@ def _slab(L, at, n, k, move, gh, old, new, along_g, along_h, p, q):
         p_1 += x_1 * spread(gh, new + i + 1)
         q_1 += x_1 * spread(gh, new + n + i + 1)
         at += 2 * wide
-    store(p, k, p_0 + p_1)
-    store(q, k, q_0 + q_1)
+    store(f.p, k, p_0 + p_1)
+    store(f.q, k, q_0 + q_1)
 
 
 @body
-def _pair(L, at, n, start, stop, k, move, gh, old, new, along_g, along_h, p, q):
-    """Two strips from ``at`` on, the components ``k`` and ``k + 1``, some features; ``move`` is a constant."""
+def _pair(f, start, stop, k, move, old, new):
+    """Two strips, the components ``k`` and ``k + 1``, and some features; ``move`` is a constant."""
+    L, n, gh, p, q = f.L, f.n, f.vectors, f.p, f.q
     wide = lanes(L)
+    at = k * _stride(n, wide)
     below = at + _stride(n, wide)
-    a_0, a_1 = spread(along_g, k), spread(along_g, k + 1)
-    b_0, b_1 = spread(along_h, k), spread(along_h, k + 1)
+    a_0, a_1 = spread(f.along_g, k), spread(f.along_g, k + 1)
+    b_0, b_1 = spread(f.along_h, k), spread(f.along_h, k + 1)
     p_0 = p_1 = q_0 = q_1 = zeros(L)
     for i in range(start, stop, wide):
         x_0 = load(L, at + i)
@@ -183,35 +263,34 @@ def _pair(L, at, n, start, stop, k, move, gh, old, new, along_g, along_h, p, q):
 
 
 @helper
-def _advance_slabs(L, n, move, gh, old, new, along_g, along_h, p, q):
-    for k in range(0, p.shape[0], lanes(L)):
+def _advance_slabs(f, move, old, new):
+    for k in range(0, f.p.shape[0], lanes(f.L)):
         if move:
-            _slab(L, k * n, n, k, True, gh, old, new, along_g, along_h, p, q)
+            _slab(f, k * f.n, k, True, old, new)
         else:
-            _slab(L, k * n, n, k, False, gh, old, new, along_g, along_h, p, q)
+            _slab(f, k * f.n, k, False, old, new)
 
 
 @helper
-def _advance_strips(L, r, n, move, gh, old, new, along_g, along_h, p, q):
-    for k in range(p.shape[0]):
-        p[k] = q[k] = 0
-    for start in range(0, n, _BLOCK * lanes(L)):
-        stop = min(n, start + _BLOCK * lanes(L))
-        for k in range(0, r, 2):
-            at = k * _stride(n, lanes(L))
+def _advance_strips(f, move, old, new):
+    for k in range(f.p.shape[0]):
+        f.p[k] = f.q[k] = 0
+    for start in range(0, f.n, _BLOCK * lanes(f.L)):
+        stop = min(f.n, start + _BLOCK * lanes(f.L))
+        for k in range(0, f.rank, 2):
             if move:
-                _pair(L, at, n, start, stop, k, True, gh, old, new, along_g, along_h, p, q)
+                _pair(f, start, stop, k, True, old, new)
             else:
-                _pair(L, at, n, start, stop, k, False, gh, old, new, along_g, along_h, p, q)
+                _pair(f, start, stop, k, False, old, new)
 
 
 @helper
-def advance(L, slabs, r, n, move, gh, old, new, along_g, along_h, p, q):
-    """If ``move``, add the step that waits, ``g along_g' + h along_h'``, to L; then ``p = L'g`` and ``q = L'h``.
+def advance(factor, move, old, new):
+    """If ``move``, add the pending step to L; then ``p = L'g`` and ``q = L'h``.
 
-    The vectors g and h of the step lie in ``gh`` from ``old`` on, those to project from ``new`` on, n numbers each.
+    Positions in ``factor.vectors``: g and h of the step begin at ``old``, those to project at ``new``.
     """
-    if slabs:
-        _advance_slabs(L, n, move, gh, old, new, along_g, along_h, p, q)
+    if factor.slabs:
+        _advance_slabs(factor, move, old, new)
     else:
-        _advance_strips(L, r, n, move, gh, old, new, along_g, along_h, p, q)
+        _advance_strips(factor, move, old, new)

@@ -1,18 +1,18 @@
-"""Arrays of different sizes in one argument: compiled loops take their addresses, and see them as they lie.
+"""Arrays of different sizes in one argument: compiled loops take their addresses and view the memory in place.
 
-A tuple of arrays would be compiled anew for every length, and one flat copy would have to be written back. Whoever
-hands over addresses keeps the arrays alive and C-ordered.
+A tuple of arrays would be compiled anew for every length, and one flat copy would have to be written back. The caller
+keeps the arrays alive and C-ordered.
 """
 
 import numpy as np
 from numba import carray, types
 from numba.extending import intrinsic, register_jitable
 
-__all__ = ["addresses", "at"]
+__all__ = ["addresses", "view"]
 
 
 def addresses(*arrays):
-    """Where the arrays begin."""
+    """Addresses of the arrays."""
     assert all(array.flags.c_contiguous for array in arrays)
     return np.array([array.ctypes.data for array in arrays], dtype=np.intp)
 
@@ -26,6 +26,6 @@ def _pointer(typing_context, address):
 
 
 @register_jitable
-def at(address, shape, like):
-    """The array of this shape, and of the type of ``like``, that begins at an address."""
+def view(address, shape, like):
+    """Array of this shape, and of the type of ``like``, at an address."""
     return carray(_pointer(address), shape, like.dtype)

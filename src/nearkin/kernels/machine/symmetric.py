@@ -1,19 +1,19 @@
 """Symmetric matrices in compiled loops: products and updates that touch one triangle, and two small eigenproblems.
 
-Matrices are C-ordered without gaps, and only the part on and below the diagonal is read and written: half the memory
-traffic, which is what such loops wait for.
+Matrices are C-ordered without gaps. Loops read and write only the part on and below the diagonal, which halves the
+memory traffic they wait for.
 """
 
 import math
 
-from nearkin.kernels.machine.compile import helper
+from nearkin.kernels.machine.compile import body, helper
 
-__all__ = ["add_outer_products", "eigen_small", "mirror", "multiply", "smallest_of_tridiagonal"]
+__all__ = ["add_outer_products", "eigen_small", "mirror", "multiply", "multiply_between", "smallest_of_tridiagonal"]
 
 
 @helper
 def multiply(W, x, y):
-    """``y = W x``; four rows at a time share what is read of x and y."""
+    """``y = W x``; four rows at a time share the elements read of x and y."""
     d = W.shape[0]
     for k in range(d):
         y[k] = 0.0
@@ -46,6 +46,16 @@ def multiply(W, x, y):
         y[i] += s_0 + W[i, i] * x_0
 
 
+@body
+def multiply_between(W, x, y, Wy):
+    """``x' W y``; also writes ``Wy``."""
+    multiply(W, y, Wy)
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += x[k] * Wy[k]
+    return total
+
+
 @helper
 def add_outer_products(W, columns, factors, n):
     """``W += sum_j factors[j] c_j c_j'`` for the first n rows c of ``columns``."""
@@ -53,7 +63,7 @@ def add_outer_products(W, columns, factors, n):
         row = W[i]
         j = 0
         while j < n:
-            # Four rows per pass; those beyond the last are taken zero times.
+            # Four rows per pass; those beyond the last have factor zero.
             c_0, c_1 = columns[j], columns[min(j + 1, n - 1)]
             c_2, c_3 = columns[min(j + 2, n - 1)], columns[min(j + 3, n - 1)]
             a_0 = factors[j] * c_0[i]
@@ -75,9 +85,9 @@ def mirror(W):
 
 @helper
 def eigen_small(B, n, vectors):
-    """Eigen-decomposition of the leading n x n part by Jacobi's rotations; values end on B's diagonal.
+    """Eigen-decomposition of the leading n x n part by Jacobi's rotations; the values end on B's diagonal.
 
-    Column j of ``vectors`` belongs to ``B[j, j]``. Meant for a handful of rows, where a library call costs more.
+    Column j of ``vectors`` belongs to ``B[j, j]``. For a handful of rows, where a library call costs more.
     """
     for i in range(n):
         for j in range(n):
@@ -115,9 +125,9 @@ def eigen_small(B, n, vectors):
 def smallest_of_tridiagonal(diagonal, off, m, above, fall):
     """Smallest eigenvalue of a tridiagonal matrix of order m, given that of its leading part of order m - 1.
 
-    It is the root left of ``above`` of ``(diagonal[m-1] - x) p(x) = off[m-2]^2`` where p, the last pivot of the leading
-    part less x, is nearly linear there: with p replaced by its tangent the root is that of a quadratic equation.
-    ``fall`` is minus the slope of p at ``above``, the squared length of the leading part's eigenvector that ends in 1.
+    It is the root left of ``above`` of ``(diagonal[m-1] - x) p(x) = off[m-2]^2``. There p, the last pivot of the
+    leading part less x, is nearly linear; with its tangent in its place the root solves a quadratic equation. ``fall``
+    is minus the slope of p at ``above``: the squared length of the leading part's eigenvector that ends in 1.
     """
     if m == 1:
         return diagonal[0]

@@ -1,7 +1,7 @@
-"""One BLAS thread while the core runs, and work in parts that do not touch each other.
+"""One BLAS thread while compiled loops run, and a pool of threads for independent parts of a job.
 
-Small products gain nothing from more threads inside BLAS, and results must not depend on how many there are. Where work
-falls into parts whose results do not depend on each other, the threads that BLAS would have had share them.
+Small products gain nothing from more threads inside BLAS, and results must not depend on their number. Independent
+parts of a job run on the threads that BLAS would have used.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _allowed = 1
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread inside the block.
 
-    The setting belongs to the process, and only the thread that set it can be trusted to put it back: the first
-    thread inside sets it and restores it when it leaves; others inside meanwhile leave it alone.
+    The setting belongs to the process. The first thread inside sets it and restores it on leaving; other threads that
+    enter meanwhile do not touch it.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def one_blas_thread() -> Iterator[None]:
 
             _controller = ThreadpoolController()
         if _owner is None:
-            # Only inside is BLAS limited, so this is what the user, the environment or joblib allows.
+            # BLAS is limited only inside, so this is the number that the user, the environment or joblib allows.
             _allowed = max((one.num_threads or 1 for one in _controller.lib_controllers), default=1)
             _owner, _limit = me, _controller.limit(limits=1, user_api="blas")
         _depth += _owner == me
@@ -61,9 +61,9 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def worker_pool() -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]]:
-    """``run(work, parts)`` gives ``[work(part) for part in parts]``, by as many threads as BLAS is allowed.
+    """Yield ``run(work, parts)``: ``[work(part) for part in parts]``, computed by as many threads as BLAS may use.
 
-    Work must release the interpreter lock to gain from it, and write nothing that another part reads or writes.
+    Work must release the interpreter lock to run faster, and write nothing that another part reads or writes.
 
     Examples
     --------

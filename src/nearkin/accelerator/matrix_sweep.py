@@ -1,22 +1,20 @@
-"""Sweeps for a full matrix on a device: products for a block of triplets, and one kernel for the chain of its steps."""
+"""Sweeps for a full matrix on a device: products for a block of triplets, and device code for its chain of steps."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearkin.accelerator import cuda
 from nearkin.accelerator.device import full_precision, name_of_type, step_settings, to_device, to_host
 from nearkin.accelerator.pipeline import Aside, Feed, Pipeline, Stage
+from nearkin.arrays import Array
 
 __all__ = ["FullSweep"]
 
-Array = NDArray[np.floating]
-
-#: Triplets in a block, and blocks of a stage. The table of a longer block costs more, the products of a shorter one are
-#: slow.
+#: Triplets in a block, and blocks of a stage. The table of a longer block costs more; the products of a shorter one
+#: are slow.
 BLOCK = 256
 STAGE = 16
 
@@ -28,10 +26,10 @@ _LANES, _WARPS = 32, 8
 
 
 class FullSweep:
-    """M on a device, and what it learns there.
+    """M on a device, which learns there.
 
-    While the chain of one block is walked, M takes the steps of the block before and gives the margins of the block
-    after. What these miss are the steps of the block walked meanwhile, which a table of products of both makes good.
+    While the chain of one block runs, M takes the steps of the block before and computes the margins of the block
+    after. These margins lack the steps of the running block; a table of products of both blocks adds them.
 
     Parameters
     ----------
@@ -40,7 +38,7 @@ class FullSweep:
     is_distance : bool
         Whether a step is symmetric.
     device : torch.device
-        Where.
+        Device that holds M.
     """
 
     def __init__(self, M: Array, is_distance: bool, device: Any):
@@ -50,7 +48,7 @@ class FullSweep:
         self._pipelines: dict[Any, Pipeline] = {}
 
     def learn(self, vectors: Any, C: float, params: tuple[float, float], n_hq: int) -> tuple[Array, int]:
-        """Learn the triplets of `nearkin.triplets.Vectors` in order; their plausibilities and the number of updates."""
+        """Learn from triplets (`TripletRows`) in order; returns their plausibilities and the number of updates."""
         import torch
 
         n, d = len(vectors.anchor), self.M.shape[0]
@@ -58,7 +56,7 @@ class FullSweep:
         step = block * min(STAGE, -(-n // block))
         key = step, block, C, params, n_hq
         if key not in self._pipelines:
-            self._pipelines = {key: self._pipeline(*key)}  # that of another size or setting is not needed again
+            self._pipelines = {key: self._pipeline(*key)}  # others are not needed again
         feed = Feed(vectors, self.device, self.is_distance)
         share = torch.empty(-(-n // step) * step, dtype=self.M.dtype, device=self.device)
         tau = torch.empty_like(share)
@@ -76,7 +74,7 @@ class FullSweep:
         return to_host(share[:n].double()), int((tau[:n] > 0).sum())
 
     def _products(self, g: Any, h: Any, other_g: Any, other_h: Any, out: Any) -> None:
-        """Tables ``<A_t, A_s>`` of the triplets of blocks with those of other blocks; the same whatever M is."""
+        """Tables ``<A_t, A_s>`` of the triplets of blocks with those of other blocks; they do not depend on M."""
         import torch
 
         torch.bmm(h, other_h.mT, out=out)
@@ -89,12 +87,12 @@ class FullSweep:
     def _pipeline(self, step: int, block: int, C: float, params: tuple[float, float], n_hq: int) -> Pipeline:
         import torch
 
-        from nearkin.accelerator.kernels.symmetric import add_symmetric
+        from nearkin.accelerator.device_code.triton_code import add_symmetric
 
         d = self.M.shape[0]
         tiles = -(-d // _TILE)
         settings = to_device(step_settings(C, params).astype(name_of_type(self.M)), self.device)
-        chain = cuda.kernel(
+        chain = cuda.device_function(
             "full_block", self.device, block * self.M.element_size(), WARPS=_WARPS, N_HQ=n_hq,
             UNBOUNDED=int(np.inf == C), **cuda.real(self.M),
         )  # fmt: skip

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from experiment_data import make_dataset
 from nearkin import datasets
 from nearkin.cli import main
 from nearkin.paper import KINDS, SELECTIONS, TABLES
+from small_datasets import make_dataset
 
 FAST = ["--methods", "Euclidean", "--methods", "ODML"]
 

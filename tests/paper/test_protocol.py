@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from experiment_data import make_dataset
 from nearkin.paper import METHODS, draw_splits, get_protocol, prepare
 from nearkin.paper.protocol import PROTOCOLS, Protocol, Split, split_inside
+from small_datasets import make_dataset
 
 
 @pytest.fixture

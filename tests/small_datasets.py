@@ -1,4 +1,4 @@
-"""Small data sets for the tests of the experiments, shaped like those of the registry."""
+"""Small data sets for the tests of the paper and of benchmarks, shaped like those of the registry."""
 
 import numpy as np
 

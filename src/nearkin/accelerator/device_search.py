@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.accelerator.device import full_precision, to_device, to_host
+from nearkin.arrays import Array
 from nearkin.measures import Measure
 
 __all__ = ["DeviceSearch"]
 
-Array = NDArray[np.floating]
-
-#: Items of a group, of which only the best score is kept at first; items, queries and groups of one program, and scores
-#: at a time.
+#: Items of a group; items, queries and groups of one program; scores at a time.
 _GROUP = 64
 _ITEMS = 1 << 16
 _TILE, _SPAN = 128, 64
@@ -24,10 +22,10 @@ _FOUND = 1 << 27
 
 
 class DeviceSearch:
-    """All scores, a block at a time, as `NeighbourSearch` of `nearkin.neighbors` finds them on the processor.
+    """All scores, a block at a time, as `NeighbourSearch` of `nearkin.neighbors` computes them on the processor.
 
-    Only the best score of every group of 64 items is kept at first. The k nearest items lie in the k groups with the
-    best such scores, whose items are then compared one by one.
+    The first pass keeps only the best score of every group of 64 items. The k nearest items lie in the k groups with
+    the best such scores; the second pass compares their items one by one.
 
     Parameters
     ----------
@@ -36,7 +34,7 @@ class DeviceSearch:
     measure : Measure
         Distance or similarity.
     device : torch.device
-        Where.
+        Device to search on.
     """
 
     def __init__(self, items: Array, measure: Measure, device: Any):
@@ -70,11 +68,11 @@ class DeviceSearch:
         return values, index
 
     def _best_of_groups(self, queries: Any) -> Any:
-        """Smallest ``|y|^2 / 2 - q'y`` (or ``-q'y``) of every group; the infinite halves keep the filling out."""
+        """Smallest ``|y|^2 / 2 - q'y`` (or ``-q'y``) of every group; infinite halves exclude the padding."""
         import torch
 
         if queries.dtype == torch.float32:
-            from nearkin.accelerator.kernels.groups import group_best
+            from nearkin.accelerator.device_code.triton_code import group_best
 
             n_groups = len(self.items) // _GROUP
             best = queries.new_empty(n_groups, len(queries))
@@ -94,7 +92,7 @@ class DeviceSearch:
         import torch
 
         groups = self._best_of_groups(queries)
-        # One group more than needed: scores of nearly the same size may be told apart by rounding only.
+        # One group more than needed: rounding may swap scores of nearly the same size.
         best = groups.topk(min(k + 1, groups.shape[1]), dim=1, largest=False, sorted=False).indices
         near = (best.sort(1).values[:, :, None] * _GROUP + torch.arange(_GROUP, device=self.device)).flatten(1)
         rows = self.items[near]
@@ -104,6 +102,6 @@ class DeviceSearch:
         else:
             scores = -torch.bmm(rows, queries[:, :, None])[:, :, 0]
         scores.masked_fill_(near >= self.n_items, float("inf"))
-        found = scores.sort(dim=1, stable=True)  # of equals the first item
+        found = scores.sort(dim=1, stable=True)  # the first of equal items
         which = near.gather(1, found.indices[:, :k])
         return (found.values[:, :k].sqrt() if self.measure.is_distance else -found.values[:, :k]), which

@@ -1,4 +1,4 @@
-"""Sweeps for factors L on a device: one in blocks; many small ones side by side, each in registers."""
+"""Sweeps for factors L on a device: one in blocks, or many small ones side by side, each in registers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearkin.accelerator import cuda
 from nearkin.accelerator.device import (
@@ -18,10 +17,9 @@ from nearkin.accelerator.device import (
     to_host,
 )
 from nearkin.accelerator.pipeline import Aside, Feed, Pipeline, Stage
+from nearkin.arrays import Array
 
 __all__ = ["FactorSweep", "ManyFactors", "held"]
-
-Array = NDArray[np.floating]
 
 #: Bytes of L that a thread's registers hold beside everything else.
 _REGISTERS = 512
@@ -35,7 +33,7 @@ MOST_COMPONENTS = 1024
 
 @dataclass(frozen=True)
 class Held:
-    """How the kernel ``factor_sweep.cu`` holds L: features and components of a thread, bytes of a number."""
+    """Layout of L in ``factor_sweep.cu``: features and components of a thread, bytes of a number."""
 
     deep: int
     columns: int
@@ -48,17 +46,17 @@ class Held:
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: two turns of vectors and of their products, mapped vectors, steps, triplets."""
+        """Bytes of shared memory: two sets of vectors and of their products, mapped vectors, steps, triplets."""
         turn = 16 * 16 * self.deep + 16 * 16
         return (2 * turn + 2 * 16 * 16 * self.columns + 8 * 12) * self.itemsize
 
     def fits(self, memory: int) -> bool:
-        """Whether a thread's registers, and some bytes of shared memory, are enough."""
+        """Whether a thread's registers and ``memory`` bytes of shared memory are enough."""
         return self.deep * self.columns * self.itemsize <= _REGISTERS and self.columns <= 8 and self.shared <= memory
 
 
 def held(d: int, r: int, itemsize: int) -> Held:
-    """How L of shape (d, r) would be held.
+    """Layout for L of shape (d, r).
 
     Examples
     --------
@@ -71,16 +69,16 @@ def held(d: int, r: int, itemsize: int) -> Held:
 
 
 class ManyFactors:
-    """Several small factors of one shape, which learn side by side, one multiprocessor each.
+    """Several small factors of one shape that learn side by side, one multiprocessor each.
 
     Parameters
     ----------
     components : ndarray of shape (n_learners, r, d)
         L' of every learner before the sweep.
     is_distance : bool
-        What ``g`` is.
+        Whether ``g`` is that of a distance.
     device : torch.device
-        Where.
+        Device that holds L.
     """
 
     def __init__(self, components: Array, is_distance: bool, device: Any):
@@ -89,7 +87,7 @@ class ManyFactors:
         self.L = to_device(np.swapaxes(components, 1, 2), device)
 
     def learn(self, rows: Any, pool: Any, index: Any, bounds: Any, settings: Any, n_hq: int) -> tuple[Any, Any]:
-        """Learn the triplets of all learners, each in order; everything lies on the device and stays there.
+        """Learn the triplets of all learners, each in order; all arguments are on the device.
 
         Parameters
         ----------
@@ -98,7 +96,7 @@ class ManyFactors:
         index : int32 tensor of shape (3, n_triplets)
             Anchor (in rows), positive and negative (in pool) of every triplet, those of the first learner first.
         bounds : int64 tensor of shape (n_learners + 1,)
-            Where each learner's triplets begin, and the end.
+            First triplet of each learner, and the end.
         settings : tensor of shape (n_learners, 2)
             `step_settings` of each.
         n_hq : int
@@ -115,7 +113,7 @@ class ManyFactors:
         n, layout = index.shape[1], held(d, r, self.L.element_size())
         share = torch.empty(n, dtype=self.L.dtype, device=self.device)
         moved = torch.empty(n, dtype=torch.int8, device=self.device)
-        sweep = cuda.kernel(
+        sweep = cuda.device_function(
             "factor_sweep", self.device, layout.shared, N_HQ=n_hq, IS_DISTANCE=int(self.is_distance),
             **layout.constants, **cuda.real(self.L),
         )  # fmt: skip
@@ -130,7 +128,7 @@ class ManyFactors:
 
 @dataclass(frozen=True)
 class Walk:
-    """How the kernel ``factor_block.cu`` walks a block: its constants, its size, and the memory that it takes."""
+    """Constants of ``factor_block.cu``, the size of its blocks, and the memory that it takes."""
 
     rank: int
     together: int
@@ -144,7 +142,7 @@ class Walk:
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: what is told, products, and what is known of every triplet."""
+        """Bytes of shared memory: published steps, products, and the description of every triplet."""
         row = self.together + 1
         products = self.size + 1 + _WARPS * ((row + 1) * self.together + 8 * row)
         told, known = (64 * self.rank + 12) * self.size + 8 * 8 * 32, 12 * (self.size + 1)
@@ -152,13 +150,13 @@ class Walk:
 
     @property
     def keepers(self) -> int:
-        """Thread blocks that keep rows up to date which are far from their turn."""
+        """Thread blocks that keep rows up to date that are far from their turn."""
         lag = max(2, 32 // self.together)
         return max(0, self.size // self.together - 1 - lag)
 
 
 def walk_of(r: int, itemsize: int, memory: int, most: int) -> Walk:
-    """The longest walk up to ``most`` triplets that fits into some bytes of shared memory.
+    """The longest walk up to ``most`` triplets that fits into ``memory`` bytes of shared memory.
 
     Examples
     --------
@@ -176,8 +174,8 @@ def walk_of(r: int, itemsize: int, memory: int, most: int) -> Walk:
 class FactorSweep:
     """One factor of any size in blocks; see `ManyFactors` for the parameters.
 
-    While one block is walked, L takes the steps of the block before and meets the vectors of the block after. What that
-    meeting misses are the steps of the block walked meanwhile, which the products of both blocks' vectors make good:
+    While one block runs, L takes the steps of the block before and projects the vectors of the block after. These
+    products lack the steps of the running block, which the inner products of both blocks' vectors add:
     ``L1'x = L0'x + sum_s u_s (g_s.x) + v_s (h_s.x)``.
     """
 
@@ -193,7 +191,7 @@ class FactorSweep:
         self._walk = walk_of(len(components), self.L.element_size(), shared_memory(device), BLOCK)
 
     def learn(self, vectors: Any, C: float, params: tuple[float, float], n_hq: int) -> tuple[Array, int]:
-        """Learn the triplets of `nearkin.triplets.Vectors` in order; their plausibilities and the number of updates."""
+        """Learn from triplets (`TripletRows`) in order; returns their plausibilities and the number of updates."""
         import torch
 
         n, d = len(vectors.anchor), self.L.shape[0]
@@ -223,9 +221,11 @@ class FactorSweep:
         (d, r), walk = self.L.shape, self._walk
         blocks, wide = step // walk.size, 2 * walk.size
         settings = to_device(step_settings(C, params).astype(name_of_type(self.L)), self.device)
-        chain = cuda.kernel("factor_block", self.device, walk.shared, N_HQ=n_hq, **walk.constants, **cuda.real(self.L))
+        chain = cuda.device_function(
+            "factor_block", self.device, walk.shared, N_HQ=n_hq, **walk.constants, **cuda.real(self.L)
+        )
         rows, warps = 4, min(16, wide // 4)
-        correction = cuda.kernel(
+        correction = cuda.device_function(
             "correction", self.device, 32 * rows * warps * self.L.element_size(), ROWS=rows, WARPS=warps,
             **cuda.real(self.L),
         )  # fmt: skip

@@ -11,8 +11,8 @@ from benchmarks.rivals import Cleaned
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from experiment_data import make_dataset
 from nearkin import datasets, paper
+from small_datasets import make_dataset
 
 
 @pytest.fixture

@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearkin.accelerator.device import full_precision, to_device, to_host
+from nearkin.arrays import Array
 from nearkin.rows import Scaling
 
-__all__ = ["mapped"]
+__all__ = ["map_rows"]
 
-Array = NDArray[np.floating]
-
-#: Numbers sent at a time.
+#: Numbers sent to the device at a time.
 _NUMBERS = 1 << 26
 
 
-def mapped(X: Array, scaling: Scaling, components: Array, limit: float, device: Any) -> Array | None:
+def map_rows(X: Array, scaling: Scaling, components: Array, limit: float, device: Any) -> Array | None:
     """``scaling.apply(X) @ components.T``, or None if a scaled number is beyond ``limit``."""
     import torch
 

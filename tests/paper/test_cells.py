@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from experiment_data import make_dataset
 from nearkin.paper import METHODS, PAPER, TABLES, Cell, Outcome, draw_splits, list_cells, measure, narrow, shrink
 from nearkin.paper import cells as cells_module
 from nearkin.paper.cells import choose_params, search
 from nearkin.paper.protocol import split_inside
 from nearkin.paper.records import get_printed_score, make_records
 from nearkin.paper.scores import METRICS, score_binary
+from small_datasets import make_dataset
 
 
 @pytest.fixture

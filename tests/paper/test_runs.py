@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from experiment_data import make_dataset
 from nearkin.paper import TABLES, Cell, Log, Outcome, measure, narrow, reproduce, run_cells
+from small_datasets import make_dataset
 
 METHODS = ("Euclidean", "ODML", "OPML")
 

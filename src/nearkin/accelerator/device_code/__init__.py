@@ -1,0 +1,1 @@
+"""Device code in Triton and in CUDA C: tensors in, tensors out. Importing `triton_code` needs torch and Triton."""
