@@ -8,6 +8,7 @@ import numpy as np
 
 import nearkin
 from nearkin.losses import as_loss
+from nearkin.parameters import LearningRule
 
 from .literal import Projected
 from .settings import Settings
@@ -33,10 +34,10 @@ def measure(case: str, d: int, settings: Settings) -> dict:
     hinge = as_loss("hinge", 0.0)
     data = draw(d, 40_000 if d < 200 else 16_000, "float64", pair=pair)
     first = begin(nearkin.ODML(C=C, psd="project", scale=None), d, "float64")
-    n = enough(lambda k: first.copy().learn(part(data, 0, k), C, hinge, 1), settings.seconds, 8, len(data) // 2)
+    n = enough(lambda k: first.copy().learn(part(data, 0, k), LearningRule(C, hinge, 1)), settings.seconds, 8, len(data) // 2)
 
     # Both are timed after n steps, away from the start, on the triplets that follow.
-    first.learn(part(data, 0, n), C, hinge, 1)
+    first.learn(part(data, 0, n), LearningRule(C, hinge, 1))
     after = part(data, n, 2 * n)
     loop = Projected(first.metric, C=C)
     # Few steps of the loop per round, but it continues from round to round, so it takes many in all.
@@ -46,7 +47,7 @@ def measure(case: str, d: int, settings: Settings) -> dict:
     few_n = max(1, min(few_n, n // settings.rounds))
     stretches = iter([vectors(part(after, k * few_n, (k + 1) * few_n)) for k in range(settings.rounds)])
     tasks = [
-        Task("project", n, lambda p: p.learn(after, C, hinge, 1), lambda k: placed(first, k)),
+        Task("project", n, lambda p: p.learn(after, LearningRule(C, hinge, 1)), lambda k: placed(first, k)),
         Task("eigh", few_n, lambda few: loop.learn(*few), lambda _: next(stretches)),
     ]
     times = interleave(tasks, settings.rounds)

@@ -9,6 +9,7 @@ import numpy as np
 
 import nearkin
 from nearkin.losses import as_loss
+from nearkin.parameters import LearningRule
 
 from . import literal
 from .machine import gemm, stream
@@ -43,7 +44,7 @@ def measure(d: int, dtype: str, settings: Settings) -> dict:
     start = {name: begin(learner, d, dtype) for name, learner in LEARNERS.items()}
 
     def learn(name: str, n: int, hq: int):
-        return start[name].copy().learn(part(data, 0, n), C, loss, hq)
+        return start[name].copy().learn(part(data, 0, n), LearningRule(C, loss, hq))
 
     least = min(len(data), 1024 if d >= 512 else 4096)
     n = enough(lambda k: learn("similarity", k, 3), settings.seconds, least, len(data))
@@ -82,7 +83,7 @@ def measure(d: int, dtype: str, settings: Settings) -> dict:
 
 
 def _learn(parameter, triplets, loss, hq: int):
-    return parameter.learn(triplets, C, loss, hq)
+    return parameter.learn(triplets, LearningRule(C, loss, hq))
 
 
 def _few(data, n: int):
@@ -100,7 +101,7 @@ def check_same() -> None:
     for name, learner in LEARNERS.items():
         for hq in (1, 3):
             fast = begin(learner, 16, "float64")
-            fast.learn(data, 0.1, as_loss("rescaled_hinge", ETA), hq)
+            fast.learn(data, LearningRule(0.1, as_loss("rescaled_hinge", ETA), hq))
             slow = literal.full_matrix(
                 np.eye(16), *vectors(data), is_distance=name == "distance", C=0.1, eta=ETA, max_hq_iter=hq
             )

@@ -102,7 +102,7 @@ def replayed(seed: int, n_batches: int):
 
 def digest(model) -> str:
     file = io.BytesIO()
-    write_tree(model._state, file)
+    write_tree(model.state_, file)
     return hashlib.sha256(file.getvalue()).hexdigest()
 
 

@@ -28,7 +28,7 @@ import nearkin  # noqa: E402
 from nearkin import streams  # noqa: E402
 from nearkin.distributed.driver import form_shares  # noqa: E402
 from nearkin.distributed.tasks import learn_share, pack, unpack  # noqa: E402
-from nearkin.learners.merge import merge_states  # noqa: E402
+from nearkin.learners import merge_states  # noqa: E402
 from nearkin.noise import flip_labels  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
@@ -83,7 +83,7 @@ def in_shards(stream, n_shards, merge_every, epochs, seed):
                 learn_share(pack(model), stream.describe(one), i, len(shares), test=False)
                 for i, one in enumerate(shares)
             ]
-            model._state = merge_states(model._state, [unpack(one["learner"])._state for one in results])
+            model.state_ = merge_states(model.state_, [unpack(one["learner"]).state_ for one in results])
     return model, rounds
 
 

@@ -14,7 +14,7 @@ import nearkin
 from each import each
 from systems import DIFFERENT as LEARNERS
 
-DISTANCES = tuple(cls for cls in LEARNERS if cls()._measure.is_distance)
+DISTANCES = tuple(cls for cls in LEARNERS if cls().measure.is_distance)
 SOURCES = ("octg", "one_pass", "batch", "random")
 NAMES = ["width", "height", "depth", "weight"]
 

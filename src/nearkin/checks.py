@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from nearkin.errors import InputError
 
 __all__ = [
+    "BOOLEAN",
     "Instance",
     "Integer",
     "OneOf",
@@ -104,6 +105,10 @@ class Instance:
         return self.words
 
 
+#: True or False.
+BOOLEAN = Instance((bool, np.bool_), "True or False")
+
+
 def check_parameters(owner: object, rules: Mapping[str, tuple[Rule, ...]]) -> None:
     """Raise a `ValueError` naming owner, parameter, rule and value for the first parameter that no rule allows."""
     for name, allowed in rules.items():
@@ -123,8 +128,12 @@ def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
     kinds = [] if hasattr(X, "iloc") else [str(one) for one in getattr(X, "dtypes", ())]
     if kinds and set(kinds) == {"Float32"} and isinstance(dtype, list):
         dtype = np.float32  # a polars frame, which would be widened
-    with named_errors(estimator), np.errstate(over="ignore", invalid="ignore"):
-        return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+    except ValueError as error:
+        is_named = type(estimator).__name__ in str(error)
+        raise InputError(str(error), owner=None if is_named else estimator) from error
 
 
 def _is_plain(X: Any, dtype: Any) -> bool:
@@ -167,7 +176,7 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def check_seed(random_state: Any) -> None:
-    """Refuse anything that is not a seed, without drawing from it."""
+    """Refuse what is not a seed, without drawing from it."""
     kinds = (np.random.Generator, np.random.RandomState)
     if not (random_state is None or isinstance(random_state, kinds) or Integer(0).allows(random_state)):
         raise InputError(

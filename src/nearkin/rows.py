@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nearkin.arrays import Array
-from nearkin.errors import InputError
+from nearkin.errors import InputError, Row
 
 __all__ = ["LARGEST", "Rows", "Scaling", "check_range"]
 
@@ -199,7 +199,7 @@ def check_range(rows: Rows, owner: object, hint: str) -> None:
         bad = np.flatnonzero(~(largest <= limit))
         if len(bad):
             raise InputError(
-                f"row {part.start + bad[0]} holds a value of {largest[bad[0]]:.3g} after scaling; "
-                f"the largest that {np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. {hint}",
-                owner=owner,
-            )
+                f"{{row}} holds a value of {largest[bad[0]]:.3g} after scaling; the largest that "
+                f"{np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. {hint}",
+                owner=owner, row=Row(part.start + bad[0]),
+            )  # fmt: skip

@@ -25,6 +25,7 @@ from sklearn.frozen import FrozenEstimator
 import nearkin
 from nearkin import files
 from nearkin._version import __version__
+from nearkin.stored import attributes_of
 
 __all__ = ["load", "save"]
 
@@ -233,7 +234,11 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         return {"$frozen": _encode(value.estimator, arrays, where)}
     name = type(value).__name__
     if type(value) is _class(name):
-        kept = {k: v for k, v in vars(value).items() if k not in getattr(value, "_transient", ())}
+        declared = attributes_of(type(value))
+        if declared is not None:
+            kept = {k: getattr(value, k) for k in declared}
+        else:
+            kept = {k: v for k, v in vars(value).items() if k not in getattr(value, "_transient", ())}
         return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in kept.items()}}
     raise TypeError(
         f"cannot save {where}: {type(value).__module__}.{name} is no class of nearkin. Models with parts of your own "

@@ -16,7 +16,7 @@ from nearkin import streams  # noqa: E402
 from nearkin.distributed import ClusterLost  # noqa: E402
 from nearkin.distributed.driver import form_shares  # noqa: E402
 from nearkin.distributed.tasks import learn_share, pack, unpack  # noqa: E402
-from nearkin.learners.merge import merge_states  # noqa: E402
+from nearkin.learners import merge_states  # noqa: E402
 from nearkin.streams import FileStream  # noqa: E402
 from streams import tables  # noqa: E402
 
@@ -51,8 +51,8 @@ def in_shares(model, stream, n_shards, n_batches, epochs=1):
                 learn_share(pack(model), stream.describe(one), i, len(shares), test=False)
                 for i, one in enumerate(shares)
             ]
-            states = [unpack(one["learner"])._state for one in results]
-            model._state = merge_states(model._state, states)
+            states = [unpack(one["learner"]).state_ for one in results]
+            model.state_ = merge_states(model.state_, states)
     return model
 
 
@@ -62,7 +62,7 @@ def undisturbed(folder):
 
 
 def same(one, other):
-    return pack(one._state) == pack(other._state)
+    return pack(one.state_) == pack(other.state_)
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +268,7 @@ def test_bad_input_is_refused_before_anything_is_learned(client, folder, tmp_pat
         with pytest.raises(error, match=message):
             call(model)
         assert not model.__sklearn_is_fitted__()
-    with pytest.raises(ValueError, match="OKS cannot be learned in shards"):
+    with pytest.raises(ValueError, match="OKS: learning in shards"):
         nearkin.distributed.fit(nearkin.OKS(random_state=0), opened(folder), client=client, **HOW)
     with (
         pytest.raises(FileNotFoundError),

@@ -91,7 +91,7 @@ def test_reports_test_each_row_before_it_is_learned(data, folder):
 
 def _sorted_place(model):
     """Place of the class of each centre among the sorted classes."""
-    codes = model._state.labels.codes
+    codes = model.state_.labels.codes
     by_code = {code: label for label, code in codes.items()}
     return np.searchsorted(model.classes_, [by_code[code] for code in model.triplet_source_.center_codes_.tolist()])
 
@@ -158,10 +158,10 @@ def test_counters_go_beyond_32_bits_and_change_nothing(data):
     source = nearkin.OCTG(update_centers=True, metric="learned")
     young, old = (learner(triplets=source).partial_fit(X[:200], y[:200]) for _ in range(2))
     far = 2**40  # a whole number of looks at the centres
-    old._state.n_rows += far
-    old._state.n_triplets += far
-    old._state.n_updates += far
-    old._state.source.n_rows_seen_ += far
+    old.state_.n_rows += far
+    old.state_.n_triplets += far
+    old.state_.n_updates += far
+    old.state_.source.n_rows_seen_ += far
     for model in (young, old):
         model.partial_fit(X[200:1000], y[200:1000])
     np.testing.assert_array_equal(young.components_, old.components_)

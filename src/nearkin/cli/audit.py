@@ -29,9 +29,7 @@ _TRIED = 20
 class AuditOptions(Source):
     """Options of ``nearkin audit``."""
 
-    output: Path = option(
-        "-o", "--output", type=PATH, default="report.html", metavar="FILE", show_default=True, help="Page to write."
-    )
+    output: Path = option("-o", "--output", type=PATH, default="report.html", metavar="FILE", help="Page to write.")
     suspects: Path | None = option(
         type=PATH, metavar="FILE", help="CSV of all suspects.  [default: suspects.csv beside the page]"
     )
@@ -55,13 +53,11 @@ class AuditOptions(Source):
     text: str | None = option(metavar="COL", help="Column of texts to show beside the rows.")
     image: str | None = option(metavar="COL", help="Column of image files to show; paths start at the folder of DATA.")
     noise_rate: float | str = option(
-        type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto", show_default=True,
+        type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto",
         help="Share of wrong labels, if you know it; auto estimates it.",
     )  # fmt: skip
     title: str | None = option(metavar="TEXT", help="Heading of the page.  [default: name of DATA]")
-    seed: int = option(
-        type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same result."
-    )
+    seed: int = option(type=click.IntRange(0), default=0, metavar="N", help="Same seed, same result.")
 
     @property
     def listing(self) -> Path:

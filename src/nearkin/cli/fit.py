@@ -41,15 +41,15 @@ class ModelOptions:
 
     learner: str = option(
         type=click.Choice(list(LEARNERS)), metavar="NAME", default="auto",
-        help=f"{', '.join(one.lower() for one in _METHODS)}, each also as robust-NAME, or euclidean.  [default: auto, "
-        "which is robust-lodml]",
+        help=f"{', '.join(one.lower() for one in _METHODS)}, each also as robust-NAME, or euclidean; auto is "
+        "robust-lodml.",
     )  # fmt: skip
     neighbors: int | str | None = option(
         type=WordOr(click.IntRange(1), "auto"), metavar="K|auto",
         help="Neighbours that vote, as in the paper; auto asks a jury of many.  [default: auto]",
     )  # fmt: skip
     noise_rate: float | str = option(
-        type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto", show_default=True,
+        type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto",
         help="Share of wrong labels; auto estimates it.",
     )  # fmt: skip
     C: float | None = option("--C", type=float, help="Aggressiveness of a step.")
@@ -64,7 +64,7 @@ class ModelOptions:
         type=click.IntRange(1), metavar="N", help="Centres per class in the triplet generator."
     )
     scale: str | None = option(type=click.Choice(["auto", "pairs", "unit", "none"]), help="How to scale features.")
-    seed: int = option(type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same model.")
+    seed: int = option(type=click.IntRange(0), default=0, metavar="N", help="Same seed, same model.")
 
     def make_classifier(self, *, in_batches: bool) -> Any:
         """Return a classifier around the learner; without any wish it chooses its own, unless rows come in batches."""

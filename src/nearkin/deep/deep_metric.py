@@ -94,9 +94,10 @@ class DeepMetric(DeepLearner):
 
     Notes
     -----
-    The loss of a batch is the sum over its triplets divided by its rows. `partial_fit` has no earlier plausibility of a
-    row, so each triplet has only its own weight. Networks compute in float32; embeddings have the type of the rows. A
-    network built here is small and learns in one thread; a module of yours uses as many threads as torch has.
+    "octg" is ``OCTG(update_centers=True, forget_after=30)`` here: prototypes that follow the network. The loss of a
+    batch is the sum over its triplets divided by its rows. `partial_fit` has no earlier plausibility of a row, so each
+    triplet has only its own weight. Networks compute in float32; embeddings have the type of the rows. A network built
+    here is small and learns in one thread; a module of yours uses as many threads as torch has.
 
     Examples
     --------

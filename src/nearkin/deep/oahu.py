@@ -18,7 +18,7 @@ from nearkin.deep.learner import DeepLearner, DeepSettings
 from nearkin.deep.network import to_unit_length
 from nearkin.deep.rescaled_hinge import rescale
 from nearkin.deep.trainer import Members
-from nearkin.losses import RescaledHinge
+from nearkin.losses import Loss, RescaledHinge
 from nearkin.settings import check_settings, declare, setting
 from nearkin.steps import hedge
 
@@ -182,7 +182,7 @@ class LayeredNetwork(DeepSettings):
     # Every row is compared with the five nearest prototypes of other classes, however far they are.
     _octg: ClassVar[dict[str, Any]] = {"margin": 4.0, "max_impostors": 5}
 
-    loss: str | RescaledHinge = "hinge"
+    loss: str | Loss = "hinge"
     eta: float = 4.0
     hidden: tuple[int, ...] = setting(
         (128, 128, 128), _Widths(), kind="tuple of int", doc="Widths of the hidden layers.", kw_only=False
@@ -310,4 +310,4 @@ class RobustOAHU(LayeredNetwork, DeepLearner):
     True
     """
 
-    loss: str | RescaledHinge = "rescaled_hinge"
+    loss: str | Loss = "rescaled_hinge"

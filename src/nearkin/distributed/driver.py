@@ -15,9 +15,8 @@ from nearkin.checks import Integer, Real
 from nearkin.distributed.cluster import Cluster, ClusterLost, Task
 from nearkin.distributed.connection import connect
 from nearkin.distributed.tasks import learn_share, pack, score_share, unpack
-from nearkin.errors import InputError
-from nearkin.learners import OnlineLearner
-from nearkin.learners.merge import check_mergeable, merge_states
+from nearkin.errors import InputError, owned_by
+from nearkin.learners import OnlineLearner, merge_states
 from nearkin.settings import check_argument
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
@@ -149,7 +148,8 @@ def _learn_round(
 ) -> list[Seen]:
     """Let all shares learn from the present model, and merge what they have learned into it."""
     if n_shards > 1:
-        check_mergeable(learner._state.parameter, type(learner).__name__)
+        with owned_by(learner):
+            learner.state_.parameter.check_mergeable()
     model = pack(learner)
     results = cluster.run(
         [
@@ -161,7 +161,7 @@ def _learn_round(
     )
     _raise_errors(results)
     models = [unpack(one["learner"]) for one in results]
-    learner._state = merge_states(learner._state, [one._state for one in models])
+    learner.state_ = merge_states(learner.state_, [one.state_ for one in models])
     learner.plausibility_ = models[-1].plausibility_
     return [Seen(**seen) for one in results for seen in one["seen"]]
 

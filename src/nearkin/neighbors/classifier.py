@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.checks import Integer, OneOf, Real, check_rows, check_seed, named_errors
+from nearkin.checks import Integer, OneOf, Real, check_rows, check_seed
 from nearkin.errors import InputError, owned_by
-from nearkin.jury import JuryDecision, Votes, assemble_jury, default_learner
+from nearkin.jury import WIDE, JuryDecision, Votes, assemble_jury, default_learner
 from nearkin.labels import as_labels, sorted_classes
-from nearkin.learners import Euclidean, OnlineLearner, joined
+from nearkin.learners import Euclidean, OnlineLearner, join_modalities
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
 from nearkin.noise import NoiseModel
 from nearkin.rows import Rows, Scaling, check_range
@@ -202,9 +202,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self.decision_: JuryDecision | RobustKNN = self._summon_jury(self._scaling.apply(rows), codes)
         else:
             self._learner, plausibility = self._fit_learner(X, labels)
-            if may_have_jury and self._learner.has_one_map and self._learner.measure.is_distance:
-                scaled = self._learner.scaling_.apply(rows)
-                self.decision_ = self._summon_jury(scaled, codes, self._learner.embedding)
+            parameter = self._learner.state_.parameter
+            if may_have_jury and parameter.has_one_space and self._learner.measure.is_distance:
+                is_matrix = parameter.has_matrix and rows.shape[1] <= WIDE
+                space = parameter.components if is_matrix else parameter.copy()
+                self.decision_ = self._summon_jury(self._learner.scaling_.apply(rows), codes, space)
             else:
                 self.decision_ = self._drop_and_vote(X, rows, labels, codes, plausibility)
         if isinstance(self.decision_, JuryDecision):
@@ -388,14 +390,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.decision_, RobustKNN):
             return X
         if self._scaling is None:
-            return self._learner.scale_rows(X)
+            return self._learner.map_blocks(X, np.asarray)
         scaled = Rows(rows, self._scaling)
         check_range(scaled, self, "Is that value right?")
         return scaled.take(slice(None))
 
     def _check_rows(self, X: ArrayLike, *, reset: bool) -> Any:
-        with named_errors(self):
-            whole = joined(X)
+        with owned_by(self):
+            whole = join_modalities(X)
         dtype = [np.float64, np.float32] if reset or self._scaling is None else self._dtype
         return check_rows(self, whole, dtype=dtype, reset=reset)
 

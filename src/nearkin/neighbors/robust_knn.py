@@ -77,8 +77,10 @@ class RobustKNN:
         kept = self.kept = np.flatnonzero(~self.is_suspect)
         self._codes = codes[kept]
         self._weights = plausibility[kept] if is_weighted else np.ones(len(kept))
-        self._items = (learner.map_items(X) if learner.has_one_map else learner.scale_rows(X))[kept]
-        self._item_codes = None if learner.has_one_map else learner.encode_labels(labels)[kept]
+        has_one_space = learner.state_.parameter.has_one_space
+        self._items = (learner.map_items(X) if has_one_space else learner.map_blocks(X, np.asarray))[kept]
+        numbering, owner = learner.state_.labels, type(learner).__name__
+        self._item_codes = None if has_one_space else numbering.encode(labels, owner, grow=False)[kept]
         self._search = self._index()
 
     def predict_proba(self, X: ArrayLike) -> Array:
@@ -98,23 +100,25 @@ class RobustKNN:
     def _nearest(self, X: ArrayLike, k: int) -> tuple[Array, NDArray[np.intp]]:
         if self._search is None:  # after loading
             self._search = self._index()
-        queries = self.learner.map_queries(X) if self._item_codes is None else self.learner.scale_rows(X)
+        is_mapped = self._item_codes is None
+        queries = self.learner.map_queries(X) if is_mapped else self.learner.map_blocks(X, np.asarray)
         return self._search.query(queries, min(k, len(self._items)))
 
     def _index(self) -> Any:
         if self._item_codes is None:
             return search_on(self.learner, self._items, self.learner.measure)
-        return BlockSearch(self._items, self._item_codes, self.learner.item_scores, self.learner.measure)
+        return BlockSearch(
+            self._items, self._item_codes, self.learner.state_.parameter.item_scores, self.learner.measure
+        )
 
 
 def search_on(learner: OnlineLearner, items: Array, measure: Measure) -> Any:
     """Return a search among items where the learner learns: on the processor or on its device."""
-    device = getattr(learner, "device", "cpu")
-    if not is_accelerator(device):
+    if not is_accelerator(learner.device):
         return NeighbourSearch(items, measure)
     from nearkin.accelerator.device_search import DeviceSearch
 
-    return DeviceSearch(items, measure, find(device, "RobustKNeighborsClassifier"))
+    return DeviceSearch(items, measure, find(learner.device, "RobustKNeighborsClassifier"))
 
 
 def estimate_rate(learner: OnlineLearner, X: Any, codes: Codes, n_classes: int) -> float:

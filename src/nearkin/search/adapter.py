@@ -95,7 +95,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     (False, (2, 8))
     """
 
-    _measure: ClassVar[Measure] = SIMILARITY
+    measure: ClassVar[Measure] = SIMILARITY
     _transient = ("_affine",)
 
     C: float = setting(

@@ -122,7 +122,7 @@ class Index(BaseEstimator):
         self.n_features_in_ = X.shape[1]
         self._dtype = X.dtype
         rows = self._map_items(X)
-        is_distance = self.measure == "distance" or (self.learner is not None and self.learner._measure.is_distance)
+        is_distance = self.measure == "distance" or (self.learner is not None and self.learner.measure.is_distance)
         self._centre: Array | None = rows.mean(axis=0) if is_distance else None
         self._rows = self._prepare(rows)
         self.ids_ = self._make_ids(ids, len(X), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearkin.learners import OnlineLearner
+from nearkin.learners import LPAODML, OnlineLearner
 from nearkin.streams.file_stream import FileStream
 
 __all__ = ["Memory", "memory_estimate"]
@@ -77,7 +77,7 @@ def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int =
     components = getattr(learner, "n_components", None)
     if components is None:
         components = d if d <= 128 or not hasattr(learner, "n_components") else 64
-    per_class = n_classes if learner._by_class else 1
+    per_class = n_classes if isinstance(learner, LPAODML) else 1
     parameter = int(components) * d * 8 * per_class * (2 if getattr(learner, "psd", None) == "project" else 1)
     centers = n_classes * d * size
     return Memory(_LIBRARIES, stream.reader.n_bytes, 6 * rows + 4 * scores, 4 * (parameter + centers))

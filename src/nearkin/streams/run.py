@@ -244,7 +244,7 @@ class Run:
         left = None if rate is None or total is None else max(0.0, (total - done) / rate)
         return Report(
             watch.n_batches, done, total, self.epoch, rate, left, watch.accuracy, watch.recent_accuracy,
-            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner._state.labels.codes),
+            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner.state_.labels.codes),
             drift,
         )  # fmt: skip
 

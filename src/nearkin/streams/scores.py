@@ -81,7 +81,7 @@ def score_batch(learner: OnlineLearner, batch: Batch) -> Scores:
     y = batch.y.tolist()
     for at, label in zip(np.flatnonzero(batch.kept).tolist(), y, strict=True):
         labels[at] = label
-    codes = learner._fitted.labels.codes
+    codes = learner.state_.labels.codes
     known = np.array([one in codes for one in y], dtype=bool)
     if known.any():
         found[np.flatnonzero(batch.kept)[known]] = learner.plausibility(batch.X[known], batch.y[known])
@@ -131,7 +131,7 @@ def _write(file: Any, blocks: Iterator[Scores], mark: str) -> Iterator[int]:
 def _mark(learner: OnlineLearner) -> str:
     """Fingerprint of what was learned; the plausibilities of the last batch are no part of it."""
     file = io.BytesIO()
-    write_tree(learner._fitted, file)
+    write_tree(learner.state_, file)
     return hashlib.sha256(file.getvalue()).hexdigest()
 
 

@@ -64,19 +64,17 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
 
 def _tested(learner: OnlineLearner, batch: Batch) -> tuple[int, int]:
     """Return how many labels were predicted, and how many are those of the nearest class centre."""
-    state = learner._state
+    state = learner.state_
     centers = getattr(state.source, "centers_", None)
     if centers is None or batch.X.shape[1] != learner.n_features_in_:
         return 0, 0
     owners = state.source.center_codes_  # type: ignore[union-attr]
-    by_item = getattr(state.parameter, "item_scores", None)
 
     def nearest(block: NDArray[Any]) -> NDArray[Any]:
-        scores = state.parameter.scores(block, centers) if by_item is None else by_item(block, centers, owners)
-        return owners[scores.argmax(axis=1)]
+        return owners[state.parameter.item_scores(block, centers, owners).argmax(axis=1)]
 
     with one_blas_thread():
-        guessed = learner._mapped(batch.X, nearest)
+        guessed = learner.map_blocks(batch.X, nearest)
     distinct, inverse = first_appearance(batch.y)
     codes = np.array([state.labels.codes.get(one, -1) for one in distinct], dtype=np.int64)[inverse]
     return len(codes), int((guessed == codes).sum())

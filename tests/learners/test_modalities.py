@@ -7,7 +7,7 @@ from scipy import sparse
 
 import nearkin
 from each import each
-from nearkin.learners import joined
+from nearkin.learners import join_modalities
 from nearkin.measures import DISTANCE
 from nearkin.parameters import EqualShares, Modalities
 from nearkin.triplets import OCTG
@@ -37,7 +37,7 @@ def modal_rows(blobs, rng):
 
 
 def blocks_of(model):
-    return model._state.parameter.blocks
+    return model.state_.parameter.blocks
 
 
 # ---------------------------------------------------------------- the twins
@@ -263,7 +263,7 @@ def test_every_modality_is_scaled_to_mean_squared_distance_one(modal_rows):
     X, y = modal_rows
     X = {**X, "constant": np.ones((90, 2))}
     model = nearkin.OMDML(random_state=0).fit(X, y)
-    scaled = model.scaling_.apply(joined(X))
+    scaled = model.scaling_.apply(join_modalities(X))
     for columns in list(model.modalities_.values())[:2]:
         part = scaled[:, columns]
         np.testing.assert_allclose(2.0 * part.var(axis=0).sum(), 1.0, rtol=1e-12)
@@ -319,7 +319,7 @@ def test_modalities_that_do_not_divide_the_columns_are_refused(wrong, modal_rows
     X, y = modal_rows
     model = nearkin.OMDML(modalities=wrong)
     with pytest.raises(ValueError, match="OMDML: parameter `modalities` must be") as caught:
-        model.fit(joined(X), y)
+        model.fit(join_modalities(X), y)
     assert repr(wrong) in str(caught.value)
     assert not hasattr(model, "n_features_in_")
 
@@ -331,7 +331,7 @@ def test_another_form_than_learned_is_refused_and_changes_nothing(name, modal_ro
     model = getattr(nearkin, name)(random_state=0).fit(X, y)
     before = model.metric_.copy()
     for rows, words in (
-        (joined(X), "give the same ones"),
+        (join_modalities(X), "give the same ones"),
         ({"signal": signal}, r"modalities must be \['signal', 'noise'\]"),
         ({**X, "more": noise}, "modalities must be"),
         ([signal, noise], r"got \[0, 1\]"),
@@ -345,14 +345,14 @@ def test_another_form_than_learned_is_refused_and_changes_nothing(name, modal_ro
             with pytest.raises(ValueError, match=f"{name}.*{words}"):
                 call(rows)
     np.testing.assert_array_equal(model.metric_, before)
-    alone = getattr(nearkin, name)(random_state=0).fit(joined(X), y)
+    alone = getattr(nearkin, name)(random_state=0).fit(join_modalities(X), y)
     with pytest.raises(ValueError, match=f"{name}: it learned from one matrix"):
         alone.transform(X)
     with pytest.raises(ValueError, match="`modalities` must be None where X is a dict"):
         getattr(nearkin, name)(modalities=[4, 3]).fit(X, y)
     with pytest.raises(ValueError, match=f"{name}: X must have at least one modality"):
         getattr(nearkin, name)().fit({}, y)
-    assert alone.fit(X, y).fit(joined(X), y).weights_.tolist() == [1.0]  # fit forgets the form
+    assert alone.fit(X, y).fit(join_modalities(X), y).weights_.tolist() == [1.0]  # fit forgets the form
 
 
 def test_no_map_has_more_components_than_a_modality_has_features(modal_rows):

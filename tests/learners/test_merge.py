@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import nearkin
 from each import each
-from nearkin.learners.merge import check_mergeable, mean_of, merge_states
+from nearkin.errors import owned_by
+from nearkin.learners import merge_states
+from nearkin.parameters import weighted_mean
 from nearkin.saving import write_tree
 from nearkin.triplets import OCTG, OnePassTriplets, RandomTriplets
 from streams import tables
@@ -43,11 +45,11 @@ def begun(name="RobustLODML", source="moving"):
 def shard(model, number, rows, y=None):
     """A copy that has learned some rows, as a worker would."""
     one = copy.deepcopy(model)
-    one._state = model._state.copy()
-    one._state.source = model._state.source.for_shard(number)
+    one.state_ = model.state_.copy()
+    one.state_.source = model.state_.source.for_shard(number)
     if len(rows):
         one.partial_fit(X[rows], Y[rows] if y is None else y)
-    return one._state
+    return one.state_
 
 
 def shards(model, n=3, size=60):
@@ -58,7 +60,7 @@ def shards(model, n=3, size=60):
 @each(source=tuple(SOURCES), name=LEARNERS)
 def test_the_same_shards_in_the_same_order_give_the_same_bits_and_nothing_is_changed(name, source):
     model = begun(name, source)
-    base, parts = model._state, shards(model)
+    base, parts = model.state_, shards(model)
     before = [bits(one) for one in (base, *parts)]
     first = bits(merge_states(base, parts))
     assert first == bits(merge_states(base, parts))
@@ -70,7 +72,7 @@ def test_the_same_shards_in_the_same_order_give_the_same_bits_and_nothing_is_cha
 @each(source=tuple(SOURCES), name=LEARNERS)
 def test_counts_add_up_exactly(name, source):
     model = begun(name, source)
-    base, parts = model._state, shards(model)
+    base, parts = model.state_, shards(model)
     merged = merge_states(base, parts)
     for counter in ("n_rows", "n_triplets", "n_updates"):
         added = sum(getattr(one, counter) - getattr(base, counter) for one in parts)
@@ -85,21 +87,21 @@ def test_counts_add_up_exactly(name, source):
 def test_one_shard_is_returned_as_it_is(name):
     model = begun(name)
     (one,) = shards(model, 1)
-    assert bits(merge_states(model._state, [one])) == bits(one)
+    assert bits(merge_states(model.state_, [one])) == bits(one)
 
 
 @each(name=LEARNERS)
 def test_shards_that_have_learned_nothing_change_nothing(name):
     model = begun(name)
     idle = [shard(model, i, []) for i in range(3)]
-    assert bits(merge_states(model._state, idle)) == bits(model._state)
+    assert bits(merge_states(model.state_, idle)) == bits(model.state_)
 
 
 @each(name=LEARNERS)
 def test_equal_shards_have_their_own_metric_as_their_mean(name):
     model = begun(name)
     one = shards(model, 1)[0]
-    merged = merge_states(model._state, [one, one.copy(), one.copy()])
+    merged = merge_states(model.state_, [one, one.copy(), one.copy()])
     np.testing.assert_array_equal(merged.parameter.metric, one.parameter.metric)
     assert merged.n_rows == 200 + 3 * 60
 
@@ -109,11 +111,11 @@ def test_the_merged_state_learns_on_and_shares_nothing_with_the_shards(name):
     model = begun(name)
     parts = shards(model)
     before = [bits(one) for one in parts]
-    model._state = merge_states(model._state, parts)
-    kept = bits(model._state)
+    model.state_ = merge_states(model.state_, parts)
+    kept = bits(model.state_)
     model.partial_fit(X[400:700], Y[400:700])
     assert np.isfinite(model.metric_).all()
-    assert bits(model._state) != kept
+    assert bits(model.state_) != kept
     assert before == [bits(one) for one in parts]
     if name == "ODML":
         assert np.linalg.eigvalsh(model.metric_)[0] >= -1e-9
@@ -123,10 +125,10 @@ def test_the_merged_state_learns_on_and_shares_nothing_with_the_shards(name):
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_the_mean_is_the_weighted_mean_and_lies_between(pairs):
     values, weights = map(list, zip(*pairs, strict=True))
-    mean = float(mean_of([np.array([one]) for one in values], weights)[0])
+    mean = float(weighted_mean([np.array([one]) for one in values], weights)[0])
     np.testing.assert_allclose(mean, np.average(values, weights=weights), rtol=1e-9, atol=1e-9)
     assert min(values) - 1e-9 <= mean <= max(values) + 1e-9
-    same = mean_of([np.array([values[0]])] * len(weights), weights)
+    same = weighted_mean([np.array([values[0]])] * len(weights), weights)
     assert same[0] == values[0]
 
 
@@ -134,9 +136,9 @@ def test_a_shard_without_triplets_does_not_pull_at_the_metric():
     model = begun()
     one = shards(model, 1)[0]
     quiet = shard(model, 1, np.arange(5))
-    quiet.parameter = model._state.parameter.copy()
-    quiet.n_triplets = model._state.n_triplets
-    merged = merge_states(model._state, [one, quiet])
+    quiet.parameter = model.state_.parameter.copy()
+    quiet.n_triplets = model.state_.n_triplets
+    merged = merge_states(model.state_, [one, quiet])
     np.testing.assert_array_equal(merged.parameter.L, one.parameter.L)
 
 
@@ -147,8 +149,8 @@ def test_centres_are_the_means_of_all_rows_behind_them():
     """
     model = nearkin.Euclidean(loss="hinge", triplets=OCTG(update_centers=True), scale=None, random_state=0)
     model.partial_fit(X[:200], Y[:200])
-    merged = merge_states(model._state, shards(model)).source
-    for label, code in model._state.labels.codes.items():
+    merged = merge_states(model.state_, shards(model)).source
+    for label, code in model.state_.labels.codes.items():
         rows, y = np.concatenate([X[:200], X[:380]]), np.concatenate([Y[:200], Y[:380]])
         of_class = rows[y == label].astype(np.float64)
         at = np.flatnonzero(merged.center_codes_ == code)[0]
@@ -163,8 +165,8 @@ def test_new_classes_are_united_by_label(source):
     labels = [np.where(np.arange(30) < 15, new, Y[rows]) for new, rows in zip((7, 9, 7), where, strict=True)]
     labels[1][:5] = 8
     parts = [shard(model, i, rows, y) for i, (rows, y) in enumerate(zip(where, labels, strict=True))]
-    merged = merge_states(model._state, parts)
-    assert list(merged.labels.codes) == [*model._state.labels.codes, 7, 8, 9]
+    merged = merge_states(model.state_, parts)
+    assert list(merged.labels.codes) == [*model.state_.labels.codes, 7, 8, 9]
     assert sorted(merged.labels.codes.values()) == list(range(7))
     code = merged.labels.codes[7]
     if source == "one_pass":
@@ -174,7 +176,7 @@ def test_new_classes_are_united_by_label(source):
     else:
         assert np.count_nonzero(merged.source.center_codes_ == code) == 1
         assert merged.source.center_counts_[merged.source.center_codes_ == code][0] > 1
-    model._state = merged
+    model.state_ = merged
     model.partial_fit(X[300:400], np.where(np.arange(100) < 50, 7, Y[300:400]))
     assert 7 in model.classes_
 
@@ -182,8 +184,8 @@ def test_new_classes_are_united_by_label(source):
 @pytest.mark.parametrize("name", ["RobustLPAODML", "OKS", "LSMDML"])
 def test_what_has_no_mean_is_refused_by_name(name):
     model = getattr(nearkin, name)(random_state=0).partial_fit(X[:100], Y[:100])
-    with pytest.raises(ValueError, match=rf"{name} cannot be learned in shards.*RobustLODML"):
-        check_mergeable(model._state.parameter, name)
+    with pytest.raises(ValueError, match=rf"{name}: learning in shards.*RobustLODML"), owned_by(model):
+        model.state_.parameter.check_mergeable()
 
 
 # ---------------------------------------------------------------- long streams: bounded centres, forgetting
@@ -206,9 +208,9 @@ def test_a_bounded_number_of_centres_and_labels_for_endless_new_classes():
         free.partial_fit(rows[at : at + 50], y[at : at + 50])
         bound.partial_fit(rows[at : at + 50], y[at : at + 50])
         assert len(bound.triplet_source_.centers_) <= 8
-        assert len(bound._state.labels.codes) <= 8
+        assert len(bound.state_.labels.codes) <= 8
         # whatever was used in this batch is still there
-        codes = bound._state.labels.codes
+        codes = bound.state_.labels.codes
         used = {codes[one] for one in np.unique(y[at + 25 : at + 50]).tolist()}
         assert used <= set(bound.triplet_source_.center_codes_)
     assert len(free.triplet_source_.centers_) == len(np.unique(y))
@@ -247,13 +249,13 @@ def test_bounded_centres_are_merged_to_the_bound():
     parts = []
     for i in range(3):
         one = copy.deepcopy(model)
-        one._state.source = model._state.source.for_shard(i)
-        parts.append(one.partial_fit(rows[100 + 200 * i : 300 + 200 * i], y[100 + 200 * i : 300 + 200 * i])._state)
-    merged = merge_states(model._state, parts)
+        one.state_.source = model.state_.source.for_shard(i)
+        parts.append(one.partial_fit(rows[100 + 200 * i : 300 + 200 * i], y[100 + 200 * i : 300 + 200 * i]).state_)
+    merged = merge_states(model.state_, parts)
     assert len(merged.source.centers_) == 8 == len(merged.labels.codes)
     newest = {merged.labels.codes[one] for one in np.unique(y[690:700]).tolist()}
     assert newest <= set(merged.source.center_codes_.tolist())
-    model._state = merged
+    model.state_ = merged
     assert len(model.partial_fit(rows[700:], y[700:]).triplet_source_.centers_) == 8
 
 

@@ -8,102 +8,96 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array
-from nearkin.checks import Integer, OneOf, Real, Rule
+from nearkin.checks import Integer, OneOf, Real
+from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
-from nearkin.learners._device import DeviceLearner
-from nearkin.losses import Loss
+from nearkin.learners.groups import aggressiveness
+from nearkin.measures import Measure
 from nearkin.parameters import LowRank
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import declare, setting
 
-__all__ = ["LowRankLearner"]
+__all__ = ["LowRankMixin", "principal_directions"]
 
 
 #: Numbers of the sample from which principal directions are found.
 _PCA_NUMBERS = 1 << 23
 
 
-class LowRankLearner(DeviceLearner):
-    """Constructor and start of `LOSL` and `LODML`."""
+@declare
+class LowRankMixin:
+    """Settings and start of `LOSL` and `LODML`."""
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **DeviceLearner._rules,
-        "n_components": (Integer(1), OneOf((None,))),
-        "solver": (OneOf(("exact", "subgradient")),),
-        "step_size": (Real(0.0, np.inf, open_low=True, open_high=True),),
-        "n_steps": (Integer(1),),
-    }
-    _on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"solver": ("exact",)}
+    on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"solver": ("exact",)}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        C: float = 0.1,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        init: str | ArrayLike = "auto",
-        solver: str = "exact",
-        step_size: float = 1.0,
-        n_steps: int = 1,
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        device: str = "cpu",
-        random_state: Any = None,
-    ):
-        self.n_components = n_components
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.init = init
-        self.solver = solver
-        self.step_size = step_size
-        self.n_steps = n_steps
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.device = device
-        self.random_state = random_state
+    n_components: int | None = setting(
+        None,
+        Integer(1),
+        OneOf((None,)),
+        kind="int or None",
+        doc="Rank r of the map; None for all features up to 128, else 64.",
+        kw_only=False,
+    )
+    C: float = aggressiveness(kw_only=True)
+    init: str | ArrayLike = setting(
+        "auto",
+        kind='{"auto", "pca", "identity"} or array of shape (n_components, n_features)',
+        doc="""Start of the map: "auto" is the identity when r equals the number of features, else the leading principal
+        directions of the first batch; "identity" keeps the first r features, as printed in the paper.""",
+    )
+    solver: str = setting(
+        "exact",
+        OneOf(("exact", "subgradient")),
+        kind='{"exact", "subgradient"}',
+        doc=""""exact" solves each step in closed form; "subgradient" takes the paper's steps (Eqs. 32, 33).""",
+    )
+    step_size: float = setting(
+        1.0,
+        Real(0.0, np.inf, open_low=True, open_high=True),
+        kind="float",
+        doc="Of the sub-gradient steps.",
+    )
+    n_steps: int = setting(1, Integer(1), kind="int", doc="Sub-gradient steps per half-quadratic iteration.")
+
+    measure: ClassVar[Measure]
+
+    def rank_for(self, d: int) -> int:
+        """Rank of the map of rows with d features, where no start is given."""
+        return self.n_components if self.n_components is not None else (d if d <= 128 else 64)
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LowRank:
         start = self._start(rows, rng).astype(rows.dtype)
-        return LowRank(start, self._measure, self.solver, self.step_size, self.n_steps)
+        return LowRank(start, self.measure, self.solver, self.step_size, self.n_steps)
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> Array:
         d = rows.n_features
         if not isinstance(self.init, str):
             return self._given_start(d)
-        r = self.n_components if self.n_components is not None else (d if d <= 128 else 64)
+        r = self.rank_for(d)
         if r > d:
-            raise ValueError(f"{self._name}: n_components={r} exceeds the {d} features; use at most {d}.")
+            raise InputError(f"n_components={r} exceeds the {d} features; use at most {d}.", owner=self)
         if self.init == "pca" or (self.init == "auto" and r < d):
             return principal_directions(rows, r, rng)
         if self.init in ("auto", "identity"):
             return np.eye(r, d)
-        raise ValueError(
-            f"{self._name}: parameter `init` must be 'auto', 'pca', 'identity' or an array; got {self.init!r}."
+        raise InputError(
+            f"parameter `init` must be 'auto', 'pca', 'identity' or an array; got {self.init!r}.", owner=self
         )
 
     def _given_start(self, d: int) -> Array:
         try:
             start = np.asarray(self.init, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError(
-                f"{self._name}: parameter `init` must be 'auto', 'pca', 'identity' or an array of numbers; "
-                f"got {self.init!r}."
+            raise InputError(
+                f"parameter `init` must be 'auto', 'pca', 'identity' or an array of numbers; got {self.init!r}.",
+                owner=self,
             ) from None
         r = self.n_components if self.n_components is not None else (len(start) if start.ndim == 2 else 0)
         if start.shape != (r, d) or not np.isfinite(start).all():
-            raise ValueError(
-                f"{self._name}: `init` must be finite numbers of shape (n_components, n_features) = ({r}, {d}); "
-                f"got {self.init!r}, of shape {start.shape}."
+            raise InputError(
+                f"`init` must be finite numbers of shape (n_components, n_features) = ({r}, {d}); "
+                f"got {self.init!r}, of shape {start.shape}.",
+                owner=self,
             )
         return start
 

@@ -36,7 +36,7 @@ def noisy_blobs(blobs, global_seed):
 def nearness(learner):
     """The learned measure of two scaled rows as Algorithm 5 takes it: smaller is closer."""
     M = learner.metric_
-    if learner._measure.is_distance:
+    if learner.measure.is_distance:
         return lambda x, y: float((x - y) @ M @ (x - y))
     return lambda x, y: -float(x @ M @ y)
 
@@ -157,7 +157,7 @@ def test_kneighbors_are_rows_as_given_to_fit_nearest_first(noisy_blobs):
             scores = fitted.pair_score(pairs, X)
             best = [row for row in np.argsort(-scores, kind="stable") if row in set(model.kept_.tolist())][:4]
             assert index[query].tolist() == best
-            sign = -1.0 if fitted._measure.is_distance else 1.0
+            sign = -1.0 if fitted.measure.is_distance else 1.0
             np.testing.assert_allclose(values[query], sign * scores[best], atol=1e-10)
         one, _ = model.kneighbors(X[model.kept_], 1)
         assert one.shape == (len(model.kept_), 1)

@@ -1,5 +1,6 @@
 """Parameters: presets, the rules beside the classes, and losses that somebody else wrote."""
 
+import dataclasses
 import inspect
 import math
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from sklearn.base import clone
 import nearkin
 from each import each
 from nearkin.checks import Instance, Integer, OneOf, Real, check_parameters, generator
-from nearkin.learners._preset import with_defaults
 from nearkin.losses import Loss, as_loss
+from nearkin.settings import check_settings, declare
 
 PAIRS = (
     (nearkin.OASIS, nearkin.RobustOASIS),
@@ -135,41 +136,39 @@ def test_default_of_the_preset_can_be_overridden(robust):
     assert repr(robust(loss="rescaled_hinge")) == f"{robust.__name__}()"
 
 
-def test_preset_refuses_a_default_for_a_parameter_that_does_not_exist():
-    with pytest.raises(TypeError, match="nonsense"):
-
-        @with_defaults(nonsense=1)
-        class Wrong(nearkin.OASIS):
-            pass
-
-
-def test_preset_takes_defaults_for_parameters_by_position_too():
-    @with_defaults(C=0.5, eta=2.0)
-    class Strong(nearkin.OASIS):
-        pass
+def test_a_default_is_changed_in_one_line_by_position_and_by_name():
+    @declare
+    class Strong(nearkin.RobustOASIS):
+        C: float = 0.5
+        eta: float = 2.0
 
     assert (Strong().C, Strong().eta, Strong(0.1).C, Strong(C=0.2).C) == (0.5, 2.0, 0.1, 0.2)
+    assert Strong().loss == "rescaled_hinge"
     assert clone(Strong(0.1)).get_params() == Strong(0.1).get_params()
     assert _parameters(Strong)["C"].default == 0.5
-    assert _parameters(nearkin.OASIS)["C"].default == 0.1
-
-
-def test_preset_of_a_preset_keeps_the_defaults_of_both():
-    @with_defaults(C=0.5)
-    class Strong(nearkin.RobustOASIS):
-        pass
-
-    assert (Strong().C, Strong().loss) == (0.5, "rescaled_hinge")
-    assert nearkin.RobustOASIS().C == 0.1
+    assert _parameters(nearkin.RobustOASIS)["C"].default == 0.1
 
 
 # ---------------------------------------------------------------------------------- rules
 
 
+def rules_of(cls):
+    if dataclasses.is_dataclass(cls):
+        return {one.name: one.metadata["rules"] for one in dataclasses.fields(cls)}
+    return cls._rules
+
+
+def check(model):
+    if dataclasses.is_dataclass(model):
+        check_settings(model)
+    else:
+        check_parameters(model, model._rules)
+
+
 RULED_NUMBERS = {
     f"{cls.__name__}.{name}": (cls, name)
     for cls in RULED
-    for name, rules in cls._rules.items()
+    for name, rules in rules_of(cls).items()
     if any(isinstance(rule, (Real, Integer)) for rule in rules)
 }
 
@@ -178,17 +177,17 @@ RULED_NUMBERS = {
 def test_no_number_may_be_a_truth_value(number):
     cls, name = number
     for value in (True, False, np.True_, np.False_):
-        assert not any(rule.allows(value) for rule in cls._rules[name])
+        assert not any(rule.allows(value) for rule in rules_of(cls)[name])
         model = cls()
         vars(model)[name] = value
         with pytest.raises(ValueError, match=rf"{cls.__name__}: parameter `{name}` must be a .*; got .*{bool(value)}"):
-            check_parameters(model, cls._rules)
+            check(model)
 
 
 @each(number=RULED_NUMBERS)
 def test_every_number_may_be_a_numpy_number(number):
     cls, name = number
-    rules = cls._rules[name]
+    rules = rules_of(cls)[name]
     kinds = (
         (np.int64, np.uint8, np.int32) if any(isinstance(one, Integer) for one in rules) else (np.float64, np.float32)
     )
@@ -199,13 +198,13 @@ def test_every_number_may_be_a_numpy_number(number):
 
 @each(cls=RULED)
 def test_defaults_keep_the_rules(cls):
-    check_parameters(cls(), cls._rules)
+    check(cls())
 
 
 @each(cls=RULED)
 def test_every_rule_belongs_to_an_attribute_and_can_be_put_in_words(cls):
     model = cls()
-    for name, rules in cls._rules.items():
+    for name, rules in rules_of(cls).items():
         assert hasattr(model, name)
         for rule in rules:
             assert str(rule)
@@ -251,7 +250,7 @@ def test_kind_is_put_in_words():
 
 def test_message_names_owner_parameter_rule_and_value():
     with pytest.raises(ValueError) as caught:
-        check_parameters(nearkin.RobustLODML(C=-2.5), nearkin.RobustLODML._rules)
+        check_settings(nearkin.RobustLODML(C=-2.5))
     assert str(caught.value) == "RobustLODML: parameter `C` must be a number in [0, inf]; got -2.5."
 
 

@@ -128,7 +128,7 @@ def test_lsmdml_is_its_twin(C, eta, simplex, rng):
     sets = modal(rng, 250, (15, 3, 17), 0.3)
     how = {"C_weights": 0.05, "eta": eta, "simplex": simplex}
     model = nearkin.RobustLSMDML(C, n_projections=8, buffer=20, scale=None, random_state=1, **how).fit_triplets(*sets)
-    parameter = model._state.parameter
+    parameter = model.state_.parameter
     pairs = [
         (np.eye(len(hat)),) * 2 if pair is None else pair
         for hat, pair in zip(parameter.hats, parameter.projections, strict=True)
@@ -136,7 +136,7 @@ def test_lsmdml_is_its_twin(C, eta, simplex, rng):
     assert [len(pair[0]) for pair in pairs] == [15, 3, 17]
     run = sketch.lsmdml(*sets, pairs, C=C, **how)
     assert run.n_updates > 20
-    for recovered, expected in zip(parameter.recovered, run.parameters, strict=True):
+    for recovered, expected in zip(parameter.blocks, run.parameters, strict=True):
         np.testing.assert_allclose(recovered.metric, expected, atol=1e-12)
     np.testing.assert_allclose(model.weights_, run.theta, atol=1e-12)
     np.testing.assert_allclose(model.plausibility_, run.plausibility, atol=1e-12)

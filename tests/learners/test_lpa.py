@@ -9,7 +9,7 @@ import nearkin
 from each import each
 from nearkin.losses import RescaledHinge
 from nearkin.measures import DISTANCE
-from nearkin.parameters import NAMELESS, LocalMetrics
+from nearkin.parameters import NAMELESS, LearningRule, LocalMetrics
 from nearkin.rows import Rows
 from nearkin.triplets import OCTG, OnePassTriplets, Triplets
 from reference.full import odml
@@ -28,7 +28,7 @@ def learned(sets, classes, C, mu, eta, pieces=1):
     weights, updates = [], 0
     for part in np.array_split(np.arange(len(classes)), pieces):
         some = as_triplets([one[part] for one in sets], classes[part])
-        weight, moved = parameter.learn(some, C, RescaledHinge(eta), 3)
+        weight, moved = parameter.learn(some, LearningRule(C, RescaledHinge(eta), 3))
         weights.append(weight)
         updates += moved
     return parameter, np.concatenate(weights), updates
@@ -75,7 +75,7 @@ def test_looking_at_the_metrics_does_not_change_what_is_learned_next(random_trip
     plain, _, _ = learned(sets, classes, 3.0, 0.5, 0.0)
     looked = LocalMetrics(5, np.dtype(float), 0.5)
     for part in np.array_split(np.arange(120), 30):
-        looked.learn(as_triplets([one[part] for one in sets], classes[part]), 3.0, RescaledHinge(0.0), 3)
+        looked.learn(as_triplets([one[part] for one in sets], classes[part]), LearningRule(3.0, RescaledHinge(0.0), 3))
         for code in range(3):
             looked.of_class(code)
     np.testing.assert_allclose(looked.metric, plain.metric, atol=1e-11)
@@ -148,7 +148,7 @@ def test_explicit_triplets_count_as_one_nameless_class(random_triplets):
     twin = lpa_odml(*sets, ["one"] * 80, 0.3, 0.5)
     np.testing.assert_allclose(model.metric_, twin.global_part, atol=1e-12)
     assert model.class_metrics_.shape == (0, 4, 4)
-    parameter = model._state.parameter
+    parameter = model.state_.parameter
     np.testing.assert_allclose(parameter.of_class(NAMELESS).metric, twin.metric("one"), atol=1e-12)
 
 

@@ -359,7 +359,7 @@ def test_help_has_examples_and_fits_a_terminal():
 
 # ------------------------------------------------------------------ the page
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "datasets.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "datasets.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", datasets.names())

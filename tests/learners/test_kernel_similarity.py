@@ -13,7 +13,7 @@ import nearkin
 from each import each
 from nearkin.losses import RescaledHinge
 from nearkin.mercer import MercerKernel
-from nearkin.parameters import Supports
+from nearkin.parameters import LearningRule, Supports
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 from reference import kernel_similarity as literal
@@ -92,7 +92,7 @@ def test_the_compiled_sweep_agrees_with_the_literal_twin(random_triplets, name, 
     sets = random_triplets(80, 5, 0.6)
     kernel, formula = LITERAL[name]
     parameter = Supports([kernel], 5, np.dtype(float), budget)
-    weights, updates = parameter.learn(as_triplets(sets), C, RescaledHinge(eta), 3)
+    weights, updates = parameter.learn(as_triplets(sets), LearningRule(C, RescaledHinge(eta), 3))
     twin = literal.oks(*sets, formula, C, eta, 3, budget)
     tau, rows = parameter.terms_of(0)
     np.testing.assert_allclose(tau, [one[0] for one in twin.operator.terms], rtol=1e-10, atol=1e-12)
@@ -111,7 +111,7 @@ def test_several_kernels_agree_with_the_literal_twin(random_triplets, budget, et
     sets = random_triplets(80, 5, 0.6)
     kernels, formulas = zip(*LITERAL.values(), strict=True)
     parameter = Supports(kernels, 5, np.dtype(float), budget, 0.8)
-    weights, updates = parameter.learn(as_triplets(sets), 0.3, RescaledHinge(eta), 3)
+    weights, updates = parameter.learn(as_triplets(sets), LearningRule(0.3, RescaledHinge(eta), 3))
     twin = literal.omks(*sets, formulas, 0.3, 0.8, eta, 3, budget)
     np.testing.assert_allclose(parameter.theta, twin.theta, atol=1e-13)
     np.testing.assert_allclose(weights, twin.plausibility, atol=1e-12)
@@ -123,7 +123,7 @@ def test_several_kernels_agree_with_the_literal_twin(random_triplets, budget, et
 def test_margins_are_differences_of_scores(random_triplets):
     sets = random_triplets(50, 4, 0.6)
     parameter = Supports([MercerKernel("rbf", 0.5), MercerKernel("linear")], 4, np.dtype(float), 30, 0.9)
-    parameter.learn(as_triplets(sets), 0.5, RescaledHinge(0.0), 3)
+    parameter.learn(as_triplets(sets), LearningRule(0.5, RescaledHinge(0.0), 3))
     S = parameter.scores
     expected = [(S(x[None], p[None]) - S(x[None], n[None]))[0, 0] for x, p, n in zip(*sets, strict=True)]
     np.testing.assert_allclose(parameter.margins(as_triplets(sets)), expected, atol=1e-12)
@@ -196,7 +196,7 @@ def test_the_budget_keeps_the_newest_terms(random_triplets):
     model = nearkin.OKS(0.1, scale=None, gamma=1.0, budget=7).fit_triplets(*sets)
     assert model.n_terms_ == 7
     assert model.n_updates_ > 40
-    tau, rows = model._state.parameter.terms_of(0)
+    tau, rows = model.state_.parameter.terms_of(0)
     assert (tau > 0).all()
     np.testing.assert_array_equal(rows[0][-1], sets[0][59])
 
@@ -215,9 +215,9 @@ def test_memory_stays_within_the_budget_over_an_endless_stream(name, rng):
         return kept
 
     grown()
-    assert model._state.parameter.rows.shape[2] == 20
+    assert model.state_.parameter.rows.shape[2] == 20
     assert np.all(np.asarray(model.n_terms_) <= 20)
-    one = model._state.parameter.rows.nbytes
+    one = model.state_.parameter.rows.nbytes
     assert grown() < 4 * one + (1 << 20)
 
 
@@ -244,12 +244,18 @@ def test_the_chunks_in_which_a_stream_comes_do_not_matter(name, budget, rng):
 def test_what_needs_a_map_is_missing_and_says_what_to_use(name, rng):
     X, y = labelled(rng)
     model = make(name).fit(X, y)
-    for missing in ("transform", "fit_transform", "metric_", "components_", "query_map_", "map_queries", "map_items"):
+    for missing in (
+        "transform",
+        "fit_transform",
+        "metric_",
+        "components_",
+        "query_map_",
+        "map_queries",
+        "pair_distance",
+    ):
         assert not hasattr(model, missing)
         with pytest.raises(AttributeError, match=f"{name} has no {missing}.*pair_score.*RobustKNeighborsClassifier"):
             getattr(model, missing)
-    with pytest.raises(TypeError, match="use pair_score"):
-        model.pair_distance(X, X)
     with pytest.raises(TypeError, match="transform"):
         make_pipeline(make(name), nearkin.RobustKNeighborsClassifier()).fit(X, y)
 

@@ -267,7 +267,7 @@ def test_plausibility_of_rows_is_that_of_the_worse_pair(rng):
     )
     low, high = model.bounds_
     excess = np.maximum(0.0, np.maximum(near - low, high - far))
-    z = model._state.parameter.margins(triplets)
+    z = model.state_.parameter.margins(triplets)
     np.testing.assert_allclose(np.maximum(0.0, 1.0 - z), excess, atol=1e-12)
 
 
