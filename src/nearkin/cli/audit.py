@@ -140,17 +140,18 @@ def _check_files(data: Path, given: AuditOptions) -> None:
     from nearkin.audit import CLEANED, COLUMNS
     from nearkin.tables import TABLE_SUFFIXES, check_destination, check_names
 
-    check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
     if given.output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{given.output}: the page is HTML, so its name must end in .html.")
-    seen: list[Path] = []
-    for path, suffixes, mark in (
+    wanted = (
         (given.output, (), _PAGE_MARK), (given.listing, (".csv",), _TABLE_MARK),
         (given.every, TABLE_SUFFIXES, None), (given.cleaned, TABLE_SUFFIXES, None),
-    ):  # fmt: skip
+    )  # fmt: skip
+    seen: list[Path] = []
+    for path, suffixes, mark in wanted:
         if path is not None:
             check_destination(path, [data, given.labels], suffixes, others=seen, mark=mark)
             seen.append(path)
+    check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
 
 
 def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:
