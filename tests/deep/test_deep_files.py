@@ -66,6 +66,7 @@ def test_an_unfitted_learner_is_saved(tmp_path):
     assert found == expected
 
 
+@pytest.mark.slow
 def test_weights_of_the_network_have_their_names(rings, tmp_path):
     X, y = rings()
     model = small(module=own).fit(X, y)

@@ -331,6 +331,7 @@ def test_without_differences_in_plausibility_no_row_is_dropped(noisy_blobs):
     assert len(model.kept_) == len(X)
 
 
+@pytest.mark.slow
 @each(n_neighbors=[3, "auto"], rate=[0.0, 0.1, 0.2, 0.3])
 def test_the_rate_of_wine_is_found_on_average(rate, n_neighbors, global_seed):
     X, y = load_wine(return_X_y=True)

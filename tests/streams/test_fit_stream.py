@@ -316,6 +316,7 @@ print(killed)
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_again_and_again_ends_with_the_same_file(folder, tmp_path):
     """SIGKILL at moments that no one chooses, also in the middle of writing; then to the end."""
     for name, kills in (("clean", 0), ("killed", 12)):
@@ -350,6 +351,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more_leaves_the_last_checkpoint(folder, tmp_path):
     """A limit on the size of files tears the write in the middle, as a full disk does."""
     interrupted(folder, tmp_path / "ck", 4)

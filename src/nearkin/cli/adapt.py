@@ -45,7 +45,7 @@ class Sources:
     items: Path = option(type=PATH, required=True, metavar="FILE", help="Item vectors, as the index holds them.")
     feedback: Path = option(type=PATH, required=True, metavar="FILE", help="Clicks or judgements: CSV, Parquet or npz.")
     form: str = option(
-        type=click.Choice(("auto", *_LISTS)), default="auto", show_default=True, metavar="FORM",
+        type=click.Choice(("auto", *_LISTS)), default="auto", metavar="FORM",
         help="triplets, judgements or impressions; auto tells by the columns.",
     )  # fmt: skip
     column: tuple[tuple[str, str], ...] = option(
@@ -121,27 +121,25 @@ class Check:
     """How the gain is measured; the fields are arguments of `nearkin.search.adapt`."""
 
     metric: str = option(
-        type=click.Choice(("ndcg", "recall", "precision", "map", "mrr")), default="ndcg", show_default=True,
+        type=click.Choice(("ndcg", "recall", "precision", "map", "mrr")), default="ndcg",
         metavar="NAME", help="Measure that decides: ndcg, recall, precision, map or mrr.",
     )  # fmt: skip
-    k: int = option(type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Results looked at.")
+    k: int = option(type=click.IntRange(1), default=10, metavar="N", help="Results looked at.")
     holdout: float = option(
-        type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True, metavar="SHARE",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, metavar="SHARE",
         help="Share of the queries on which the gain is measured.",
     )  # fmt: skip
     candidates: str | int = option(
-        type=WordOr(click.IntRange(1), "auto", "all"), default="auto", show_default=True, metavar="auto|all|N",
+        type=WordOr(click.IntRange(1), "auto", "all"), default="auto", metavar="auto|all|N",
         help="Find clicks among all items, or among those shown and N random ones.",
     )  # fmt: skip
-    n_epochs: int = option(
-        "--epochs", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="Passes."
-    )
+    n_epochs: int = option("--epochs", type=click.IntRange(1), default=1, metavar="N", help="Passes.")
     n_random: int = option(
-        "--random", type=click.IntRange(0), default=1, show_default=True, metavar="N",
+        "--random", type=click.IntRange(0), default=1, metavar="N",
         help="Random items per click that count as skipped.",
     )  # fmt: skip
     random_state: int = option(
-        "--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="Same seed, same adapter."
+        "--seed", type=click.IntRange(0), default=0, metavar="N", help="Same seed, same adapter."
     )
 
 

@@ -54,16 +54,8 @@ class _Submission:
 class Cluster:
     """Runs tasks; another worker takes over from one that dies or hangs, and a hanging one gets no more tasks.
 
-    Tasks are pure, so the cluster may run one twice: whichever result comes first is *the* result.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Connected.
-    timeout : float
-        Seconds after which another worker gets the task too.
-    attempts : int
-        Number of attempts at a task before it is an error.
+    Tasks are pure, so the cluster may run one twice: whichever result comes first is *the* result. After ``timeout``
+    seconds another worker gets the task too; after ``attempts`` of them it is an error.
     """
 
     def __init__(self, client: Any, timeout: float, attempts: int = 3):

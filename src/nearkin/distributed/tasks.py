@@ -41,18 +41,9 @@ def unpack(data: bytes) -> Any:
 
 
 def learn_share(learner: bytes, work: dict[str, Any], number: int, of: int, *, test: bool) -> dict[str, Any]:
-    """Learn the batches of a share, and return the model and what each batch has shown, or an error.
+    """Learn the batches of a share, the ``number``-th ``of`` a round; return model and batches seen, or an error.
 
-    Parameters
-    ----------
-    learner : bytes
-        The model from which all shares of the round start.
-    work : dict
-        Where the rows are.
-    number, of : int
-        Number of this share, and of shares in the round.
-    test : bool
-        Whether to predict every label before it is learned.
+    With ``test`` every label is predicted before it is learned.
     """
     model: OnlineLearner = unpack(learner)
     if of > 1 and model.state_.source is not None:
