@@ -23,9 +23,6 @@ NOT_YET: dict[str, set[str]] = {
         "nearkin.audit.page uses model._flips",
         "nearkin.audit.page uses model._jury",
         "nearkin.audit.stream_audit uses panel._flips",
-        "nearkin.deep.storage uses saving._checked",
-        "nearkin.deep.storage uses saving._decode",
-        "nearkin.deep.storage uses saving._encode",
         "nearkin.saving uses nearkin._HOME",
     },
     "late imports": {
