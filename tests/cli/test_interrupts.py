@@ -10,7 +10,7 @@ import time
 import pytest
 from sklearn.datasets import load_wine
 
-from nearkin.cli._interrupts import not_now, noticing_interrupts
+from nearkin.cli._progress import not_now, noticing_interrupts
 from nearkin.progress import advance
 
 #: Ctrl-C is pressed at the n-th call of a function; then comes the program.
@@ -39,7 +39,7 @@ main(args)
 #: Something is compiled while a file is being written.
 WRITING = """
 import numba
-from nearkin.cli._interrupts import noticing_interrupts
+from nearkin.cli._progress import noticing_interrupts
 from nearkin.files import replacing
 with noticing_interrupts(), replacing("out.csv") as file:
     file.write(b"half")

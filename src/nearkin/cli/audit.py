@@ -94,7 +94,8 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
 
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
     features. Writes one HTML page that needs no network, and suspects.csv.
-    No model is needed.
+    No model is needed: a jury of neighbours and regressions votes on every
+    label, and no voter has seen the label it judges.
     """
     from nearkin.audit import audit_labels
     from nearkin.cli._progress import progress_bar
@@ -136,25 +137,26 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
 
 def _check_files(data: Path, given: AuditOptions) -> None:
     """Refuse, before any work is done, what cannot be written or would replace a file of the user."""
-    from nearkin.audit.exports import CLEANED, COLUMNS
+    from nearkin.audit import CLEANED, COLUMNS
     from nearkin.tables import TABLE_SUFFIXES, check_destination, check_names
 
-    check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
     if given.output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{given.output}: the page is HTML, so its name must end in .html.")
-    seen: list[Path] = []
-    for path, suffixes, mark in (
+    wanted = (
         (given.output, (), _PAGE_MARK), (given.listing, (".csv",), _TABLE_MARK),
         (given.every, TABLE_SUFFIXES, None), (given.cleaned, TABLE_SUFFIXES, None),
-    ):  # fmt: skip
+    )  # fmt: skip
+    seen: list[Path] = []
+    for path, suffixes, mark in wanted:
         if path is not None:
             check_destination(path, [data, given.labels], suffixes, others=seen, mark=mark)
             seen.append(path)
+    check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
 
 
 def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:
     """Return the files of the pictures; one of the first must be there."""
-    from nearkin.audit.page.thumbnails import require_pillow
+    from nearkin.audit.page import require_pillow
 
     require_pillow()
     paths = [data.parent / str(one) for one in rows.others[image]]

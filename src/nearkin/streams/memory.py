@@ -1,4 +1,4 @@
-"""How much memory a fit over a stream will take, told before it begins."""
+"""Memory that a fit over a stream needs, estimated before it begins."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from nearkin.streams.file_stream import FileStream
 
 __all__ = ["Memory", "memory_estimate"]
 
-#: What Python with the libraries takes before any data, measured.
+#: Python and its libraries before any data, measured.
 _LIBRARIES = 300_000_000
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a fit needs at most, by what needs them.
+    """Most bytes that a fit needs, by purpose.
 
     Parameters
     ----------
     libraries, reader, batch, model : int
-        Python and its libraries; what the reader holds of the file; a batch, scaled and with its scores; the model,
-        its copy for the case of an error, and a checkpoint.
+        Python and its libraries; what the reader holds of the file; a batch, scaled, with its scores; the model, the
+        copy that survives an error, and a checkpoint.
 
     Examples
     --------
@@ -41,16 +41,16 @@ class Memory:
 
 
 def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int = 100) -> Memory:
-    """Memory of a fit over a stream; it does not depend on the number of rows.
+    """Estimate the memory of a fit over a stream; it does not depend on the number of rows.
 
     Parameters
     ----------
     learner : learner of this package
-        It need not be fitted.
+        Fitted or not.
     stream : FileStream
         From `nearkin.streams.open`.
     n_classes : int, default=100
-        Classes to reckon with.
+        Classes to expect.
 
     Returns
     -------
