@@ -102,7 +102,7 @@ def _changed_header(path, **changes):
     save_file(load_file(path), path, {"nearkin": json.dumps({**ours, **changes})})
 
 
-def test_what_is_no_model_is_refused(rings, tmp_path):
+def test_a_file_that_is_not_a_model_is_refused(rings, tmp_path):
     X, y = rings()
     path = tmp_path / "model"
     with pytest.raises(FileNotFoundError):

@@ -265,7 +265,7 @@ def test_without_any_whole_checkpoint_there_is_nothing_to_go_on_from(folder, tmp
     assert fresh.n_rows_seen_ == tables.N
 
 
-def test_a_checkpoint_is_no_model(folder, tmp_path):
+def test_a_checkpoint_is_not_a_model(folder, tmp_path):
     streams.fit_stream(learner(), opened(folder), checkpoint=tmp_path / "ck")
     with pytest.raises(ValueError, match="nearkin-checkpoint found"):
         nearkin.load(tmp_path / "ck")
