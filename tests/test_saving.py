@@ -241,7 +241,7 @@ def test_only_the_same_numbers_in_memory_are_shared():
     whole = np.arange(6.0)
     parts = [whole, whole[:], whole.reshape(2, 3), whole[:3], whole.view(np.int64), whole.copy(), np.empty(0)]
     arrays = []
-    places = [saving._encode(one, arrays, "here")["$array"] for one in parts]
+    places = [saving.encode(one, arrays, "here")["$array"] for one in parts]
     assert places == ["0", "0", "1", "2", "3", "4", "5"]
     for one, place in zip(parts, places, strict=True):
         _same(arrays[int(place)], one)

@@ -22,61 +22,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
-import nearkin
 from nearkin import files
 from nearkin._version import __version__
-from nearkin.stored import attributes_of
+from nearkin.stored import is_stored, state_of
 
-__all__ = ["load", "save"]
+__all__ = ["FORMAT", "Newer", "check_model", "decode", "encode", "load", "read_tree", "replacing", "save", "write_tree"]
 
 FORMAT = 1
 MODEL = "nearkin-model"
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-
-#: Parts of models that are not public names; those are found through the package itself.
-_PARTS = {
-    "EqualShares": "nearkin.parameters",
-    "AdaptiveBounds": "nearkin.deep.oahu",
-    "ConvPlan": "nearkin.deep.architectures",
-    "DeepMetric": "nearkin.deep.deep_metric",
-    "CrossFittedVoter": "nearkin.jury",
-    "NoiseModel": "nearkin.noise",
-    "FullMatrix": "nearkin.parameters",
-    "Identity": "nearkin.parameters",
-    "Index": "nearkin.search.index",
-    "Interval": "nearkin.search.ranking",
-    "Jury": "nearkin.jury",
-    "JuryDecision": "nearkin.jury",
-    "Labels": "nearkin.labels",
-    "Landmarks": "nearkin.jury",
-    "LeadingDirections": "nearkin.jury",
-    "LayeredPlan": "nearkin.deep.architectures",
-    "LogDet": "nearkin.parameters",
-    "LocalNeighbours": "nearkin.jury",
-    "LocalMetrics": "nearkin.parameters",
-    "LowRank": "nearkin.parameters",
-    "Measure": "nearkin.measures",
-    "MlpPlan": "nearkin.deep.architectures",
-    "ModalFull": "nearkin.parameters",
-    "ModalLowRank": "nearkin.parameters",
-    "Modalities": "nearkin.parameters",
-    "MercerKernel": "nearkin.mercer",
-    "NeighbourVoter": "nearkin.jury",
-    "Network": "nearkin.deep.network",
-    "OAHU": "nearkin.deep.oahu",
-    "PairBounds": "nearkin.parameters",
-    "Recovered": "nearkin.parameters",
-    "Reservoir": "nearkin.audit.reservoir",
-    "RidgeVoter": "nearkin.jury",
-    "RobustKNN": "nearkin.neighbors",
-    "RobustOAHU": "nearkin.deep.oahu",
-    "Scaling": "nearkin.rows",
-    "SimilarityAdapter": "nearkin.search.adapter",
-    "Sketched": "nearkin.parameters",
-    "State": "nearkin.learners.state",
-    "Training": "nearkin.deep.training",
-    "Supports": "nearkin.parameters",
-}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -107,7 +61,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 def write_tree(value: Any, file: BinaryIO, kind: str = MODEL) -> None:
     """Write a value made of this package's objects, arrays and plain Python as one archive of the given kind."""
     arrays: list[np.ndarray] = []
-    tree = _encode(value, arrays, "model")
+    tree = encode(value, arrays, "model")
     header = {"kind": kind, "format": FORMAT, "nearkin": __version__, "model": tree}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         # Without the time of writing, equal models are equal files.
@@ -118,7 +72,7 @@ def write_tree(value: Any, file: BinaryIO, kind: str = MODEL) -> None:
 
 
 def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
-    """Read what `write_tree` wrote; whatever is wrong with it is an exception of some kind."""
+    """Read what `write_tree` wrote; anything wrong with it is an exception of some kind."""
     with zipfile.ZipFile(file) as archive:
         header = json.loads(archive.read("model.json"))
         if not isinstance(header, dict) or header.get("kind") != kind:
@@ -127,7 +81,7 @@ def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
             raise Newer(header.get("nearkin", "unknown"))
         names = [n for n in archive.namelist() if n.endswith(".npy")]
         arrays = {n[:-4]: np.lib.format.read_array(io.BytesIO(archive.read(n)), allow_pickle=False) for n in names}
-        return _decode(header["model"], arrays)
+        return decode(header["model"], arrays)
 
 
 @contextmanager
@@ -136,7 +90,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     path = Path(path)
     target = path.resolve()  # a link stays a link
     if target.exists() and not target.is_file():
-        raise OSError(errno.EINVAL, "cannot save: this is no regular file", str(path))
+        raise OSError(errno.EINVAL, "cannot save: this is not a regular file", str(path))
     with ExitStack() as stack:
         try:
             file = stack.enter_context(files.replacing(target, durable=True))
@@ -174,23 +128,23 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     path = Path(path)
     try:
-        return _checked(read_tree(path))
+        return check_model(read_tree(path))
     except (FileNotFoundError, PermissionError, ImportError):  # an extra may be missing
         raise
     except Newer as error:
         raise ValueError(
             f"{path} was written by a newer nearkin ({error}); this is {__version__}. Upgrade nearkin to read it."
         ) from None
-    except Exception as error:  # whatever a foreign or damaged file brings up, it is no model
+    except Exception as error:  # whatever a foreign or damaged file raises, it is not a model
         raise ValueError(
             f"{path} is not a nearkin model, or it is damaged ({type(error).__name__}: {error})."
         ) from None
 
 
-def _checked(model: Any) -> Any:
-    """The model, if it is one and complete."""
+def check_model(model: Any) -> Any:
+    """Return a model that a file held, if it is one and complete."""
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
-        raise TypeError(f"it holds {type(model).__name__}, no model")
+        raise TypeError(f"it holds {type(model).__name__}, which is not a model")
     model.get_params()
     return model
 
@@ -199,13 +153,13 @@ class Newer(Exception):
     """The file's format is newer than this package."""
 
 
-def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
-    """JSON tree of a value; arrays are collected beside it."""
+def encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
+    """Turn a value into a JSON tree, and collect its arrays beside it; ``where`` names it in messages."""
     if value is None or (isinstance(value, (bool, str, int)) and type(value) in (bool, str, int)):
         return value
     if isinstance(value, np.generic) and not isinstance(value, float | str):
         plain = value.astype(np.int64).item() if value.dtype.kind in "mM" else value.item()
-        return {"$scalar": _encode(plain, arrays, where), "dtype": value.dtype.str}
+        return {"$scalar": encode(plain, arrays, where), "dtype": value.dtype.str}
     if isinstance(value, str):
         return str(value)
     if isinstance(value, float):
@@ -214,36 +168,31 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         return {"$dtype": value.str}
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
-            return {"$objects": [_encode(one, arrays, where) for one in value.ravel()], "shape": list(value.shape)}
+            return {"$objects": [encode(one, arrays, where) for one in value.ravel()], "shape": list(value.shape)}
         for i, known in enumerate(arrays):  # parts of a model may share their rows or labels
             if _is_same(known, value):
                 return {"$array": str(i)}
         arrays.append(np.ascontiguousarray(value).reshape(value.shape))
         return {"$array": str(len(arrays) - 1)}
     if isinstance(value, slice):
-        return {"$slice": [_encode(one, arrays, where) for one in (value.start, value.stop, value.step)]}
+        return {"$slice": [encode(one, arrays, where) for one in (value.start, value.stop, value.step)]}
     if isinstance(value, (list, tuple)):
-        return {"$" + type(value).__name__: [_encode(one, arrays, where) for one in value]}
+        return {"$" + type(value).__name__: [encode(one, arrays, where) for one in value]}
     if isinstance(value, dict):
-        return {"$dict": [[_encode(k, arrays, where), _encode(v, arrays, where)] for k, v in value.items()]}
+        return {"$dict": [[encode(k, arrays, where), encode(v, arrays, where)] for k, v in value.items()]}
     if isinstance(value, np.random.Generator):
-        return {"$generator": _encode(value.bit_generator.state, arrays, where)}
+        return {"$generator": encode(value.bit_generator.state, arrays, where)}
     if isinstance(value, np.random.RandomState):
-        return {"$random_state": _encode(value.get_state(legacy=False), arrays, where)}
+        return {"$random_state": encode(value.get_state(legacy=False), arrays, where)}
     if isinstance(value, FrozenEstimator):
-        return {"$frozen": _encode(value.estimator, arrays, where)}
-    name = type(value).__name__
-    if type(value) is _class(name):
-        declared = attributes_of(type(value))
-        if declared is not None:
-            kept = {k: getattr(value, k) for k in declared}
-        else:
-            kept = {k: v for k, v in vars(value).items() if k not in getattr(value, "_transient", ())}
-        return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in kept.items()}}
-    raise TypeError(
-        f"cannot save {where}: {type(value).__module__}.{name} is no class of nearkin. Models with parts of your own "
-        "cannot be written to a nearkin file."
-    )
+        return {"$frozen": encode(value.estimator, arrays, where)}
+    name = _name_of(type(value))
+    if name is None:
+        raise TypeError(
+            f"cannot save {where}: {type(value).__module__}.{type(value).__name__} is not a class of nearkin that may "
+            "stand in a file. Models with parts of your own cannot be written to a nearkin file."
+        )
+    return {"$class": name, "state": {k: encode(v, arrays, f"{where}.{k}") for k, v in state_of(value).items()}}
 
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -252,8 +201,8 @@ def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
     return one.size > 0 and described[0] == described[1]
 
 
-def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Value of a JSON tree."""
+def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Turn a JSON tree and its arrays back into a value."""
     if not isinstance(tree, dict):
         return tree
     if "$class" in tree:
@@ -262,20 +211,20 @@ def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
         return arrays[tree["$array"]]
     if "$objects" in tree:
         flat = np.empty(len(tree["$objects"]), dtype=object)
-        flat[:] = [_decode(one, arrays) for one in tree["$objects"]]
+        flat[:] = [decode(one, arrays) for one in tree["$objects"]]
         return flat.reshape(tree["shape"])
     if "$scalar" in tree:
         dtype = np.dtype(tree["dtype"])
-        plain = _decode(tree["$scalar"], arrays)
+        plain = decode(tree["$scalar"], arrays)
         return np.array(plain, dtype=np.int64).view(dtype)[()] if dtype.kind in "mM" else dtype.type(plain)
     if "$float" in tree:
         return float(tree["$float"])
     if "$dtype" in tree:
         return np.dtype(tree["$dtype"])
     if "$dict" in tree:
-        return {_decode(k, arrays): _decode(v, arrays) for k, v in tree["$dict"]}
+        return {decode(k, arrays): decode(v, arrays) for k, v in tree["$dict"]}
     if "$generator" in tree:
-        state = _decode(tree["$generator"], arrays)
+        state = decode(tree["$generator"], arrays)
         if state["bit_generator"] not in _BIT_GENERATORS:
             raise KeyError(f"generator {state['bit_generator']!r}")
         bits = getattr(np.random, state["bit_generator"])()
@@ -283,30 +232,44 @@ def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
         return np.random.Generator(bits)
     if "$random_state" in tree:
         made = np.random.RandomState()
-        made.set_state(_decode(tree["$random_state"], arrays))
+        made.set_state(decode(tree["$random_state"], arrays))
         return made
     if "$frozen" in tree:
-        return FrozenEstimator(_decode(tree["$frozen"], arrays))
+        return FrozenEstimator(decode(tree["$frozen"], arrays))
     if "$slice" in tree:
-        return slice(*(_decode(one, arrays) for one in tree["$slice"]))
+        return slice(*(decode(one, arrays) for one in tree["$slice"]))
     if "$list" in tree:
-        return [_decode(one, arrays) for one in tree["$list"]]
+        return [decode(one, arrays) for one in tree["$list"]]
     if "$tuple" in tree:
-        return tuple(_decode(one, arrays) for one in tree["$tuple"])
+        return tuple(decode(one, arrays) for one in tree["$tuple"])
     raise KeyError(f"unknown entry {sorted(tree)[:3]}")
 
 
-def _class(name: str) -> type | None:
-    """Class of this package that may stand in a file under this name."""
-    home = _PARTS.get(name) or nearkin._HOME.get(name)
-    found = getattr(importlib.import_module(home), name) if home else None
-    return found if isinstance(found, type) else None
+def _name_of(cls: type) -> str | None:
+    """Name of a class in a file, with its package: "parameters.FullMatrix"; None if it may not stand there."""
+    top, _, rest = cls.__module__.partition(".")
+    room = rest.split(".")[0]
+    if top != "nearkin" or not room:
+        return None
+    try:
+        return f"{room}.{cls.__name__}" if _find_class(room, cls.__name__) is cls else None
+    except KeyError:
+        return None
+
+
+def _find_class(room: str, name: str) -> type:
+    """Class that a package of nearkin exports and that may stand in a file."""
+    if not room.isidentifier() or room.startswith("_"):
+        raise KeyError(f"package {room!r}")
+    package = importlib.import_module(f"nearkin.{room}")
+    found = getattr(package, name) if name in package.__all__ else None
+    if not isinstance(found, type) or not (is_stored(found) or issubclass(found, BaseEstimator)):
+        raise KeyError(f"class {room}.{name}")
+    return found
 
 
 def _object(tree: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    cls = _class(tree["$class"])
-    if cls is None:
-        raise KeyError(f"class {tree['$class']!r}")
-    made: Any = object.__new__(cls)
-    vars(made).update({str(k): _decode(v, arrays) for k, v in tree["state"].items()})
+    room, _, name = str(tree["$class"]).partition(".")
+    made: Any = object.__new__(_find_class(room, name))
+    vars(made).update({str(k): decode(v, arrays) for k, v in tree["state"].items()})
     return made
