@@ -7,7 +7,7 @@ is complete, so an interrupted save leaves the old one.
 from __future__ import annotations
 
 import errno
-import importlib
+import importlib.util
 import io
 import json
 import math
@@ -24,7 +24,7 @@ from sklearn.frozen import FrozenEstimator
 
 from nearkin import files
 from nearkin._version import __version__
-from nearkin.stored import is_stored, state_of
+from nearkin.stored import attributes_of, is_stored, state_of
 
 __all__ = ["FORMAT", "Newer", "check_model", "decode", "encode", "load", "read_tree", "replacing", "save", "write_tree"]
 
@@ -145,7 +145,6 @@ def check_model(model: Any) -> Any:
     """Return a model that a file held, if it is one and complete."""
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         raise TypeError(f"it holds {type(model).__name__}, which is not a model")
-    model.get_params()
     return model
 
 
@@ -259,8 +258,8 @@ def _name_of(cls: type) -> str | None:
 
 def _find_class(room: str, name: str) -> type:
     """Class that a package of nearkin exports and that may stand in a file."""
-    if not room.isidentifier() or room.startswith("_"):
-        raise KeyError(f"package {room!r}")
+    if not room.isidentifier() or room.startswith("_") or importlib.util.find_spec(f"nearkin.{room}") is None:
+        raise KeyError(f"class {room}.{name}")
     package = importlib.import_module(f"nearkin.{room}")
     found = getattr(package, name) if name in package.__all__ else None
     if not isinstance(found, type) or not (is_stored(found) or issubclass(found, BaseEstimator)):
@@ -270,6 +269,10 @@ def _find_class(room: str, name: str) -> type:
 
 def _object(tree: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     room, _, name = str(tree["$class"]).partition(".")
-    made: Any = object.__new__(_find_class(room, name))
+    cls = _find_class(room, name)
+    made: Any = object.__new__(cls)
     vars(made).update({str(k): decode(v, arrays) for k, v in tree["state"].items()})
+    needed = set(made.get_params(deep=False)) if issubclass(cls, BaseEstimator) else set(attributes_of(cls))
+    if missing := needed - set(vars(made)):
+        raise KeyError(f"{name} without {sorted(missing)}")
     return made

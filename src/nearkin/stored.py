@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["is_stored", "state_of", "stored"]
+__all__ = ["attributes_of", "is_stored", "state_of", "stored"]
 
 Class = TypeVar("Class", bound=type)
 
@@ -40,6 +40,11 @@ def stored(*attributes: str, but: tuple[str, ...] = ()) -> Callable[[Class], Cla
 def is_stored(cls: type) -> bool:
     """Whether a class has declared itself."""
     return cls in _DECLARED
+
+
+def attributes_of(cls: type) -> tuple[str, ...]:
+    """Return the attributes that a class has named, which a file must hold."""
+    return _DECLARED[cls][0]
 
 
 def state_of(value: Any) -> dict[str, Any]:
