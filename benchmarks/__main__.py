@@ -45,8 +45,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="rounds of every row (default 7, quick 3)")
     parser.add_argument("--data", type=Path, default=os.environ.get("NEARKIN_DATA"), help="folder with letters.npz")
     parser.add_argument("--peer-timeout", type=float, default=None, help="processor seconds before a peer is stopped")
-    parser.add_argument("--name", help="of the files in benchmarks/results (default full or quick)")
-    parser.add_argument("--date", help="written into the results as it is")
+    parser.add_argument("--name", help="name of the files in benchmarks/results (default full or quick)")
+    parser.add_argument("--date", help="date to write into the results")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="print ratios to an older run")
     options = parser.parse_args()
     options.only = options.only.split(",")
@@ -59,7 +59,7 @@ def arguments() -> argparse.Namespace:
 
 
 def rows_of(section: str, settings: Settings) -> Iterator[dict]:
-    """Rows of a section; should it break, what it had and a row that says why."""
+    """Rows of a section; if it fails, the rows so far and one that says why."""
     try:
         yield from SECTIONS[section].run(settings)
     except Exception as error:
@@ -100,7 +100,7 @@ def main() -> None:
                 )
                 (folder / f"{name}.json").write_text(
                     json.dumps(results, indent=1)
-                )  # what there is, should it be stopped
+                )  # keep the rows so far if the run is stopped
     results["machine"]["load_average_after"] = machine.load()
     (folder / f"{name}.json").write_text(json.dumps(results, indent=1))
     drawn = report.draw(results, folder / f"{name}.svg")

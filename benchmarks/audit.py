@@ -72,7 +72,7 @@ class Detection(paper.Measurement):
 
 
 def list_cells(data: dict[str, datasets.Dataset], n_seeds: int, *, quick: bool = False) -> list[Cell]:
-    """All cells: data set, noise, seed, method; the methods to compare are neighbours."""
+    """All cells: data set, noise, seed, method; cells to compare are side by side."""
     out = []
     for name, one in data.items():
         noises: tuple[tuple[str, float | str], ...] = (

@@ -1,7 +1,7 @@
-"""Where the label audit ends: cleaning, rare classes, the rate, streams. ``python -m benchmarks.audit_limits``.
+"""Limits of the label audit: cleaning, rare classes, the rate, streams. ``python -m benchmarks.audit_limits``.
 
-Writes benchmarks/results/audit_limits.md. Data sets come from scikit-learn and from the folder NEARKIN_DATA; what is
-not there is left out. Everything has its defaults.
+Writes benchmarks/results/audit_limits.md. Data sets come from scikit-learn and from the folder NEARKIN_DATA; missing
+ones are left out. All parameters are defaults.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from nearkin import datasets
 
 from .settings import HERE
 
-#: Ways to clean, by column: all suspects dropped, or suggestions taken from so much confidence on.
+#: Ways to clean, by column: all suspects dropped, or suggestions taken above a confidence.
 WAYS = {
     "dropped": {},
     "relabelled from 0.8": {"how": "relabel"},
     "from 0.5": {"how": "relabel", "min_confidence": 0.5},
     "all relabelled": {"how": "relabel", "min_confidence": 0.0},
 }
-#: Sets by which the way and the bound were chosen, and sets that were not looked at before both were settled.
+#: Sets that chose the way and the bound, and sets that nobody looked at before that choice.
 CHOSEN_BY = ("digits", "wine", "german", "australian", "ionosphere", "wdbc")
 CONFIRMED_BY = ("coil20", "yale", "letters", "music-genres")
 SMALL = ("wine", "ionosphere", "wdbc", "australian", "german", "coil20")
 
 
 def cleaning(n_draws: int) -> Iterator[str]:
-    """Percent of labels that are wrong after cleaning and, in brackets, of rows that are left; uniform noise.
+    """Percent of labels that are wrong after cleaning and, in brackets, of rows that remain; uniform noise.
 
     Dropping and the bound 0.8 were chosen by the sets up to wdbc, out of 19 ways: dropping, and relabelling from nine
     bounds on with the other suspects dropped or kept. The sets after it were looked at when that was settled.
@@ -65,7 +65,7 @@ def _rows(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rare_classes(n_draws: int) -> Iterator[str]:
-    """4,000 rows against 40 in five dimensions, the rare cloud so many standard deviations away."""
+    """4,000 rows against 40 in five dimensions, the rare cloud at a distance of that many standard deviations."""
     yield "| distance | clean labels: rare rows flagged | 10 % wrong: right rare rows flagged | wrong rows found |"
     yield "|---|---|---|---|"
     for distance in (2.0, 3.0, 4.0, 6.0):
@@ -87,7 +87,7 @@ def rare_classes(n_draws: int) -> Iterator[str]:
 
 
 def coverage(n_draws: int) -> Iterator[str]:
-    """How often the interval holds the true share of wrong labels, over draws of uniform noise."""
+    """How often the interval contains the true share of wrong labels, over draws of uniform noise."""
     yield "| data | 0 % | 10 % | 20 % | 30 % |"
     yield "|---|---|---|---|---|"
     for name in SMALL:
@@ -116,7 +116,7 @@ def streams() -> Iterator[str]:
         return
     X = data.X.astype(float)
     noisy, is_wrong = nearkin.flip_labels(data.y, 0.2, random_state=0)
-    yield "| rows held of a class | AUROC of the last 10,000 rows | estimated rate | seconds |"
+    yield "| rows held per class | AUROC of the last 10,000 rows | estimated rate | seconds |"
     yield "|---|---|---|---|"
     for held in (50, 100, 200, 400):
         begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the library costs around its kernels: a small `partial_fit`, and the first fit of a fresh process."""
+"""Overhead of the library around its kernels: a small `partial_fit`, and the first fit of a fresh process."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def cifar(folder: Path, seed: int) -> Task:
     return _given(folder, "cifar10n_resnet18pq")
 
 
-#: Defaults were chosen on the first two.
+#: The first two chose the defaults.
 TASKS: dict[str, Callable[[Path, int], Task]] = {
     "digits": digits, "music": music, "yale": yale, "coil": coil, "cifar": cifar,
 }  # fmt: skip
@@ -129,7 +129,7 @@ def cell(task: Task, name: str, noise: float, seed: int) -> dict[str, float]:
 
 
 def run(folder: Path, tasks: list[str], seeds: int, out: Path) -> list[dict[str, Any]]:
-    """All cells that are not done yet, one after the other."""
+    """Measure the missing cells, one after the other."""
     records: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
     done = {(one["task"], one["learner"], one["noise"], one["seed"]) for one in records}
     for seed in range(seeds):
@@ -165,7 +165,7 @@ def gap(records: list[dict[str, Any]], name: str, key: str, noise: float) -> str
 
 
 def tables(records: list[dict[str, Any]]) -> str:
-    """Markdown: one table per task, and the differences that the goal is about."""
+    """Markdown: one table per task, and the differences that decide the goal."""
     n_seeds = len({one["seed"] for one in records})
     names = [name for name in TASKS if of(records, task=name)]
     lines = [
@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--out", type=Path, default=RESULTS / "deep.json")
-    parser.add_argument("--summary", action="store_true", help="only write the tables anew")
+    parser.add_argument("--summary", action="store_true", help="only rewrite the tables")
     options = parser.parse_args()
     torch.set_num_threads(1)
     tasks = [name for name in options.tasks.split(",") if options.data or name == "digits"]

@@ -1,4 +1,4 @@
-"""From raw rows to a learned metric through the public `fit`, against the batch metric learners people use.
+"""From raw rows to a learned metric through the public `fit`, against popular batch metric learners.
 
 One pass with default parameters (scaling, centres, triplets, learning and the scores of all rows included). Every peer
 fits in a process of its own, with its defaults, on one thread, and reports its own time; loading is not counted on
@@ -29,7 +29,7 @@ METRIC_LEARN = ("LSML", "SCML", "LMNN", "ITML")
 FITS = 4
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
 
-#: Rows on which a peer is fitted: whole training set, or a subset where it would take too long.
+#: Rows to fit a peer on: the whole training set, or a subset if that would take too long.
 ROWS = {
     ("digits", False): {"NCA": None, "LSML": None, "SCML": None, "LMNN": None, "ITML": None},
     ("digits", True): {"NCA": None, "LSML": None, "SCML": 300, "LMNN": 300, "ITML": 300},
@@ -109,7 +109,7 @@ def _against(name: str, peer: str, split, n: int | None, python: str, settings: 
 
 
 def _peer(peer: str, X, y, X_test, y_test, python: str, settings: Settings) -> dict:
-    """What the peer's process said, or why it said nothing."""
+    """Output of the peer's process, or why there is none."""
     mean, std = X.mean(axis=0), X.std(axis=0)
     std[std == 0] = 1
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +130,7 @@ def _peer(peer: str, X, y, X_test, y_test, python: str, settings: Settings) -> d
 
 
 def peers_python(install: bool) -> tuple[Path | None, str]:
-    """Interpreter of the peers' environment, made if it is not there; None with the reason if it cannot be."""
+    """Interpreter of the peers' environment, created if needed; None with the reason if that fails."""
     python = VENV / "bin" / "python"
     if _has_metric_learn(python):
         return python, ""

@@ -9,6 +9,7 @@ import numpy as np
 
 import nearkin
 from nearkin.losses import as_loss
+from nearkin.parameters import LearningRule
 
 from . import literal
 from .machine import gemm, stream
@@ -21,7 +22,7 @@ C, ETA = 1e-3, 1.0
 SIZES = (16, 64, 100, 512, 1024, 2048)
 QUICK_SIZES = (16, 100, 512)
 
-#: From here on M does not fit a core's own cache, and a loop that walks it for every triplet waits for memory.
+#: Beyond this size M exceeds a core's own cache, and a loop that walks it for every triplet waits for memory.
 STREAMS_FROM = 512
 
 LEARNERS = {
@@ -43,7 +44,7 @@ def measure(d: int, dtype: str, settings: Settings) -> dict:
     start = {name: begin(learner, d, dtype) for name, learner in LEARNERS.items()}
 
     def learn(name: str, n: int, hq: int):
-        return start[name].copy().learn(part(data, 0, n), C, loss, hq)
+        return start[name].copy().learn(part(data, 0, n), LearningRule(C, loss, hq))
 
     least = min(len(data), 1024 if d >= 512 else 4096)
     n = enough(lambda k: learn("similarity", k, 3), settings.seconds, least, len(data))
@@ -82,7 +83,7 @@ def measure(d: int, dtype: str, settings: Settings) -> dict:
 
 
 def _learn(parameter, triplets, loss, hq: int):
-    return parameter.learn(triplets, C, loss, hq)
+    return parameter.learn(triplets, LearningRule(C, loss, hq))
 
 
 def _few(data, n: int):
@@ -95,12 +96,12 @@ def _literal(name: str, few, d: int, dtype: str, hq: int):
 
 
 def check_same() -> None:
-    """Both sides must compute the same before they are compared."""
+    """Both sides must agree before they are timed."""
     data = draw(16, 300, "float64", pair=1.0)
     for name, learner in LEARNERS.items():
         for hq in (1, 3):
             fast = begin(learner, 16, "float64")
-            fast.learn(data, 0.1, as_loss("rescaled_hinge", ETA), hq)
+            fast.learn(data, LearningRule(0.1, as_loss("rescaled_hinge", ETA), hq))
             slow = literal.full_matrix(
                 np.eye(16), *vectors(data), is_distance=name == "distance", C=0.1, eta=ETA, max_hq_iter=hq
             )

@@ -1,4 +1,4 @@
-"""What the project wants to reach, beside what was measured."""
+"""Goals of the project, beside the measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Goal:
     at_least: bool = True
 
     def verdict(self, measured: dict[str, float]) -> str:
-        """Decided by the median; "close" where the quartiles lie on both sides of the goal."""
+        """Decided by the median; "close" if the quartiles lie on both sides of the goal."""
         met = measured["median"] >= self.bound if self.at_least else measured["median"] <= self.bound
         if measured["low"] < self.bound < measured["high"]:
             return "met, close" if met else "missed, close"

@@ -17,7 +17,7 @@ from nearkin.learners import LODML, RobustLODML
 from nearkin.losses import RescaledHinge
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.parameters import FullMatrix, LowRank
+from nearkin.parameters import FullMatrix, LowRank, LearningRule
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 
@@ -26,6 +26,11 @@ LOSS, N_HQ = RescaledHinge(1.0), 3
 
 #: Small enough that nearly every triplet still moves the parameter at the end: the worst case.
 C = 0.01
+
+
+def learn_on(parameter, device, triplets, rule):
+    parameter.on(device)
+    return parameter.learn(triplets, rule)
 
 
 def triplets(d: int, n: int, dtype: str = "float32", uses: int = 1, pool: int = 500, seed: int = 0) -> Triplets:
@@ -56,7 +61,7 @@ def seconds(work, rounds: int = 3) -> float:
 
 
 def ceilings(device) -> dict:
-    """What this card does at best: large products and a large copy."""
+    """Peak rates of this card: large products and a large copy."""
     import torch
 
     found = {"gpu": torch.cuda.get_device_name(device), "torch": torch.__version__}
@@ -79,8 +84,8 @@ def checks(device) -> list[dict]:
         for dtype in ("float64", "float32"):
             given = triplets(100, 9000, dtype)
             here, there = (FullMatrix(100, np.dtype(dtype), measure) for _ in range(2))
-            p, n = here.learn(given, C, LOSS, N_HQ)
-            q, m = there.learn_on(device, given, C, LOSS, N_HQ)
+            p, n = here.learn(given, LearningRule(C, LOSS, N_HQ))
+            q, m = learn_on(there, device, given, LearningRule(C, LOSS, N_HQ))
             found.append(difference("full matrix", measure, dtype, C, here.M, there.M, p, q, n, m))
             # The second shape is the largest of its rank that registers hold.
             for d, r in ((100, 20), (512 if dtype == "float32" else 256, 64)):
@@ -89,16 +94,16 @@ def checks(device) -> list[dict]:
                 for step in (C, 3.0):
                     for name, kind in (("low rank, registers", InRegisters), ("low rank, blocks", FactorSweep)):
                         here, there = LowRank(start, measure), LowRank(start, measure)
-                        p, n = here.learn(given, step, LOSS, N_HQ)
+                        p, n = here.learn(given, LearningRule(step, LOSS, N_HQ))
                         there._sweep = kind(start, measure.is_distance, device)
-                        q, m = there.learn_on(device, given, step, LOSS, N_HQ)
+                        q, m = learn_on(there, device, given, LearningRule(step, LOSS, N_HQ))
                         what = f"{name}, {d} x {r}"
                         found.append(difference(what, measure, dtype, step, here.L, there.L, p, q, n, m))
     return found
 
 
 class InRegisters:
-    """One learner as `fit_many` has many, in the place of a `FactorSweep`."""
+    """One of the learners of `fit_many`, in place of a `FactorSweep`."""
 
     def __init__(self, components, is_distance: bool, device):
         from nearkin.accelerator.factor_sweeps import ManyFactors
@@ -131,26 +136,26 @@ def difference(what, measure, dtype, step, here, there, p, q, n, m) -> dict:
 
 
 def full_matrix(device, ceiling: float) -> list[dict]:
-    """One stream, rows sent from the host; the CPU core takes as many triplets as fit into a second or two."""
+    """One stream, rows sent from the host; the CPU core learns as many triplets as it can in a second or two."""
     found = []
     for d in (512, 1024, 2048):
         for measure in (SIMILARITY, DISTANCE):
             few = triplets(d, max(2048, 40_000_000_000 // (4 * d * d)) // 8)
             cpu = FullMatrix(d, np.dtype("float32"), measure)
             with one_blas_thread():
-                cpu.learn(few, C, LOSS, N_HQ)
+                cpu.learn(few, LearningRule(C, LOSS, N_HQ))
                 start = time.perf_counter()
-                cpu.learn(few, C, LOSS, N_HQ)
+                cpu.learn(few, LearningRule(C, LOSS, N_HQ))
                 cpu_rate = len(few) / (time.perf_counter() - start)
             row = {"d": d, "measure": measure.name, "cpu_core": cpu_rate}
             for uses in (1, 4):
                 given = triplets(d, 1 << 17, uses=uses)
                 parameter = FullMatrix(d, np.dtype("float32"), measure)
-                parameter.learn_on(device, given, C, LOSS, N_HQ)
+                learn_on(parameter, device, given, LearningRule(C, LOSS, N_HQ))
                 moved = []
 
                 def work(parameter=parameter, given=given, moved=moved):
-                    moved.append(parameter.learn_on(device, given, C, LOSS, N_HQ)[1])
+                    moved.append(learn_on(parameter, device, given, LearningRule(C, LOSS, N_HQ))[1])
 
                 row[f"uses_{uses}"] = len(given) / seconds(work)
                 row["active"] = moved[-1] / len(given)
@@ -167,14 +172,14 @@ def low_rank(device, ceiling: float) -> list[dict]:
         few = triplets(d, 20_000)
         cpu = LowRank(start, DISTANCE)
         with one_blas_thread():
-            cpu.learn(few, C, LOSS, N_HQ)
+            cpu.learn(few, LearningRule(C, LOSS, N_HQ))
             begun = time.perf_counter()
-            cpu.learn(few, C, LOSS, N_HQ)
+            cpu.learn(few, LearningRule(C, LOSS, N_HQ))
             cpu_rate = len(few) / (time.perf_counter() - begun)
         given = triplets(d, 1 << 17, uses=4)
         parameter = LowRank(start, DISTANCE)
-        parameter.learn_on(device, given, C, LOSS, N_HQ)
-        rate = len(given) / seconds(lambda p=parameter, g=given: p.learn_on(device, g, C, LOSS, N_HQ))
+        learn_on(parameter, device, given, LearningRule(C, LOSS, N_HQ))
+        rate = len(given) / seconds(lambda p=parameter, g=given: learn_on(p, device, g, LearningRule(C, LOSS, N_HQ)))
         found.append({"d": d, "r": r, "triplets": len(given), "cpu_core": cpu_rate, "rate": rate,
                       "of_gemm": rate * 8 * d * r / 1e12 / ceiling})  # fmt: skip
     return found
@@ -204,9 +209,9 @@ def many(device, ceiling: float) -> list[dict]:
         rate = learners * each / seconds(lambda sweep=sweep, arguments=arguments: sweep.learn(*arguments))
         few, cpu = triplets(d, 20_000), LowRank(start[0], DISTANCE)
         with one_blas_thread():
-            cpu.learn(few, C, LOSS, N_HQ)
+            cpu.learn(few, LearningRule(C, LOSS, N_HQ))
             begun = time.perf_counter()
-            cpu.learn(few, C, LOSS, N_HQ)
+            cpu.learn(few, LearningRule(C, LOSS, N_HQ))
             cpu_rate = len(few) / (time.perf_counter() - begun)
         found.append({"d": d, "r": r, "learners": learners, "cpu_core": cpu_rate, "rate": rate,
                       "of_gemm": rate * 8 * d * r / 1e12 / ceiling})  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a longer stream and wider rows cost: time per row, and peak memory, each stream in a fresh process."""
+"""Cost of longer streams and wider rows: time per row, and peak memory, each stream in a fresh process."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from nearkin.losses import as_loss
+from nearkin.parameters import LearningRule
 
 from .end_to_end import ONE_THREAD
 from .low_rank import ETA, C, learner
@@ -103,14 +104,14 @@ def wider(settings: Settings) -> Iterator[dict]:
         data = draw(d, 1 << 18, "float32")
         start = begin(learner(d, r), d, "float32")
         n = enough(
-            lambda k, s=start, data=data: s.copy().learn(part(data, 0, k), C, loss, 3), settings.seconds, 512, len(data)
+            lambda k, s=start, data=data: s.copy().learn(part(data, 0, k), LearningRule(C, loss, 3)), settings.seconds, 512, len(data)
         )
         some = part(data, 0, n)
         tasks.append(
             Task(
                 f"width d={d} r={r}",
                 n,
-                lambda p, some=some: p.learn(some, C, loss, 3),
+                lambda p, some=some: p.learn(some, LearningRule(C, loss, 3)),
                 lambda k, start=start: placed(start, k),
             )
         )

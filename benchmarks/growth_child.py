@@ -48,7 +48,7 @@ def memory(field: str) -> int:
 
 
 def forget_peak() -> None:
-    """Let the peak begin anew, where the system can."""
+    """Reset the peak if the system can."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

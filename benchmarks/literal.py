@@ -1,4 +1,4 @@
-"""The algorithms as the paper prints them, in NumPy, one triplet at a time: what the kernels are compared with.
+"""The algorithms as the paper prints them, in NumPy, one triplet at a time, to compare the kernels with.
 
 Kept as fast as a literal reading allows, so that no ratio is flattered: the dtype is the data's, ``||A||^2`` comes from
 the vectors, and with one half-quadratic iteration M moves in place. A low-rank step never forms a d x d matrix. The
@@ -58,7 +58,7 @@ def low_rank(L, anchors, positives, negatives, *, C, eta, max_hq_iter, step_size
 
 
 class Projected:
-    """Algorithm 2 with an eigendecomposition after each step; goes on where it stopped, counts what leaves the cone."""
+    """Algorithm 2 with an eigendecomposition after each step; continues where it stopped and counts steps that leave the cone."""
 
     def __init__(self, M, *, C):
         self.M = np.array(M, dtype=np.float64)

@@ -8,6 +8,7 @@ import numpy as np
 
 import nearkin
 from nearkin.losses import as_loss
+from nearkin.parameters import LearningRule
 
 from . import literal
 from .machine import gemm
@@ -42,9 +43,9 @@ def measure(d: int, r: int, dtype: str, settings: Settings) -> dict:
     L0 = np.ascontiguousarray(exact.components.T)
 
     n = enough(
-        lambda k: exact.copy().learn(part(data, 0, k), C, loss, 3), settings.seconds, min(len(data), 1024), len(data)
+        lambda k: exact.copy().learn(part(data, 0, k), LearningRule(C, loss, 3)), settings.seconds, min(len(data), 1024), len(data)
     )
-    subgradient.copy().learn(part(data, 0, 64), C, loss, 1)
+    subgradient.copy().learn(part(data, 0, 64), LearningRule(C, loss, 1))
     some = part(data, 0, n)
 
     def plain(few):
@@ -55,16 +56,16 @@ def measure(d: int, r: int, dtype: str, settings: Settings) -> dict:
     public = vectors(some)
     tasks = [
         gemm(dtype),
-        Task("exact 3", n, lambda p: p.learn(some, C, loss, 3), lambda k: placed(exact, k)),
-        Task("exact 1", n, lambda p: p.learn(some, C, loss, 1), lambda k: placed(exact, k)),
-        Task("subgradient 1", n, lambda p: p.learn(some, C, loss, 1), lambda k: placed(subgradient, k)),
+        Task("exact 3", n, lambda p: p.learn(some, LearningRule(C, loss, 3)), lambda k: placed(exact, k)),
+        Task("exact 1", n, lambda p: p.learn(some, LearningRule(C, loss, 1)), lambda k: placed(exact, k)),
+        Task("subgradient 1", n, lambda p: p.learn(some, LearningRule(C, loss, 1)), lambda k: placed(subgradient, k)),
         Task("literal", few_n, lambda _: plain(few)),
         Task("fit_triplets", n, lambda model: model.fit_triplets(*public), lambda _: learner(d, r)),
     ]
     times = interleave(tasks, settings.rounds)
     rate = {key: t.rate for key, t in times.items()}
     values = {
-        "active": exact.copy().learn(some, C, loss, 3)[1] / n,
+        "active": exact.copy().learn(some, LearningRule(C, loss, 3))[1] / n,
         "triplets/s": rate["exact 3"],
         "of limit": 8.0 * d * r * rate["exact 3"] / rate["gemm"],
         "x literal": rate["exact 1"] / rate["literal"],
@@ -82,7 +83,7 @@ def check_same() -> None:
     slow = np.ascontiguousarray(fast.components.T)
     for hq in (1, 3):
         fast = begin(learner(16, 10, "subgradient"), 16, "float64")
-        fast.learn(data, 0.01, as_loss("rescaled_hinge", ETA), hq)
+        fast.learn(data, LearningRule(0.01, as_loss("rescaled_hinge", ETA), hq))
         loop = literal.low_rank(slow, *vectors(data), C=0.01, eta=ETA, max_hq_iter=hq)
         if not np.allclose(fast.components.T, loop, rtol=1e-9, atol=1e-9):
             raise AssertionError("low rank: the kernel and the literal loop differ")

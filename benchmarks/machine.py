@@ -21,7 +21,7 @@ _TRIAD_NUMBERS = 1 << 22
 def _operands(dtype: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     m, k, n = GEMM_SHAPE
     rng = np.random.default_rng(0)
-    # Rows a little longer than a power of two, so that they do not fight for the same places of the cache.
+    # Rows a little longer than a power of two, so that they do not compete for the same cache lines.
     left = np.empty((m, k + 16), dtype)[:, :k]
     right = np.empty((k, n + 16), dtype)[:, :n]
     left[:], right[:] = rng.random((m, k)), rng.random((k, n))

@@ -31,7 +31,7 @@ def run(settings: Settings) -> Iterator[dict]:
 
 
 class PlainView:
-    """What a triplet source sees of a learner that scales and learns nothing."""
+    """A triplet source's view of a learner that neither scales nor learns."""
 
     measure = DISTANCE
 

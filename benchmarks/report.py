@@ -35,7 +35,7 @@ EXPLAINED = {
 
 
 def number(x: float) -> str:
-    """Three digits, in a form that reads."""
+    """Three digits, readable."""
     if x != 0 and abs(x) < 0.001:
         return f"{x:.1e}"
     if abs(x) >= 1e6:
@@ -188,7 +188,7 @@ def draw(results: dict, path: Path) -> bool:
 
 
 def _series(results: dict, section: str, start: str, value: str, key: str = "d") -> tuple[list, list, list, list]:
-    """Points of rows whose name begins so: the number after ``key=``, median and quartiles."""
+    """Points of rows whose name has a prefix: the number after ``key=``, median and quartiles."""
     points = []
     for one in results["rows"]:
         words = dict(word.split("=") for word in one["name"].split() if "=" in word)

@@ -1,7 +1,7 @@
 """An endless stream with drift, bad batches, kills and torn files: ``make soak``.
 
-A child process learns from a generator whose classes move, appear and vanish; one batch in a hundred holds rows that
-are no rows. At random it is killed (SIGKILL), interrupted (SIGINT), or its newest checkpoint is damaged meanwhile.
+A child process learns from a generator whose classes move, appear and vanish; one batch in a hundred holds
+malformed rows. At random it is killed (SIGKILL) or interrupted (SIGINT), or its newest checkpoint is damaged.
 At the end its model must equal, to the bit, the one that learns the accepted rows in one clean process.
 """
 
@@ -102,7 +102,7 @@ def replayed(seed: int, n_batches: int):
 
 def digest(model) -> str:
     file = io.BytesIO()
-    write_tree(model._state, file)
+    write_tree(model.state_, file)
     return hashlib.sha256(file.getvalue()).hexdigest()
 
 

@@ -26,9 +26,9 @@ from sklearn.metrics import roc_auc_score  # noqa: E402
 
 import nearkin  # noqa: E402
 from nearkin import streams  # noqa: E402
-from nearkin.distributed.driver import _shares  # noqa: E402
-from nearkin.distributed.tasks import learn_share, packed, unpacked  # noqa: E402
-from nearkin.learners.merge import merge_states  # noqa: E402
+from nearkin.distributed.driver import form_shares  # noqa: E402
+from nearkin.distributed.tasks import learn_share, pack, unpack  # noqa: E402
+from nearkin.learners import merge_states  # noqa: E402
 from nearkin.noise import flip_labels  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
@@ -76,14 +76,14 @@ def in_shards(stream, n_shards, merge_every, epochs, seed):
             model.partial_fit(first.X, first.y)
             at = 1
         while at < stream.n_batches:
-            shares = _shares(stream, epoch, at, n_shards, n_batches)
+            shares = form_shares(stream, epoch, at, n_shards, n_batches)
             at += sum(map(len, shares))
             rounds += 1
             results = [
-                learn_share(packed(model), stream.describe(one), i, len(shares), test=False)
+                learn_share(pack(model), stream.describe(one), i, len(shares), test=False)
                 for i, one in enumerate(shares)
             ]
-            model._state = merge_states(model._state, [unpacked(one["learner"])._state for one in results])
+            model.state_ = merge_states(model.state_, [unpack(one["learner"]).state_ for one in results])
     return model, rounds
 
 

@@ -18,6 +18,7 @@ from sklearn.base import clone
 import nearkin
 from nearkin.learners import OnlineLearner
 from nearkin.losses import as_loss
+from nearkin.parameters import LearningRule
 from nearkin.triplets import Triplets
 
 from . import literal_systems as literal
@@ -60,7 +61,7 @@ class System:
             return parameter, (np.eye(d), *(parameter.projections[0] or (np.eye(d), np.eye(d))))
         if not self.budget:
             return parameter, np.eye(d, dtype=dtype)
-        parameter.learn(part(data, 0, self.budget), C, as_loss("rescaled_hinge", ETA), 1)
+        parameter.learn(part(data, 0, self.budget), LearningRule(C, as_loss("rescaled_hinge", ETA), 1))
         return parameter, parameter.terms_of(0)
 
     def shown(self, parameter: Any) -> np.ndarray:
@@ -112,17 +113,17 @@ def measure(name: str, d: int, dtype: str, settings: Settings) -> dict:
     def slow(k: int) -> np.ndarray:
         return system.literal(copy.deepcopy(slow_start), *vectors(part(data, 0, k)))
 
-    n = enough(lambda k: start.copy().learn(part(data, 0, k), C, loss, 1), settings.seconds, 256, len(data))
+    n = enough(lambda k: start.copy().learn(part(data, 0, k), LearningRule(C, loss, 1)), settings.seconds, 256, len(data))
     few = enough(slow, settings.seconds, 4, min(n, 4096))
     some = part(data, 0, n)
     tasks = [
-        Task(f"{name} {hq}", n, lambda p, hq=hq: p.learn(some, C, loss, hq), lambda k: placed(start, k))
+        Task(f"{name} {hq}", n, lambda p, hq=hq: p.learn(some, LearningRule(C, loss, hq)), lambda k: placed(start, k))
         for hq in (1, 3)
     ]
     tasks.append(Task("literal", few, lambda _: slow(few)))
     times = interleave(tasks, settings.rounds)
     values = {
-        "active": start.copy().learn(some, C, loss, 3)[1] / n,
+        "active": start.copy().learn(some, LearningRule(C, loss, 3))[1] / n,
         "triplets/s": times[f"{name} 3"].rate,
         "x literal": times[f"{name} 1"].rate / times["literal"].rate,
         "HQ 3:1": times[f"{name} 1"].rate / times[f"{name} 3"].rate,
@@ -134,7 +135,7 @@ def check_same(system: System) -> None:
     """Both sides must compute the same before they are compared."""
     data = system.data(16, 600, "float64", 1.0)
     fast, slow_start = system.begin(data)
-    fast.learn(data, C, as_loss("rescaled_hinge", ETA), 1)
+    fast.learn(data, LearningRule(C, as_loss("rescaled_hinge", ETA), 1))
     slow = system.literal(slow_start, *vectors(data))
     if not np.allclose(system.shown(fast), slow, rtol=1e-10, atol=1e-10):
         raise AssertionError(f"{type(system.learner).__name__}: the kernel and the literal loop differ")

@@ -1,4 +1,4 @@
-"""Interleaved rounds, and what is made of them.
+"""Interleaved rounds and their summary.
 
 A round times every competitor of a row once, so that a slow moment of the machine hits all of them alike. Ratios are
 taken within a round; a row reports their median and quartiles. The clock is the processor time of this process, which

@@ -1,4 +1,4 @@
-"""Small worlds in which clicks can be drawn and the truth is known."""
+"""Small worlds in which the truth is known and clicks are drawn."""
 
 import numpy as np
 from scipy.linalg import expm
@@ -11,7 +11,7 @@ def unit(rows):
 
 
 def turned(rng, *, n_queries=300, n_items=600, n_topics=20, d=24, common=0.0):
-    """Queries of the same topics as the items, but seen through another encoder; ``common`` is a part all share."""
+    """Make queries of the same topics as the items, but from another encoder; ``common`` is a part that all share."""
     topics = unit(rng.normal(size=(n_topics, d)))
     tilt = rng.normal(size=(d, d))
     turn = expm(0.18 * (tilt - tilt.T))
@@ -22,8 +22,8 @@ def turned(rng, *, n_queries=300, n_items=600, n_topics=20, d=24, common=0.0):
     return queries.astype(np.float32), items.astype(np.float32), of_query[:, None] == of_item[None, :]
 
 
-def settled(rng, *, n_queries=300, n_items=600, d=24, n_relevant=12):
-    """The index is right as it is: nothing can be gained."""
+def aligned(rng, *, n_queries=300, n_items=600, d=24, n_relevant=12):
+    """Make a world whose index is right as it is: there is nothing to gain."""
     queries, items = unit(rng.normal(size=(n_queries, d))), unit(rng.normal(size=(n_items, d)))
     scores = queries @ items.T
     relevant = scores >= np.sort(scores, axis=1)[:, -n_relevant][:, None]
@@ -31,7 +31,7 @@ def settled(rng, *, n_queries=300, n_items=600, d=24, n_relevant=12):
 
 
 def clicks(rng, relevant, n, wrong):
-    """Triplets of places; a share has its two items exchanged."""
+    """Draw triplets of row numbers; a share has its two items exchanged."""
     query = rng.integers(0, len(relevant), n)
     clicked = np.array([rng.choice(np.flatnonzero(relevant[q])) for q in query])
     skipped = np.array([rng.choice(np.flatnonzero(~relevant[q])) for q in query])
@@ -45,7 +45,7 @@ def as_feedback(relevant, query, clicked, skipped):
 
 
 def mean_average_precision(queries, items, relevant):
-    """As the books print it."""
+    """Compute it as textbooks define it."""
     found = []
     for q, wanted in zip(queries, relevant, strict=True):
         hits = wanted[np.argsort(-(items @ q), kind="stable")]

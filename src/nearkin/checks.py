@@ -12,9 +12,14 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from nearkin.errors import InputError
+
 __all__ = [
+    "BOOLEAN",
+    "Function",
     "Instance",
     "Integer",
+    "Numbers",
     "OneOf",
     "Real",
     "Rule",
@@ -102,6 +107,40 @@ class Instance:
         return self.words
 
 
+@dataclass(frozen=True)
+class Function:
+    """Anything that can be called, classes too."""
+
+    words: str
+
+    def allows(self, value: Any) -> bool:
+        """Whether it can be called."""
+        return callable(value)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A tuple or list of whole numbers >= 1, of one of some lengths."""
+
+    lengths: range
+    words: str
+
+    def allows(self, value: Any) -> bool:
+        """Whether it is one."""
+        is_row = isinstance(value, (tuple, list)) and len(value) in self.lengths
+        return is_row and all(Integer(1).allows(one) for one in value)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+#: True or False.
+BOOLEAN = Instance((bool, np.bool_), "True or False")
+
+
 def check_parameters(owner: object, rules: Mapping[str, tuple[Rule, ...]]) -> None:
     """Raise a `ValueError` naming owner, parameter, rule and value for the first parameter that no rule allows."""
     for name, allowed in rules.items():
@@ -121,8 +160,12 @@ def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
     kinds = [] if hasattr(X, "iloc") else [str(one) for one in getattr(X, "dtypes", ())]
     if kinds and set(kinds) == {"Float32"} and isinstance(dtype, list):
         dtype = np.float32  # a polars frame, which would be widened
-    with named_errors(estimator), np.errstate(over="ignore", invalid="ignore"):
-        return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+    except ValueError as error:
+        is_named = type(estimator).__name__ in str(error)
+        raise InputError(str(error), owner=None if is_named else estimator) from error
 
 
 def _is_plain(X: Any, dtype: Any) -> bool:
@@ -165,10 +208,10 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def check_seed(random_state: Any) -> None:
-    """Refuse what is no seed, without drawing from it."""
+    """Refuse what is not a seed, without drawing from it."""
     kinds = (np.random.Generator, np.random.RandomState)
     if not (random_state is None or isinstance(random_state, kinds) or Integer(0).allows(random_state)):
-        raise ValueError(
+        raise InputError(
             "parameter `random_state` must be None, a whole number >= 0, numpy.random.Generator or RandomState; "
             f"got {random_state!r}."
         )

@@ -158,8 +158,9 @@ def run_demo(seed: int = 0, demo: Demo | None = None, methods: Methods = make_me
         detections.append(_detect(X, y, demo, methods, rng))
         progress.advance("comparing", draw + 1, demo.n_draws)
     scores = tuple(Score(method, tuple(accuracies)) for method, accuracies in folds.items())
+    n_rows, n_features = X.shape
     seconds = time.perf_counter() - begun
-    return DemoResult(demo, seed, *X.shape, len(np.unique(y)), scores, tuple(detections), seconds)
+    return DemoResult(demo, seed, n_rows, n_features, len(np.unique(y)), scores, tuple(detections), seconds)
 
 
 def _detect(X: Array, y: Array, demo: Demo, methods: Methods, rng: np.random.Generator) -> Detection:

@@ -1,4 +1,4 @@
-"""Files that appear only when they are complete, and tables as CSV."""
+"""Files that appear only when complete, and tables as CSV."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["discard_parts", "replacing", "sync_folder", "write_csv"]
 #: Rows turned into text at once.
 _BLOCK = 4096
 
-#: Files that are being written.
+#: Files in the making.
 _parts: set[Path] = set()
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[BinaryIO]:
-    """File to write to; it takes the place of ``path`` when the block ends, and is removed when it fails.
+    """Open a file that replaces ``path`` when the block ends, and disappears if the block fails.
 
     With ``durable`` it survives a loss of power from then on.
 
@@ -64,13 +64,13 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
 
 
 def discard_parts() -> None:
-    """Remove what is being written, for a process that ends without leaving its blocks."""
+    """Remove unfinished files, for a process that ends without leaving its blocks."""
     for part in tuple(_parts):
         part.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make moves in a folder survive a loss of power, where the platform can."""
+    """Make renames in a folder survive a loss of power, where the platform can."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -81,7 +81,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]], delimiter: str = ",") -> None:
-    """Columns of equal length as UTF-8 with a header row.
+    """Write columns of equal length as UTF-8 with a header row.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]
 
 
 def _cells(values: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
-    """Values as csv should show them: single precision with its nine digits, not with the noise of a double."""
+    """Return values as CSV should show them: single precision with nine digits, not with those of a double."""
     if isinstance(values, np.ndarray) and values.dtype == np.float32:
         return [f"{one:.9g}" for one in values.tolist()]
     return values.tolist() if isinstance(values, np.ndarray) else values

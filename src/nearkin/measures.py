@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearkin.arrays import Array
+from nearkin.stored import stored
 
 __all__ = ["DISTANCE", "SIMILARITY", "LinearScores", "Measure"]
 
@@ -43,6 +44,7 @@ class LinearScores(NamedTuple):
     unit: float
 
 
+@stored()
 @dataclass(frozen=True)
 class Measure:
     """A distance ``(x - y)' M (x - y)``, Eq. (1), or a similarity ``x' M y``, Eq. (2) read without the square.
@@ -64,6 +66,11 @@ class Measure:
 
     name: str
     is_distance: bool
+
+    @property
+    def after_mapping(self) -> Measure:
+        """Measure between rows that a learned map has embedded."""
+        return self
 
     def directions(self, anchor: Array, positive: Array, negative: Array) -> tuple[Array, Array]:
         """``g`` and ``h`` of every row, so that ``z = g' M h``."""

@@ -1,7 +1,4 @@
-"""Long work says how far it is; who wants to know listens.
-
-The learning loops call `advance`; nothing is printed unless a listener is set, as the command line does.
-"""
+"""Progress of long work: loops call `advance`, and a listener, such as that of the command line, shows it."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def part_of(done: int, total: int) -> Iterator[None]:
-    """Count what advances inside the block as part of something larger, of which ``done`` is done.
+    """Count what advances inside the block as part of something larger, ``done`` of which is complete.
 
     Examples
     --------

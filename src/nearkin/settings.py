@@ -2,8 +2,8 @@
 
 A group of settings is a class under `declare`; an estimator inherits the groups it needs and adds its own. `declare`
 writes the constructor, which only stores its arguments, so scikit-learn's ``clone``, ``get_params`` and signatures
-work as for a constructor written by hand. `check_settings` applies the rules, and ``{settings}`` in a docstring becomes
-the Parameters section.
+work as for a constructor written by hand. `check_settings` applies the rules. In a docstring ``{settings}`` becomes the
+Parameters section, and ``{fitted}`` what the class and those it inherits from say in ``fitted``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from nearkin.checks import Rule
 from nearkin.errors import InputError
 
-__all__ = ["check_argument", "check_settings", "declare", "setting"]
+__all__ = ["again", "check_argument", "check_settings", "declare", "setting"]
 
 Class = TypeVar("Class", bound=type)
 
@@ -39,6 +39,12 @@ def setting(default: Any, *rules: Rule, kind: str, doc: str, kw_only: bool = Tru
         Whether the constructor takes it by name only.
     """
     return dataclasses.field(default=default, kw_only=kw_only, metadata={"rules": rules, "kind": kind, "doc": doc})
+
+
+def again(group: Any, name: str, default: Any) -> Any:
+    """Declare a setting of a group that the class does not inherit, with another default."""
+    was = group.__dataclass_fields__[name]
+    return dataclasses.field(default=default, kw_only=was.kw_only, metadata=was.metadata)
 
 
 def declare(cls: Class) -> Class:
@@ -70,7 +76,9 @@ def declare(cls: Class) -> Class:
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     text = vars(made).get("__doc__") or ""
     if "{settings}" in text:
-        made.__doc__ = text.replace("{settings}", "\n".join(_describe(made)).lstrip())
+        text = text.replace("{settings}", "\n".join(_describe(made)).lstrip())
+    fitted = [vars(one)["fitted"].strip() for one in made.__mro__ if "fitted" in vars(one)]
+    made.__doc__ = text.replace("{fitted}", "\n    ".join(fitted))
     return made
 
 
@@ -106,8 +114,8 @@ def check_argument(owner: object, name: str, value: Any, *rules: Rule) -> None:
 
 
 def _fields(cls: type) -> list[dataclasses.Field[Any]]:
-    """Settings in the order of the constructor: positional ones first."""
-    found = list(dataclasses.fields(cls))
+    """Settings in the order of the constructor, positional ones first; none of a class that declares nothing."""
+    found = list(dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else []
     return [one for one in found if not one.kw_only] + [one for one in found if one.kw_only]
 
 

@@ -29,6 +29,6 @@ def device(monkeypatch):
 @pytest.fixture
 def gpu(device, monkeypatch):
     """Lets every learner that asks for a GPU find the interpreter."""
-    for module in ("learners._device", "learners.many", "neighbors.classifier"):
+    for module in ("learners.base", "learners.groups", "learners.maps", "learners.many", "neighbors.classifier"):
         monkeypatch.setattr(f"nearkin.{module}.find", lambda name, owner: device)
     return "cuda"

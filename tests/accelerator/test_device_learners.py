@@ -37,6 +37,7 @@ def test_a_fit_on_a_device_is_that_of_the_processor(gpu, blobs, cls, parameters)
     same(cls(random_state=0, device=gpu, **parameters).fit(X, y), here)
 
 
+@pytest.mark.slow
 def test_a_stream_can_change_between_device_and_processor(gpu, blobs, tmp_path):
     X, y = blobs(n=45, d=4)
     here = nearkin.RobustLODML(random_state=0)
@@ -144,7 +145,7 @@ def test_a_classifier_searches_where_its_learner_learns(gpu, blobs):
 
 @pytest.mark.parametrize("cls", [nearkin.RobustLODML, nearkin.RobustLOSL])
 def test_many_rows_are_mapped_on_the_device(gpu, blobs, monkeypatch, cls):
-    monkeypatch.setattr("nearkin.learners._device._MANY_NUMBERS", 0)
+    monkeypatch.setattr("nearkin.learners.maps._MANY_NUMBERS", 0)
     monkeypatch.setattr("nearkin.accelerator.device_map._NUMBERS", 40)  # in several parts
     X, y = blobs(n=60, d=4)
     here = cls(2, random_state=0).fit(X, y)

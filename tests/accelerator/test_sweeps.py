@@ -7,12 +7,17 @@ import pytest
 
 from nearkin.losses import Hinge, RescaledHinge
 from nearkin.measures import DISTANCE, SIMILARITY
-from nearkin.parameters import FullMatrix, LowRank
+from nearkin.parameters import FullMatrix, LearningRule, LowRank
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 
 MEASURES = [DISTANCE, SIMILARITY]
 CLOSE = {"float64": 1e-12, "float32": 2e-5}
+
+
+def learn_on(parameter, device, triplets, rule):
+    parameter.on(device)
+    return parameter.learn(triplets, rule)
 
 
 @pytest.fixture
@@ -31,8 +36,8 @@ def triplets(rng):
 def agree(kind, start, device, triplets, C, loss, n_hq=3, dtype="float64"):
     """Learn on both sides from the same start."""
     here, there = start.copy(), start.copy()
-    plausibility, updates = here.learn(triplets, C, loss, n_hq)
-    found, moved = there.learn_on(device, triplets, C, loss, n_hq)
+    plausibility, updates = here.learn(triplets, LearningRule(C, loss, n_hq))
+    found, moved = learn_on(there, device, triplets, LearningRule(C, loss, n_hq))
     assert moved == updates
     np.testing.assert_allclose(found, plausibility, atol=CLOSE[dtype])
     np.testing.assert_allclose(getattr(there, kind), getattr(here, kind), atol=CLOSE[dtype])
@@ -117,7 +122,9 @@ def test_many_worker_pool_are_as_each_by_itself(device, rng, triplets, measure, 
         alone, own = LowRank(start.copy(), measure), slice(begin, end)
         if begin < end:
             where = given.row_origin, given.pool_origin
-            plausibility, updates = alone.learn(Triplets(given.rows, given.pool, *index[:, own], *where), C, loss, 3)
+            plausibility, updates = alone.learn(
+                Triplets(given.rows, given.pool, *index[:, own], *where), LearningRule(C, loss, 3)
+            )
             np.testing.assert_allclose(share[own].numpy(), plausibility, atol=CLOSE[dtype])
             assert moved[own].sum() == updates
         np.testing.assert_allclose(found, alone.L, atol=CLOSE[dtype])
@@ -140,8 +147,8 @@ def test_rows_of_large_arrays_are_sent_as_they_are_needed(device, rng, triplets,
 
 def test_what_a_device_learned_comes_home_when_it_is_read(device, triplets):
     parameter = FullMatrix(5, np.float64, SIMILARITY)
-    parameter.learn_on(device, triplets(10, 5), 0.1, Hinge(), 1)
-    parameter.learn_on(device, triplets(10, 5), 0.1, Hinge(), 1)
+    learn_on(parameter, device, triplets(10, 5), LearningRule(0.1, Hinge(), 1))
+    learn_on(parameter, device, triplets(10, 5), LearningRule(0.1, Hinge(), 1))
     assert parameter._sweep is not None
     assert not np.array_equal(parameter.M, np.eye(5))
     assert parameter._sweep is None
@@ -151,7 +158,9 @@ def test_no_triplets_move_nothing(device, triplets):
     parameter = LowRank(np.eye(2, 5), DISTANCE)
     none = np.empty(0, np.int64)
     rows = Rows(np.zeros((3, 5)))
-    found, moved = parameter.learn_on(device, Triplets(rows, rows, none, none, none, none, none), 0.1, Hinge(), 1)
+    found, moved = learn_on(
+        parameter, device, Triplets(rows, rows, none, none, none, none, none), LearningRule(0.1, Hinge(), 1)
+    )
     assert (len(found), moved) == (0, 0)
     assert np.array_equal(parameter.L, np.eye(2, 5))
 

@@ -6,9 +6,9 @@ from benchmarks import audit
 from benchmarks.audit import JUDGES, OURS, Detection, detect, list_cells, score
 from benchmarks.audit_report import average, judge_goals, render
 
-from experiment_data import make_dataset
 from nearkin import datasets
 from nearkin.paper import Cell
+from small_datasets import make_dataset
 
 
 def outcome(method, auroc, *, dataset="wine", kind="uniform", noise=20.0, seed=0, rate=20.0, f1=90.0, seconds=1.0):

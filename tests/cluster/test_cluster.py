@@ -14,8 +14,9 @@ import nearkin.distributed  # noqa: E402
 from cluster.grid import Grid, grid  # noqa: E402, F401  # a fixture
 from nearkin import streams  # noqa: E402
 from nearkin.distributed.cluster import ClusterLost  # noqa: E402
-from nearkin.distributed.tasks import learn_share, packed, unpacked  # noqa: E402
-from nearkin.learners.merge import merge_states  # noqa: E402
+from nearkin.distributed.driver import form_shares  # noqa: E402
+from nearkin.distributed.tasks import learn_share, pack, unpack  # noqa: E402
+from nearkin.learners import merge_states  # noqa: E402
 from nearkin.streams import FileStream  # noqa: E402
 from streams import tables  # noqa: E402
 
@@ -37,8 +38,6 @@ def opened(folder, **more):
 
 def in_shares(model, stream, n_shards, n_batches, epochs=1):
     """The same without any cluster: tasks called one after the other."""
-    from nearkin.distributed.driver import _shares
-
     for epoch in range(epochs):
         at = 0
         if not model.__sklearn_is_fitted__():
@@ -46,14 +45,14 @@ def in_shares(model, stream, n_shards, n_batches, epochs=1):
             model.partial_fit(first.X, first.y)
             at = 1
         while at < stream.n_batches:
-            shares = _shares(stream, epoch, at, n_shards, n_batches)
+            shares = form_shares(stream, epoch, at, n_shards, n_batches)
             at += sum(map(len, shares))
             results = [
-                learn_share(packed(model), stream.describe(one), i, len(shares), test=False)
+                learn_share(pack(model), stream.describe(one), i, len(shares), test=False)
                 for i, one in enumerate(shares)
             ]
-            states = [unpacked(one["learner"])._state for one in results]
-            model._state = merge_states(model._state, states)
+            states = [unpack(one["learner"]).state_ for one in results]
+            model.state_ = merge_states(model.state_, states)
     return model
 
 
@@ -63,7 +62,7 @@ def undisturbed(folder):
 
 
 def same(one, other):
-    return packed(one._state) == packed(other._state)
+    return pack(one.state_) == pack(other.state_)
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +268,7 @@ def test_bad_input_is_refused_before_anything_is_learned(client, folder, tmp_pat
         with pytest.raises(error, match=message):
             call(model)
         assert not model.__sklearn_is_fitted__()
-    with pytest.raises(ValueError, match="OKS cannot be learned in shards"):
+    with pytest.raises(ValueError, match="OKS: learning in shards"):
         nearkin.distributed.fit(nearkin.OKS(random_state=0), opened(folder), client=client, **HOW)
     with (
         pytest.raises(FileNotFoundError),

@@ -138,12 +138,13 @@ def test_a_linear_network_takes_the_paper_s_steps(rng, random_triplets, loss, n_
 
 def test_the_proximity_term_keeps_parameters_near(rings):
     X, y = rings(n=16)
+    torch.manual_seed(0)
     start = small(4)
 
     def moved(proximity, n_steps):
         settings = {"optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 0.0, "n_epochs": 1, "n_steps": n_steps}
         model = fast(module=start, proximity=proximity, **settings).fit(X, y)
-        after = model._state.parameter.weights
+        after = model.state_.parameter.weights
         return sum(((after[name] - one.numpy()) ** 2).sum() for name, one in start.state_dict().items()) ** 0.5
 
     assert moved(10.0, 6) < 0.5 * moved(0.0, 6)

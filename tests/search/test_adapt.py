@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import nearkin
 from nearkin.cli import main
 from nearkin.search import METRICS, Feedback, SimilarityAdapter, adapt, evaluate
-from search_worlds import as_feedback, clicks, mean_average_precision, settled, turned
+from search_worlds import aligned, as_feedback, clicks, mean_average_precision, turned
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.4])
@@ -27,7 +27,7 @@ def test_a_gain_on_held_out_queries_is_kept_and_is_real(rng, wrong):
 @pytest.mark.parametrize("wrong", [0.0, 0.4])
 @pytest.mark.parametrize("metric", ["ndcg", "map"])
 def test_without_a_gain_the_identity_is_kept(rng, wrong, metric):
-    queries, items, relevant = settled(rng)
+    queries, items, relevant = aligned(rng)
     feedback = as_feedback(relevant, *clicks(rng, relevant, 5000, wrong)[:3])
     result = adapt(queries, items, feedback, metric=metric, random_state=0)
     assert result.kept_identity and result.adapter.strength_ == 0
@@ -131,7 +131,7 @@ def test_the_command_writes_an_adapter_and_says_what_it_gains(files):
 
 
 def test_the_command_says_when_the_identity_is_kept(files, rng):
-    queries, items, relevant = settled(rng)
+    queries, items, relevant = aligned(rng)
     np.save("q.npy", queries)
     np.save("d.npy", items)
     query, clicked, skipped, _ = clicks(rng, relevant, 3000, 0.2)
@@ -165,7 +165,7 @@ def test_ids_and_columns_may_have_other_names(files, rng):
     ("query,clicked\n0,1\n", "fit no form of feedback"),
     ("query,item,relevant\n0,1,2\n", "data row 1 holds 2 in 'relevant'"),
     ("query,item,relevant\n0,1,1\n0,1,0\n", "data row 2 repeats an earlier one"),
-    ("query,clicked,skipped\n0,,1\n", "column 'clicked' of bad.csv holds nothing in data row 1"),
+    ("query,clicked,skipped\n0,,1\n", "bad.csv: column 'clicked' holds nothing in data row 1"),
     ("query,clicked,skipped\n0,1,2\n", "of 1 queries with feedback"),
 ])  # fmt: skip
 def test_bad_feedback_ends_with_one_line_and_no_file(files, table, message):
@@ -183,7 +183,7 @@ def test_vectors_of_two_widths_are_refused(files):
     assert done.exit_code == 2 and "vectors of 24 numbers" in done.output
 
 
-def test_a_file_that_is_no_model_is_not_replaced(files):
+def test_a_file_that_is_not_a_model_is_not_replaced(files):
     folder, *_ = files
     (folder / "notes.txt").write_text("mine")
     assert run("--feedback", "clicks.csv", "-o", "notes.txt").exit_code == 2

@@ -5,7 +5,7 @@ import pytest
 
 import nearkin
 from nearkin.search import Interval, SimilarityAdapter
-from search_worlds import clicks, mean_average_precision, settled, turned, unit
+from search_worlds import aligned, clicks, mean_average_precision, turned, unit
 
 
 def learned(queries, items, triplets, batch=500, **parameters):
@@ -40,7 +40,7 @@ def test_with_two_clicks_in_five_wrong_it_does_not_end_below_the_identity(seed, 
 @pytest.mark.parametrize("seed", range(3))
 def test_where_nothing_can_be_gained_the_identity_is_kept(seed, wrong):
     rng = np.random.default_rng(seed)
-    queries, items, relevant = settled(rng)
+    queries, items, relevant = aligned(rng)
     adapter = learned(queries, items, clicks(rng, relevant, 6000, wrong))
     assert adapter.kept_identity_ and adapter.strength_ == 0
     np.testing.assert_array_equal(adapter.map_queries(queries), queries)

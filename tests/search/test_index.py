@@ -63,7 +63,7 @@ def test_an_index_of_a_learner_ranks_by_its_score(blobs, kind):
         scores = learner.pair_score(np.repeat(X[row : row + 1], 70, axis=0), X[20:])
         best = np.sort(scores)[::-1][:6]
         np.testing.assert_allclose(scores[ids[row] - 20], best, rtol=1e-6)
-        np.testing.assert_allclose(values[row], -best if learner._measure.is_distance else best, rtol=1e-6)
+        np.testing.assert_allclose(values[row], -best if learner.measure.is_distance else best, rtol=1e-6)
 
 
 def test_an_index_of_an_adapter_holds_the_items_as_they_are(rng):

@@ -91,7 +91,7 @@ def test_reports_test_each_row_before_it_is_learned(data, folder):
 
 def _sorted_place(model):
     """Place of the class of each centre among the sorted classes."""
-    codes = model._state.labels.codes
+    codes = model.state_.labels.codes
     by_code = {code: label for label, code in codes.items()}
     return np.searchsorted(model.classes_, [by_code[code] for code in model.triplet_source_.center_codes_.tolist()])
 
@@ -158,10 +158,10 @@ def test_counters_go_beyond_32_bits_and_change_nothing(data):
     source = nearkin.OCTG(update_centers=True, metric="learned")
     young, old = (learner(triplets=source).partial_fit(X[:200], y[:200]) for _ in range(2))
     far = 2**40  # a whole number of looks at the centres
-    old._state.n_rows += far
-    old._state.n_triplets += far
-    old._state.n_updates += far
-    old._state.source.n_rows_seen_ += far
+    old.state_.n_rows += far
+    old.state_.n_triplets += far
+    old.state_.n_updates += far
+    old.state_.source.n_rows_seen_ += far
     for model in (young, old):
         model.partial_fit(X[200:1000], y[200:1000])
     np.testing.assert_array_equal(young.components_, old.components_)
@@ -265,7 +265,7 @@ def test_without_any_whole_checkpoint_there_is_nothing_to_go_on_from(folder, tmp
     assert fresh.n_rows_seen_ == tables.N
 
 
-def test_a_checkpoint_is_no_model(folder, tmp_path):
+def test_a_checkpoint_is_not_a_model(folder, tmp_path):
     streams.fit_stream(learner(), opened(folder), checkpoint=tmp_path / "ck")
     with pytest.raises(ValueError, match="nearkin-checkpoint found"):
         nearkin.load(tmp_path / "ck")
@@ -316,6 +316,7 @@ print(killed)
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_again_and_again_ends_with_the_same_file(folder, tmp_path):
     """SIGKILL at moments that no one chooses, also in the middle of writing; then to the end."""
     for name, kills in (("clean", 0), ("killed", 12)):
@@ -350,6 +351,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more_leaves_the_last_checkpoint(folder, tmp_path):
     """A limit on the size of files tears the write in the middle, as a full disk does."""
     interrupted(folder, tmp_path / "ck", 4)

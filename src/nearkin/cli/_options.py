@@ -30,7 +30,7 @@ def options(cls: type[Any]) -> type[Any]:
 
 def option(*flags: str, **how: Any) -> Any:
     """Declare a field whose value an option gives; without ``flags`` the option has the name of the field."""
-    return field(metadata={"flags": flags, "how": how})
+    return field(metadata={"flags": flags, "how": {"show_default": "default" in how, **how}})
 
 
 def takes(kind: type, name: str = "given") -> Callable[[Command], Command]:

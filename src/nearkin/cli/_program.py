@@ -11,7 +11,7 @@ import click
 
 from nearkin._version import __version__
 from nearkin.cli._errors import INTERRUPTED, Settings, report, show_warning
-from nearkin.cli._interrupts import MESSAGE, noticing_interrupts
+from nearkin.cli._progress import MESSAGE, noticing_interrupts
 
 __all__ = ["Program", "command", "examples", "main", "with_debug"]
 

@@ -28,22 +28,22 @@ class StreamOptions:
     checkpoint: Path | None = option(type=PATH, metavar="FILE", help="Stream: file from which a killed run can go on.")
     resume: bool = option(is_flag=True, help="Stream: go on from the checkpoint, if there is one.")
     checkpoint_every: float = option(
-        type=click.FloatRange(0), metavar="SECONDS", default=30.0, show_default=True,
+        type=click.FloatRange(0), metavar="SECONDS", default=30.0,
         help="Stream: time between two checkpoints.",
     )  # fmt: skip
     log: Path | None = option(type=PATH, metavar="FILE", help="Stream: log progress, one JSON object a line.")
     batch_rows: int = option(
-        type=click.IntRange(2), metavar="N", default=4096, show_default=True,
+        type=click.IntRange(2), metavar="N", default=4096,
         help="Stream: rows learned together; the first batch fixes the scale.",
     )  # fmt: skip
     shuffle: bool = option(is_flag=True, help="Stream: read the row groups in an order drawn by --seed.")
     missing: str = option(
-        type=click.Choice(["error", "drop"]), default="error", show_default=True,
+        type=click.Choice(["error", "drop"]), default="error",
         help="Stream: what to do with rows that lack a number or a label.",
     )  # fmt: skip
     text_labels: bool = option(is_flag=True, help="Stream of CSV: labels are text even if they look like numbers.")
     voters: int = option(
-        type=click.IntRange(0), metavar="N", default=10_000, show_default=True,
+        type=click.IntRange(0), metavar="N", default=10_000,
         help="Stream: rows kept to vote in predictions; 0 saves the learned metric alone.",
     )  # fmt: skip
     plausibility: bool = option(

@@ -29,9 +29,7 @@ _TRIED = 20
 class AuditOptions(Source):
     """Options of ``nearkin audit``."""
 
-    output: Path = option(
-        "-o", "--output", type=PATH, default="report.html", metavar="FILE", show_default=True, help="Page to write."
-    )
+    output: Path = option("-o", "--output", type=PATH, default="report.html", metavar="FILE", help="Page to write.")
     suspects: Path | None = option(
         type=PATH, metavar="FILE", help="CSV of all suspects.  [default: suspects.csv beside the page]"
     )
@@ -55,13 +53,11 @@ class AuditOptions(Source):
     text: str | None = option(metavar="COL", help="Column of texts to show beside the rows.")
     image: str | None = option(metavar="COL", help="Column of image files to show; paths start at the folder of DATA.")
     noise_rate: float | str = option(
-        type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto", show_default=True,
+        type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto",
         help="Share of wrong labels, if you know it; auto estimates it.",
     )  # fmt: skip
     title: str | None = option(metavar="TEXT", help="Heading of the page.  [default: name of DATA]")
-    seed: int = option(
-        type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same result."
-    )
+    seed: int = option(type=click.IntRange(0), default=0, metavar="N", help="Same seed, same result.")
 
     @property
     def listing(self) -> Path:
@@ -98,7 +94,8 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
 
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
     features. Writes one HTML page that needs no network, and suspects.csv.
-    No model is needed.
+    No model is needed: a jury of neighbours and regressions votes on every
+    label, and no voter has seen the label it judges.
     """
     from nearkin.audit import audit_labels
     from nearkin.cli._progress import progress_bar
@@ -140,25 +137,26 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
 
 def _check_files(data: Path, given: AuditOptions) -> None:
     """Refuse, before any work is done, what cannot be written or would replace a file of the user."""
-    from nearkin.audit.exports import CLEANED, COLUMNS
+    from nearkin.audit import CLEANED, COLUMNS
     from nearkin.tables import TABLE_SUFFIXES, check_destination, check_names
 
-    check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
     if given.output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{given.output}: the page is HTML, so its name must end in .html.")
-    seen: list[Path] = []
-    for path, suffixes, mark in (
+    wanted = (
         (given.output, (), _PAGE_MARK), (given.listing, (".csv",), _TABLE_MARK),
         (given.every, TABLE_SUFFIXES, None), (given.cleaned, TABLE_SUFFIXES, None),
-    ):  # fmt: skip
+    )  # fmt: skip
+    seen: list[Path] = []
+    for path, suffixes, mark in wanted:
         if path is not None:
             check_destination(path, [data, given.labels], suffixes, others=seen, mark=mark)
             seen.append(path)
+    check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
 
 
 def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:
     """Return the files of the pictures; one of the first must be there."""
-    from nearkin.audit.page.thumbnails import require_pillow
+    from nearkin.audit.page import require_pillow
 
     require_pillow()
     paths = [data.parent / str(one) for one in rows.others[image]]

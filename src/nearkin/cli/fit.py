@@ -41,15 +41,15 @@ class ModelOptions:
 
     learner: str = option(
         type=click.Choice(list(LEARNERS)), metavar="NAME", default="auto",
-        help=f"{', '.join(one.lower() for one in _METHODS)}, each also as robust-NAME, or euclidean.  [default: auto, "
-        "which is robust-lodml]",
+        help=f"{', '.join(one.lower() for one in _METHODS)}, each also as robust-NAME, or euclidean; auto is "
+        "robust-lodml.",
     )  # fmt: skip
     neighbors: int | str | None = option(
         type=WordOr(click.IntRange(1), "auto"), metavar="K|auto",
         help="Neighbours that vote, as in the paper; auto asks a jury of many.  [default: auto]",
     )  # fmt: skip
     noise_rate: float | str = option(
-        type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto", show_default=True,
+        type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto",
         help="Share of wrong labels; auto estimates it.",
     )  # fmt: skip
     C: float | None = option("--C", type=float, help="Aggressiveness of a step.")
@@ -64,7 +64,7 @@ class ModelOptions:
         type=click.IntRange(1), metavar="N", help="Centres per class in the triplet generator."
     )
     scale: str | None = option(type=click.Choice(["auto", "pairs", "unit", "none"]), help="How to scale features.")
-    seed: int = option(type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same model.")
+    seed: int = option(type=click.IntRange(0), default=0, metavar="N", help="Same seed, same model.")
 
     def make_classifier(self, *, in_batches: bool) -> Any:
         """Return a classifier around the learner; without any wish it chooses its own, unless rows come in batches."""
@@ -227,6 +227,11 @@ def _describe_learner(learner: Any) -> list[tuple[str, str]]:
     ]
 
 
+def _describe_jury(jury: Any) -> list[tuple[str, str]]:
+    shares = zip(jury.voters, jury.shares, strict=True)
+    return [("voters", ", ".join(f"{one.name} {_text.percent(share)}" for one, share in shares))]
+
+
 def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
     import numpy as np
 
@@ -235,7 +240,7 @@ def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
     sizes = [f"{name}\N{NO-BREAK SPACE}({count:,})" for name, count in zip(classes, counts, strict=True)]
     suspects = len(rows.X) - len(model.kept_)
     how = "estimated" if model.noise_rate == "auto" else "as given"
-    if model.noise_rate == "auto" and getattr(model.learner_, "loss", None) == "hinge":
+    if model.noise_rate == "auto" and getattr(getattr(model, "learner_", None), "loss", None) == "hinge":
         how = "the plain hinge trusts every label; use a robust learner"
     rates = model.noise_rates_
     if (rates == rates[0]).all():
@@ -248,7 +253,7 @@ def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
         ("rows", f"{len(rows.X):,}"),
         ("features", f"{rows.X.shape[1]:,}"),
         ("classes", f"{len(classes)}: {_text.sum_up(sizes)}"),
-        *_describe_learner(model.learner_),
+        *(_describe_learner(model.learner_) if hasattr(model, "learner_") else _describe_jury(model.decision_.jury)),
         ("noise rate", f"{_text.percent(model.noise_rate_)} ({how}){by_class}"),
         ("suspects", f"{_text.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
     ]

@@ -122,7 +122,7 @@ class DatasetInfo:
 
 def _read_entry(name: str, fields: dict[str, Any]) -> DatasetInfo:
     people = {key: NoisyLabels(**labels) for key, labels in fields.pop("noisy_labels", {}).items()}
-    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
     return DatasetInfo(name=name, noisy_labels=people, **plain)
 
 

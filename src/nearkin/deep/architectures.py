@@ -20,16 +20,7 @@ _SMALL = 4
 
 @dataclass(frozen=True)
 class MlpPlan:
-    """Two hidden layers for plain features.
-
-    Parameters
-    ----------
-    n_features : int
-        Length of a row.
-    n_components : int
-        Length of an embedding.
-    hidden : tuple of int
-        Widths of the hidden layers.
+    """Hidden layers for plain features.
 
     Examples
     --------
@@ -52,17 +43,10 @@ class MlpPlan:
 
 @dataclass(frozen=True)
 class ConvPlan:
-    """A small convolutional network for images.
+    """A small convolutional network for images, whose ``shape`` is (channels, height, width).
 
     Each stage halves the image and doubles the channels until a side is 4; images under 16 keep their size in the first
     stage. Group normalisation, unlike that of batches, keeps rows independent of each other.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Channels, height, width.
-    n_components : int
-        Length of an embedding.
 
     Examples
     --------
@@ -76,9 +60,8 @@ class ConvPlan:
     def build(self) -> nn.Module:
         """Build a fresh network, which takes flat rows."""
         channels, height, width = self.shape
-        is_large = min(height, width) >= _LARGE
         layers: list[nn.Module] = [nn.Unflatten(1, self.shape)]
-        wide, stride = (16, 2) if is_large else (32, 1)
+        wide, stride = (16, 2) if min(height, width) >= _LARGE else (32, 1)
         while True:
             layers += [nn.Conv2d(channels, wide, 3, stride, padding=1), nn.GroupNorm(4, wide), nn.ReLU()]
             channels, height, width = wide, math.ceil(height / stride), math.ceil(width / stride)
@@ -90,16 +73,7 @@ class ConvPlan:
 
 @dataclass(frozen=True)
 class LayeredPlan:
-    """Hidden layers with an embedding of the input and one of every hidden layer (OAHU).
-
-    Parameters
-    ----------
-    n_features : int
-        Length of a row.
-    n_components : int
-        Length of each embedding.
-    hidden : tuple of int
-        Widths of the hidden layers.
+    """Hidden layers with one embedding of the input and one of every hidden layer (OAHU).
 
     Examples
     --------

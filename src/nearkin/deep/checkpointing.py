@@ -15,10 +15,9 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from nearkin.arrays import Array
-from nearkin.deep.network import Plan
-from nearkin.deep.trainer import Trainer
+from nearkin.deep.lesson import NetworkLesson
+from nearkin.deep.network import Plan, network_of
 from nearkin.errors import InputError
-from nearkin.learners.state import State
 from nearkin.streams.checkpoint import Checkpoint
 
 __all__ = ["FitCheckpoint", "digest_of"]
@@ -28,26 +27,16 @@ _WITHOUT_EFFECT = ("checkpoint", "device", "distributed")
 
 
 class FitCheckpoint:
-    """State of a `fit` on disk.
+    """State of a `fit` on disk, for the rows, labels and settings of a digest; without a path there is none."""
 
-    Parameters
-    ----------
-    path : path-like or None
-        File; None for no checkpoint.
-    digest : str
-        Identifies rows, labels and settings; see `digest_of`.
-    owner : str
-        Name of the learner, for messages.
-    """
-
-    def __init__(self, path: str | os.PathLike[str] | None, digest: str, owner: str):
+    def __init__(self, path: str | os.PathLike[str] | None, digest: str = "", owner: str = "", is_writer: bool = True):
         self.file = None if path is None else Checkpoint(path)
-        self.digest, self.owner = digest, owner
+        self.digest, self.owner, self.is_writer = digest, owner, is_writer
 
-    def read(self, plan: Callable[[int], Plan | nn.Module]) -> tuple[State, Array, int] | None:
-        """Read state, plausibilities and number of passes, or None without a file; ``plan`` replaces a lost module."""
+    def resume(self, lesson: NetworkLesson, plan: Callable[[int], Plan | nn.Module]) -> None:
+        """Continue a lesson from the file, if there is one; ``plan`` replaces a module that the file does not hold."""
         if self.file is None or not self.file.exists():
-            return None
+            return
         found = self.file.read()
         if not isinstance(found, dict) or found.get("fingerprint") != self.digest:
             raise InputError(
@@ -55,23 +44,26 @@ class FitCheckpoint:
                 "another file.",
                 owner=self.owner,
             )
-        network = found["state"].parameter
+        lesson.state, lesson.source = found["state"], found["state"].source
+        lesson.running, lesson.first_pass = found["running"].copy(), found["done"]
+        network = network_of(lesson.state)
         if network.plan is None:
             network.plan = plan(network.n_features)
-        return found["state"], found["running"].copy(), found["done"]
 
-    def write(self, state: State, trainer: Trainer, plausibility: Array, n_passes: int) -> None:
+    def write(self, lesson: NetworkLesson) -> None:
         """Write all that the next pass needs; of a user's module only the weights."""
         if self.file is None:
             return
-        trainer.finish()
-        if not trainer.engine.processes.is_first:
+        network = network_of(lesson.state)
+        network.take_over()
+        if not self.is_writer:
             return
-        kept = copy.copy(state)
-        if isinstance(kept.parameter.plan, nn.Module):
-            kept.parameter = kept.parameter.copy()
-            kept.parameter.plan = None
-        self.file.write({"fingerprint": self.digest, "state": kept, "running": plausibility, "done": n_passes})
+        kept = copy.copy(lesson.state)
+        if isinstance(network.plan, nn.Module):
+            kept.parameter = bare = network.copy()
+            bare.plan = None
+        n_passes = lesson.n_done // len(lesson.rows)
+        self.file.write({"fingerprint": self.digest, "state": kept, "running": lesson.running, "done": n_passes})
 
 
 def digest_of(settings: Mapping[str, Any], X: Array, y: NDArray[Any]) -> str:

@@ -7,18 +7,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
 
 from nearkin.arrays import Array, Index
-from nearkin.deep.network import Network, Weights, arrays_of
 from nearkin.deep.training import Training
 from nearkin.errors import InputError
 
-__all__ = ["Engine", "Processes", "deterministic", "find_device", "limit_threads", "not_finite"]
+if TYPE_CHECKING:
+    from nearkin.deep.network import Network
+
+__all__ = ["Engine", "Processes", "computing", "find_device", "not_finite", "reproducible"]
+
+Weights = dict[str, NDArray[Any]]
 
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": partial(torch.optim.AdamW, fused=True),
@@ -30,20 +35,7 @@ _HALF = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 def find_device(name: str, owner: str) -> torch.device:
-    """Return the device of that name, or raise; nothing moves to the processor by itself.
-
-    Parameters
-    ----------
-    name : str
-        "cpu", "cuda" or "cuda:N".
-    owner : str
-        Name of the learner, for the message.
-
-    Examples
-    --------
-    >>> find_device("cpu", "my program")
-    device(type='cpu')
-    """
+    """Return the device of that name, or raise on behalf of its owner; nothing moves to the processor by itself."""
     found = torch.device(name)
     if found.type == "cpu":
         return found
@@ -59,31 +51,33 @@ def find_device(name: str, owner: str) -> torch.device:
 
 
 @contextmanager
-def deterministic(is_wanted: bool) -> Iterator[None]:
-    """Allow only operations that give the same bits every time, if wanted; restores the program's own setting."""
-    if not is_wanted:
-        yield
-        return
-    before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when a GPU is first used
-    torch.use_deterministic_algorithms(True)
-    torch.backends.cudnn.benchmark = False
+def computing(n_threads: int | None, is_deterministic: bool) -> Iterator[None]:
+    """Set the threads of torch (None keeps them) and whether every operation must give the same bits each time.
+
+    The program's own settings come back after the block.
+    """
+    threads = torch.get_num_threads()
+    algorithms, benchmark = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+    torch.set_num_threads(n_threads or threads)
+    if is_deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when a GPU is first used
+        torch.use_deterministic_algorithms(True)
+        torch.backends.cudnn.benchmark = False
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0])
-        torch.backends.cudnn.benchmark = before[1]
+        torch.set_num_threads(threads)
+        if is_deterministic:
+            torch.use_deterministic_algorithms(algorithms)
+            torch.backends.cudnn.benchmark = benchmark
 
 
 @contextmanager
-def limit_threads(n: int | None) -> Iterator[None]:
-    """Let torch use ``n`` threads, or as many as it has for None; restores the program's own number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(n or before)
-    try:
+def reproducible(rng: np.random.Generator, device: torch.device) -> Iterator[None]:
+    """Seed the draws of torch inside the block; those of the rest of the program stay as they were."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        torch.manual_seed(int(rng.integers(2**63)))
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
@@ -137,19 +131,7 @@ class Processes:
 
 
 class Engine:
-    """A network in training, with its optimiser.
-
-    Parameters
-    ----------
-    network : Network
-        Where to begin; it is not changed.
-    training : Training
-        How to take steps.
-    device : torch.device
-        Where to compute.
-    owner : str
-        Name of the learner, for messages.
-    """
+    """The module of a network in training, with its optimiser; the network itself does not change."""
 
     def __init__(self, network: Network, training: Training, device: torch.device, owner: str):
         self.network, self.training, self.device, self.owner = network, training, device, owner
@@ -214,6 +196,11 @@ class Engine:
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise not_finite(f"weight {name!r} of the network", self.owner)
         return weights, _moments(self.optimizer)
+
+
+def arrays_of(module: nn.Module) -> Weights:
+    """Copy the weights and buffers of a module into arrays."""
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in module.state_dict().items()}
 
 
 def not_finite(what: str, owner: str) -> InputError:

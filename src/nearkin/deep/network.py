@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn, Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nearkin.arrays import Array
+from nearkin.deep.engine import Weights, arrays_of
+from nearkin.deep.trainer import Trainer
 from nearkin.errors import InputError
-from nearkin.losses import Loss
+from nearkin.learners import State
 from nearkin.measures import DISTANCE
+from nearkin.parameters import LearningRule, MappedParameter
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
-__all__ = ["Network", "Plan", "Weights", "arrays_of", "reproducible", "to_unit_length"]
-
-Weights = dict[str, NDArray[Any]]
+__all__ = ["Network", "Plan", "network_of", "to_unit_length"]
 
 #: Rows embedded at once.
 _AT_ONCE = 1024
@@ -36,14 +35,6 @@ class Plan(Protocol):
         """Build a fresh network."""
 
 
-@contextmanager
-def reproducible(rng: np.random.Generator, device: torch.device) -> Iterator[None]:
-    """Seed the draws of torch inside the block; those of the rest of the program stay as they were."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(int(rng.integers(2**63)))
-        yield
-
-
 def to_unit_length(embedding: Tensor, n_groups: int) -> Tensor:
     """Divide every group of columns by its length, and all by the root of the number of groups.
 
@@ -57,12 +48,8 @@ def to_unit_length(embedding: Tensor, n_groups: int) -> Tensor:
     return (groups / (length * n_groups**0.5)).flatten(1)
 
 
-def arrays_of(module: nn.Module) -> Weights:
-    """Copy the weights and buffers of a module into arrays."""
-    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in module.state_dict().items()}
-
-
-class Network:
+@stored("plan", "n_features", "gain", "rng", "n_groups", "shares", "weights", "moments", "n_batches")
+class Network(MappedParameter):
     """A network in place of the map L, with all that its training needs to continue.
 
     Arrays are replaced and never written to, so copies share them. The module is built when rows are first mapped.
@@ -83,12 +70,13 @@ class Network:
         Weights of the groups in the distance; None for equal ones.
     """
 
-    # The module that maps rows, and its device: made on demand, not saved.
-    _transient = ("_module", "device")
-    _module: nn.Module | None = None
-    device: str = "cpu"
-
     measure = DISTANCE
+    has_matrix = False
+
+    # Made on demand and neither copied nor saved: the module that maps rows, its device, and the trainer.
+    _module: nn.Module | None = None
+    _device = torch.device("cpu")
+    trainer: Trainer | None = None
 
     def __init__(
         self,
@@ -133,9 +121,20 @@ class Network:
         module.load_state_dict({name: torch.from_numpy(one.copy()) for name, one in self.weights.items()})
         return module.to(device)
 
-    def replace(self, weights: Weights, moments: Weights) -> None:
-        """Put trained weights in the place of the present ones."""
-        self.weights, self.moments, self._module = weights, moments, None
+    def on(self, device: torch.device | None) -> None:
+        """Compute there from now on; None is the processor."""
+        self._device = torch.device("cpu") if device is None else device
+
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
+        """Hand triplets to the trainer, which knows the rule and the settings of the training."""
+        assert self.trainer is not None
+        return self.trainer.learn(triplets)
+
+    def take_over(self) -> None:
+        """Take the weights that the trainer has reached so far."""
+        assert self.trainer is not None
+        self.weights, self.moments = self.trainer.engine.arrays()
+        self._module = None
 
     def tensor(self, X: Array, device: torch.device) -> Tensor:
         """Turn scaled rows into the input of the module."""
@@ -148,7 +147,7 @@ class Network:
 
     def represent(self, X: Array) -> Array:
         """Map scaled rows to the space of the prototypes."""
-        device = torch.device(self.device)
+        device = self._device
         if self._module is None:
             self._module = self.build(device).eval()
         module = self._module.to(device)
@@ -167,28 +166,13 @@ class Network:
         factor = np.sqrt(self.shares * self.n_groups).astype(X.dtype)
         return found * np.repeat(factor, found.shape[1] // self.n_groups)
 
-    def margins(self, triplets: Triplets) -> Array:
-        """``z`` of triplets of scaled rows."""
-        rows, pool = (
-            np.concatenate([self.embed(block) for _, block in one.blocks()]) for one in (triplets.rows, triplets.pool)
-        )
-        return triplets.of(rows, pool).margins(self.measure)
-
-    def scores(self, left: Array, right: Array) -> Array:
-        """Score all pairs of scaled rows; larger is closer."""
-        return self.measure.scores(self.embed(left), self.embed(right))
-
-    def copy(self) -> Network:
+    def copy(self) -> Self:
         """Copy the network, so that one can learn while the other stays."""
         other = copy.copy(self)
-        for made in self._transient:
-            vars(other).pop(made, None)
+        for name in ("_module", "_device", "trainer"):
+            vars(other).pop(name, None)
         other.rng = copy.deepcopy(self.rng)
         return other
-
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> NoReturn:
-        """Never called: its learner trains a network, because the learner has the optimiser."""
-        raise TypeError("a network is trained by its learner.")
 
     @property
     def n_components(self) -> int:
@@ -196,8 +180,14 @@ class Network:
         return self.embed(np.zeros((1, self.n_features), dtype=np.float32)).shape[1]
 
     @property
-    def metric(self) -> Array:
+    def components(self) -> Array:
         """A network has no matrix."""
         raise AttributeError("the learned map is a network and has no matrix: use transform().")
 
-    components = query_map = item_map = metric
+    metric = components
+
+
+def network_of(state: State) -> Network:
+    """Return the network that a deep learner's state holds."""
+    assert isinstance(state.parameter, Network)
+    return state.parameter

@@ -1,4 +1,4 @@
-"""Deep learners as safetensors files: arrays by name and a JSON header, never pickle."""
+"""Deep learners in safetensors files: arrays by name and a JSON header, never pickle."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from torch import nn
 from nearkin import saving
 from nearkin._version import __version__
 from nearkin.deep.learner import DeepLearner
+from nearkin.deep.network import network_of
+from nearkin.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,13 +28,13 @@ KIND = "nearkin-deep-model"
 def save(model: DeepLearner, path: str | os.PathLike[str]) -> None:
     """Write a deep learner (fitted or not) to one safetensors file.
 
-    The weights of the network stand in it under their own names, after ``network.``, so that other programs can read
-    them. A module of your own is not written, only its weights: give it again to `load`.
+    The weights of the network have their own names in it, after ``network.``, so other programs can read them. Of a
+    module of your own the file holds only the weights: give the module to `load` again.
 
     Parameters
     ----------
     model : DeepMetric, OAHU or RobustOAHU
-        The learner; `nearkin.save` also takes it where it built its network itself.
+        The learner; `nearkin.save` also takes it if it built its network itself.
     path : path-like
         Destination; replaced only when the new file is complete and on disk.
 
@@ -49,8 +51,7 @@ def save(model: DeepLearner, path: str | os.PathLike[str]) -> None:
     if not isinstance(model, DeepLearner):
         raise TypeError(f"nearkin.deep.save takes a deep learner; got {type(model).__name__}. Use nearkin.save.")
     bare, own = _without_module(model)
-    arrays: list[np.ndarray] = []
-    tree = saving._encode(bare, arrays, "model")
+    tree, arrays = saving.to_tree(bare)
     names = _names(bare, arrays)
     header = {"kind": KIND, "format": saving.FORMAT, "nearkin": __version__, "names": names, "own": own, "model": tree}
     data = _safetensors().numpy.save(
@@ -68,12 +69,12 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
     path : path-like
         File.
     module : nn.Module, callable or None, default=None
-        The module that the learner was given, if it was given one; its weights come from the file.
+        The learner's own module, if it had one; the weights come from the file.
 
     Returns
     -------
     DeepMetric, OAHU or RobustOAHU
-        Equal to the one saved; it can learn on.
+        Equal to the one saved; it can continue to learn.
 
     Raises
     ------
@@ -93,48 +94,48 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
     path = Path(path)
     header, arrays = _read(path)
     if header["own"] is not None and module is None:
-        raise ValueError(f"{path} holds the weights of a module of your own; give it: load(path, module=...).")
+        raise InputError(f"{path} holds the weights of a module of your own; give it: load(path, module=...).")
     if header["own"] is None and module is not None:
-        raise ValueError(f"{path} was written by a learner that built its network itself; leave out `module`.")
+        raise InputError(f"{path} was written by a learner that built its network itself; leave out `module`.")
     try:
-        model = saving._checked(saving._decode(header["model"], arrays))
+        model = saving.model_from(header["model"], arrays)
         if not isinstance(model, DeepLearner):
             raise TypeError(f"it holds {type(model).__name__}")
-    except Exception as error:  # whatever a foreign or damaged file brings up, it is no model
+    except Exception as error:  # a damaged file can raise anything
         raise _damaged(path, error) from None
     if module is not None:
         model.set_params(module=module)
-        if model._is_begun:
+        if hasattr(model, "state_"):
             _give_module(model, path)
     return model
 
 
 def _give_module(model: DeepLearner, path: Path) -> None:
-    network = model._state.parameter
+    network = network_of(model.state_)
     network.plan = model._plan(network.n_features)
     try:
-        network.n_components  # noqa: B018  # builds the network
+        network.n_components  # noqa: B018  builds the network
     except (RuntimeError, TypeError) as error:
-        raise ValueError(f"the module is not the one whose weights {path} holds: {error}") from None
+        raise InputError(f"the module is not the one whose weights {path} holds: {error}") from None
 
 
 def _without_module(model: DeepLearner) -> tuple[DeepLearner, str | None]:
-    """The learner without a module of the user's own, and how that prints."""
+    """Split a learner from its own module, which comes as text."""
     own = getattr(model, "module", None)
     if own is None:
         return model, None
     bare = copy.copy(model)
     bare.set_params(module=None)
-    if model._is_begun:
-        state = model._state.copy()
-        state.parameter.plan = None
-        bare._state = state
+    if hasattr(model, "state_"):
+        state = model.state_.copy()
+        network_of(state).plan = None
+        bare.state_ = state
     return bare, repr(own)
 
 
 def _names(model: DeepLearner, arrays: list[np.ndarray]) -> list[str]:
-    """One name for every array: its own for a weight of the network, else a number."""
-    weights = model._state.parameter.weights if model._is_begun else {}
+    """Name every array: a weight of the network by its own name, others by number."""
+    weights = network_of(model.state_).weights if hasattr(model, "state_") else {}
     names = {one.ctypes.data: f"network.{name}" for name, one in weights.items() if one.size}
     return [names.get(one.ctypes.data, str(number)) for number, one in enumerate(arrays)]
 
@@ -153,15 +154,15 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     except Exception as error:
         raise _damaged(path, error) from None
     if newer:
-        raise ValueError(
+        raise InputError(
             f"{path} was written by a newer nearkin ({header['nearkin']}); this is {__version__}. Upgrade nearkin to "
             "read it."
         )
     return header, arrays
 
 
-def _damaged(path: Path, error: Exception) -> ValueError:
-    return ValueError(f"{path} is not a deep model of nearkin, or it is damaged ({type(error).__name__}: {error}).")
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path} is not a deep model of nearkin, or it is damaged ({type(error).__name__}: {error}).")
 
 
 def _safetensors() -> Any:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nearkin.arrays import Array, Index
-from nearkin.deep.engine import Engine
+from nearkin.deep.engine import Engine, reproducible
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 
@@ -32,20 +32,12 @@ class Objective(Protocol):
 
 
 class EmbeddedTriplets(NamedTuple):
-    """Triplets of a batch, whose positives and negatives are rows of it or constants such as prototypes.
+    """Triplets of a batch, whose positives and negatives are rows of it or constants such as prototypes."""
 
-    Parameters
-    ----------
-    anchor, positive, negative : Tensor of int64
-        Rows of the batch; -1 for a constant.
-    positives, negatives : Tensor of shape (n_triplets, n_components)
-        The constants.
-    """
-
-    anchor: Tensor
-    positive: Tensor
+    anchor: Tensor  # rows of the batch
+    positive: Tensor  # rows of the batch, -1 for a constant
     negative: Tensor
-    positives: Tensor
+    positives: Tensor  # the constants, of shape (n_triplets, n_components)
     negatives: Tensor
 
     @classmethod
@@ -136,22 +128,13 @@ class Batch:
 
 
 class Trainer:
-    """Trains a network on batches of rows, or on explicit triplets.
+    """Trains a network on batches of rows, or on explicit triplets; ``C`` is the factor of their cost.
 
-    For every batch call `begin_batch`, then `weigh` for each piece of its triplets, then `end_batch`; in the end
-    `finish`.
-
-    Parameters
-    ----------
-    engine : Engine
-        Takes the steps.
-    objective : Objective
-        Cost of the triplets.
-    C : float
-        Factor of the loss.
+    For a batch of rows call `begin_batch`, then `learn` for each piece of its triplets, then `end_batch`. Without a
+    batch `learn` takes its steps at once.
     """
 
-    batch: Batch
+    batch: Batch | None = None
 
     def __init__(self, engine: Engine, objective: Objective, C: float):
         self.engine, self.objective, self.C = engine, objective, C
@@ -169,9 +152,13 @@ class Trainer:
         self.batch = Batch(X, self.engine.embed(X), first, gate, is_robust)
         return Rows(self.batch.embedding.detach().cpu().numpy())
 
-    def weigh(self, triplets: Triplets) -> Array:
+    def learn(self, triplets: Triplets) -> tuple[Array, int]:
+        """Learn explicit triplets, or weigh those of the batch; return plausibilities and how many triplets moved."""
+        return self._learn_explicit(triplets) if self.batch is None else (self._weigh(triplets, self.batch), 0)
+
+    def _weigh(self, triplets: Triplets, batch: Batch) -> Array:
         """Return the plausibilities of triplets of the batch, for their source, and keep the triplets for the steps."""
-        batch, memory = self.batch, self.training.memory
+        memory = self.training.memory
         piece = EmbeddedTriplets.of(triplets, batch.first, self.engine.device)
         batch.pieces.append(piece)
         with torch.no_grad():
@@ -184,37 +171,32 @@ class Trainer:
 
     def end_batch(self) -> tuple[Array, int, int]:
         """Take the steps of the batch; return the smallest plausibility of each row, and how many triplets moved."""
-        batch = self.batch
+        batch, self.batch = self.batch, None
+        assert batch is not None
         triplets = EmbeddedTriplets.join(batch.pieces, batch.embedding)
-        plausibility, n_moved = self._take_steps(triplets, len(batch.X))
+        plausibility, n_moved = self._take_steps(batch, triplets, len(batch.X))
         self.network.n_batches += 1
         weight = smallest_of_rows(plausibility, triplets.anchor, len(batch.X))
         return weight.cpu().numpy().astype(np.float64), len(triplets.anchor), n_moved
 
-    def learn_triplets(self, triplets: Triplets) -> tuple[Array, int]:
-        """Learn explicit triplets in the order given; return their plausibilities and how many of them moved."""
+    def _learn_explicit(self, triplets: Triplets) -> tuple[Array, int]:
         weight, n_moved = np.ones(len(triplets)), 0
-        for part in batches(len(triplets), self.training.batch_size):
-            others = (triplets.pool.take(one[part]) for one in (triplets.positive, triplets.negative))
-            X = np.concatenate([triplets.rows.take(triplets.anchor[part]), *others])
-            self.engine.begin_batch()
-            self.batch = Batch(X, self.engine.embed(X))
-            row = torch.arange(len(X), device=self.engine.device)
-            plausibility, moved = self._take_steps(
-                EmbeddedTriplets.within(*row.chunk(3), self.batch.embedding), len(X) // 3
-            )
-            weight[part] = plausibility.cpu().numpy()
-            n_moved += moved
+        with reproducible(self.network.rng, self.engine.device):
+            for part in batches(len(triplets), self.training.batch_size):
+                others = (triplets.pool.take(one[part]) for one in (triplets.positive, triplets.negative))
+                X = np.concatenate([triplets.rows.take(triplets.anchor[part]), *others])
+                self.engine.begin_batch()
+                batch = Batch(X, self.engine.embed(X))
+                rows = torch.arange(len(X), device=self.engine.device).chunk(3)
+                embedded = EmbeddedTriplets.within(rows[0], rows[1], rows[2], batch.embedding)
+                plausibility, moved = self._take_steps(batch, embedded, len(rows[0]))
+                weight[part] = plausibility.cpu().numpy()
+                n_moved += moved
         return weight, n_moved
 
-    def finish(self) -> None:
-        """Bring the trained weights back to the network."""
-        self.network.replace(*self.engine.arrays())
-
-    def _take_steps(self, triplets: EmbeddedTriplets, n: int) -> tuple[Tensor, int]:
+    def _take_steps(self, batch: Batch, triplets: EmbeddedTriplets, n: int) -> tuple[Tensor, int]:
         """Take the steps of a batch on its triplets, whose losses are summed and divided by ``n``."""
-        batch, network = self.batch, self.network
-        embedding = batch.embedding
+        network = self.network
         for number in range(self.training.n_steps):
             embedding = batch.embedding if number == 0 else self.engine.embed(batch.X)
             members = triplets.members(embedding)

@@ -1,4 +1,4 @@
-"""Clusters: one that is there, or processes of this machine."""
+"""Connections to a cluster that runs, or to processes of this machine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from nearkin.errors import InputError
+
 __all__ = ["connect", "require_dask"]
 
 _LOCAL = re.compile(r"local:([1-9][0-9]*)")
 
 
 def require_dask() -> Any:
-    """The module distributed, or a message how to get it."""
+    """Return the module distributed, or raise an error that says how to get it."""
     try:
         import distributed
     except ImportError:
@@ -26,13 +28,13 @@ def require_dask() -> Any:
 
 @contextmanager
 def connect(where: Any, *, tls: Sequence[str | os.PathLike[str]] | None = None, timeout: float = 30.0) -> Iterator[Any]:
-    """A Dask client for the time of the block.
+    """Connect a Dask client for the duration of the block.
 
     Parameters
     ----------
     where : str or distributed.Client
         Address of a scheduler, such as ``"tcp://10.0.0.5:8786"``; ``"local:4"`` for four processes of this machine that
-        listen on the loopback interface only; or a client, which is used and left open.
+        listen on the loopback interface only; or a client, which stays open afterwards.
     tls : three paths or None, default=None
         Files of the certificate authority, the certificate and its key, for an encrypted connection.
     timeout : float, default=30.0
@@ -65,7 +67,9 @@ def connect(where: Any, *, tls: Sequence[str | os.PathLike[str]] | None = None, 
             yield client
         return
     if where.startswith("local"):
-        raise ValueError(f"processes of this machine are asked for with 'local:N', N a number; got {where!r}.")
+        raise InputError(
+            f"processes of this machine are written 'local:N', N a number; got {where!r}.", owner="connect"
+        )
     address = where if "://" in where else f"{'tls' if security else 'tcp'}://{where}"
     with _client(distributed, address, where, security, timeout) as client:
         yield client
@@ -76,7 +80,7 @@ def _security(distributed: Any, tls: Sequence[str | os.PathLike[str]] | None) ->
         return None
     authority, certificate, key = (os.fspath(one) for one in tls)
     for path in (authority, certificate, key):
-        with open(path, "rb"):  # noqa: PTH123  # a clear error now, not one from the depths later
+        with open(path, "rb"):  # noqa: PTH123  # a clear error now, not an obscure one later
             pass
     return distributed.Security(
         require_encryption=True, tls_ca_file=authority,
@@ -89,7 +93,7 @@ def _security(distributed: Any, tls: Sequence[str | os.PathLike[str]] | None) ->
 def _processes(distributed: Any, n: int, security: Any, timeout: float) -> Iterator[Any]:
     import dask
 
-    # The profiler looks at every worker a hundred times a second, whether anybody asks for it or not.
+    # Unless switched off, the profiler samples every worker a hundred times a second.
     with dask.config.set({"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "200ms"}):
         cluster = distributed.LocalCluster(
             n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
@@ -106,12 +110,12 @@ def _processes(distributed: Any, n: int, security: Any, timeout: float) -> Itera
 def _client(distributed: Any, target: Any, where: str, security: Any, timeout: float) -> Iterator[Any]:
     try:
         client = distributed.Client(target, timeout=timeout, security=security, set_as_default=False)
-    except (OSError, TimeoutError, ValueError, TypeError) as error:  # TypeError: encrypted, and no certificates given
+    except (OSError, TimeoutError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
         raise ConnectionError(f"no Dask scheduler answers at {where} within {timeout:g} s ({error}).") from None
     try:
         yield client
     finally:
-        # A scheduler that is gone must not hold up the end.
+        # A scheduler that is gone must not delay the end.
         closing = threading.Thread(target=lambda: _close(client), daemon=True)
         closing.start()
         closing.join(timeout)
@@ -122,4 +126,4 @@ def _close(client: Any) -> None:
         with suppress(Exception):
             client.close(timeout=5)
     finally:
-        client.status = "closed"  # or it would try once more, and complain, when it is deleted
+        client.status = "closed"  # otherwise it tries once more, and complains, when deleted

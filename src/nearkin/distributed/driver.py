@@ -1,10 +1,11 @@
-"""Learning from a stream on a cluster: rounds of shares, merged in a fixed order."""
+"""What the driver does: learn in rounds of shares, merged in a fixed order, and score all rows in a second pass."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
@@ -13,21 +14,29 @@ from nearkin import progress
 from nearkin.checks import Integer, Real
 from nearkin.distributed.cluster import Cluster, ClusterLost, Task
 from nearkin.distributed.connection import connect
-from nearkin.distributed.tasks import learn_share, packed, unpacked
-from nearkin.learners import OnlineLearner
-from nearkin.learners.merge import check_mergeable, merge_states
+from nearkin.distributed.tasks import learn_share, pack, score_share, unpack
+from nearkin.errors import InputError, owned_by
+from nearkin.learners import OnlineLearner, merge_states
+from nearkin.settings import check_argument
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Piece
 from nearkin.streams.run import Options, Run
+from nearkin.streams.scores import Scores, write_scores
 from nearkin.streams.watch import Seen, learn_batch
 
-__all__ = ["fit"]
+__all__ = ["fit", "form_shares", "score"]
 
 Learner = TypeVar("Learner", bound=OnlineLearner)
 
-#: Batches of a share between two merges, unless told otherwise.
-_BATCHES = 8
+#: Batches of one share; each share is a list of batches, each batch a list of pieces of files.
+Share = list[list[Piece]]
+
+#: Batches that a share learns between two merges, unless told otherwise.
+_LEARNED = 8
+#: Batches of a task that scores, and such tasks per worker at once.
+_SCORED = 16
+_AHEAD = 2
 
 
 def fit(
@@ -48,7 +57,7 @@ def fit(
     prequential: bool = True,
     timeout: float = 300.0,
 ) -> Learner:
-    """Learn from a stream on a Dask cluster; returns an ordinary fitted learner.
+    """Learn from a stream on a Dask cluster; the result is an ordinary fitted learner.
 
     In every round each share learns the next `merge_every` rows from the same model, and the results are merged in a
     fixed order: maps and matrices by the mean weighted by triplets, centres by the rows behind them, counts by sums.
@@ -62,20 +71,20 @@ def fit(
     client : distributed.Client or str, default="local:2"
         A client, the address of a scheduler, or ``"local:N"`` for N processes of this machine.
     n_shards : int or None, default=None
-        Shares of a round; None for one per worker that is there at the start. The result depends on it.
+        Shares of a round; None for one per worker present at the start. The result depends on it.
     merge_every : int or None, default=None
         Rows that a share learns between two merges, rounded up to whole batches; None for 8 batches. The result depends
         on it: fewer rows are nearer to one process, more rows cost less.
     epochs, classes, checkpoint, checkpoint_every, resume, log, log_every, on_report, prequential
         As in `nearkin.streams.fit_stream`.
     timeout : float, default=300.0
-        Seconds that a share may take before another worker is asked too, and that a cluster may be without workers.
+        Seconds that a share may take before another worker gets it too, and that a cluster may be without workers.
 
     Returns
     -------
     learner
-        The learner that was given, fitted. For a fixed seed, number of shards and `merge_every` it is the same to the
-        bit on any cluster, whatever happened to its workers; with one shard it is that of `fit_stream`.
+        The given learner, fitted. For a fixed seed, number of shards and `merge_every` it is the same to the bit on any
+        cluster, whatever happens to its workers; with one shard it is that of `fit_stream`.
 
     Raises
     ------
@@ -93,22 +102,19 @@ def fit(
     """
     if not isinstance(source, FileStream):
         raise TypeError("distributed.fit needs files that all workers can read: a stream of paths, not of an iterator.")
-    for name, value, rule in (
-        ("n_shards", n_shards, Integer(1)), ("merge_every", merge_every, Integer(1)),
-        ("timeout", timeout, Real(0.0, open_low=True)),
-    ):  # fmt: skip
-        if value is not None and not rule.allows(value):
-            raise ValueError(f"distributed.fit: `{name}` must be {rule}; got {value!r}.")
-    n_batches = _BATCHES if merge_every is None else -(-int(merge_every) // source.batch_rows)
+    for name, value in (("n_shards", n_shards), ("merge_every", merge_every)):
+        if value is not None:
+            check_argument("distributed.fit", name, value, Integer(1))
+    check_argument("distributed.fit", "timeout", timeout, Real(0.0, open_low=True))
+    n_batches = _LEARNED if merge_every is None else -(-int(merge_every) // source.batch_rows)
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)
-        if n_shards is None:
-            n_shards = _shards_of(checkpoint) if resume else None
-        if n_shards is None:
-            n_shards = len(cluster.wait_for_workers())
+        if n_shards is None and resume:
+            n_shards = _read_n_shards(checkpoint)
+        n_shards = int(n_shards or len(cluster.wait_for_workers()))
         options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
-        run = Run(learner, source, options, {"shards": int(n_shards), "batches_of_a_share": n_batches})
-        with _told(run, checkpoint):
+        run = Run(learner, source, options, {"shards": n_shards, "batches_of_a_share": n_batches})
+        with _saving_on_error(run, checkpoint):
             for epoch in range(run.epoch, run.epochs):
                 while run.batch < source.n_batches:
                     if not learner.__sklearn_is_fitted__():
@@ -116,10 +122,8 @@ def fit(
                         first = source.batch(source.pieces(epoch, run.batch))
                         seen = [learn_batch(learner, first, classes, test=prequential)]
                     else:
-                        if n_shards > 1:
-                            check_mergeable(learner._state.parameter, type(learner).__name__)
-                        shares = _shares(source, epoch, run.batch, int(n_shards), n_batches)
-                        seen = _round(learner, source, shares, cluster, test=prequential)
+                        shares = form_shares(source, epoch, run.batch, n_shards, n_batches)
+                        seen = _learn_round(learner, source, shares, cluster, n_shards, test=prequential)
                     for one in seen:
                         run.count(one)
                     progress.advance("learning", run.n_rows, run.total_rows or 0)
@@ -130,59 +134,116 @@ def fit(
     return learner
 
 
-def _shares(source: FileStream, epoch: int, at: int, n_shards: int, n_batches: int) -> list[list[list[Piece]]]:
-    """Batches of the next round, share by share; the last round of a pass may have fewer."""
-    shares = []
-    for number in range(n_shards):
-        first = at + number * n_batches
-        last = min(first + n_batches, source.n_batches)
-        if first < last:
-            shares.append([source.pieces(epoch, one) for one in range(first, last)])
-    return shares
+def form_shares(source: FileStream, epoch: int, at: int, n_shards: int, n_batches: int) -> list[Share]:
+    """Return the shares of the next round; the last round of a pass may have fewer."""
+    starts = range(at, min(at + n_shards * n_batches, source.n_batches), n_batches)
+    return [
+        [source.pieces(epoch, one) for one in range(first, min(first + n_batches, source.n_batches))]
+        for first in starts
+    ]  # fmt: skip
 
 
-def _round(
-    learner: OnlineLearner, source: FileStream, shares: list[list[list[Piece]]], cluster: Cluster, *, test: bool
+def _learn_round(
+    learner: OnlineLearner, source: FileStream, shares: list[Share], cluster: Cluster, n_shards: int, *, test: bool
 ) -> list[Seen]:
-    """All shares learn from the model as it is; it becomes what they have learned together."""
-    model = packed(learner)
-    tasks = [
-        Task(learn_share, (model, source.describe(share), number, len(shares)), _name(source, share), {"test": test})
-        for number, share in enumerate(shares)
-    ]
-    results = cluster.run(tasks)
-    for one in results:
-        if "error" in one:
-            raise (ValueError if one["kind"] != "OSError" else OSError)(one["error"])
-    models = [unpacked(one["learner"]) for one in results]
-    learner._state = merge_states(learner._state, [one._state for one in models])
+    """Let all shares learn from the present model, and merge what they have learned into it."""
+    if n_shards > 1:
+        with owned_by(learner):
+            learner.state_.parameter.check_mergeable()
+    model = pack(learner)
+    results = cluster.run(
+        [
+            Task(
+                learn_share, (model, source.describe(share), number, len(shares)), _name(source, share), {"test": test}
+            )
+            for number, share in enumerate(shares)
+        ]
+    )
+    _raise_errors(results)
+    models = [unpack(one["learner"]) for one in results]
+    learner.state_ = merge_states(learner.state_, [one.state_ for one in models])
     learner.plausibility_ = models[-1].plausibility_
     return [Seen(**seen) for one in results for seen in one["seen"]]
 
 
-def _name(source: FileStream, share: list[list[Piece]]) -> str:
+def _name(source: FileStream, share: Share) -> str:
     first, last = share[0][0], share[-1][-1]
     begin, end = source.units[first.unit], source.units[last.unit]
     return f"{begin.path}, data row {begin.first_row + first.start + 1:,} to {end.path}, {end.first_row + last.stop:,}"
 
 
-def _shards_of(checkpoint: str | os.PathLike[str] | None) -> int | None:
-    """Number of shards with which a run was begun."""
+def _raise_errors(results: list[dict[str, Any]]) -> None:
+    for one in results:
+        if "error" in one:
+            raise (OSError if one["is_os_error"] else InputError)(one["error"])
+
+
+def _read_n_shards(checkpoint: str | os.PathLike[str] | None) -> int | None:
+    """Return the number of shards with which a run began."""
     if checkpoint is None or not Checkpoint(checkpoint).exists():
         return None
-    found = Checkpoint(checkpoint).read()["plan"].get("shards")
-    return None if found is None else int(found)
+    return Checkpoint(checkpoint).read()["plan"].get("shards")
 
 
 @contextmanager
-def _told(run: Run, checkpoint: Any) -> Iterator[None]:
-    """Save what was learned before an error, and say how to go on."""
+def _saving_on_error(run: Run, checkpoint: Any) -> Iterator[None]:
+    """Save what was learned before an error; if the cluster is lost, say how to go on."""
     try:
         yield
     except ClusterLost as error:
         run.save_quietly()
-        where = f"in {checkpoint}: mend the cluster and resume" if checkpoint is not None else "in the learner"
+        where = f"in {checkpoint}: repair the cluster and resume" if checkpoint is not None else "in the learner"
         raise ClusterLost(f"{error} What was learned from {run.n_rows:,} rows is {where}.") from error
     except BaseException:
         run.save_quietly()
         raise
+
+
+def score(
+    learner: OnlineLearner,
+    source: FileStream,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    client: Any = "local:2",
+    resume: bool = False,
+    timeout: float = 300.0,
+) -> list[Path]:
+    """Score all rows of a stream on a Dask cluster, into the same files as `nearkin.streams.score_stream`.
+
+    Parameters
+    ----------
+    learner : fitted learner of this package
+        It stays as it is.
+    source : FileStream
+        From `nearkin.streams.open`.
+    folder, resume
+        As in `nearkin.streams.score_stream`.
+    client, timeout
+        As in `fit`.
+
+    Returns
+    -------
+    list of Path
+        The files, which this process writes.
+
+    Examples
+    --------
+    >>> from nearkin import distributed
+    >>> distributed.score(learner, stream, client="local:4")  # doctest: +SKIP
+    [PosixPath('big/0.parquet.plausibility.pq')]
+    """
+    with connect(client) as connected:
+        cluster = Cluster(connected, timeout)
+        model = pack(learner)
+
+        def score_file(part: FileStream) -> Iterator[Scores]:
+            n_tasks = _AHEAD * len(cluster.wait_for_workers())
+            for at in range(0, part.n_batches, n_tasks * _SCORED):
+                shares = form_shares(part, 0, at, n_tasks, _SCORED)
+                tasks = [Task(score_share, (model, part.describe(share)), part.paths[0]) for share in shares]
+                results = cluster.run(tasks)
+                _raise_errors(results)
+                for one in results:
+                    yield from unpack(one["scores"])
+
+        return write_scores(learner, source, folder, score_file, resume=resume)

@@ -1,102 +1,80 @@
 """What a worker does: pure functions of bytes and plain values, so that any worker can do it again.
 
-A model comes and goes as the bytes of a model file. Mistakes in the data come back as text, for they would be the same
-on every worker; what ends a worker is left to the scheduler, which asks another one.
+A model travels as the bytes of a model file. Errors in the data come back as text, since every worker would meet them.
+If a worker dies, the scheduler gives its task to another one.
 """
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from nearkin.learners import OnlineLearner
 from nearkin.saving import read_tree, write_tree
+from nearkin.streams import Batch
 from nearkin.streams.file_stream import Cursor, FileStream
 from nearkin.streams.scores import score_batch
 from nearkin.streams.watch import learn_batch
 from nearkin.tables import Unit
 
-__all__ = ["learn_share", "packed", "score_share", "unpacked"]
+__all__ = ["learn_share", "pack", "score_share", "unpack"]
 
-#: Readers that stand where an earlier task of this worker has stopped; a later task may go on there, which saves
-#: reading a row group from its begin. What is read is the same with and without.
+#: Readers where earlier tasks of this worker stopped. A later task may go on there, which saves reading a row group
+#: from its start; it reads the same either way.
 _cursors: dict[str, Cursor] = {}
 _MOST = 8
 
 
-def packed(value: Any) -> bytes:
-    """A model, or other plain values and arrays, as bytes."""
+def pack(value: Any) -> bytes:
+    """Return a model, or other plain values and arrays, as bytes."""
     file = io.BytesIO()
     write_tree(value, file)
     return file.getvalue()
 
 
-def unpacked(data: bytes) -> Any:
-    """What was packed."""
+def unpack(data: bytes) -> Any:
+    """Return what was packed."""
     return read_tree(io.BytesIO(data))
 
 
 def learn_share(learner: bytes, work: dict[str, Any], number: int, of: int, *, test: bool) -> dict[str, Any]:
-    """Learn the batches of a share.
+    """Learn the batches of a share, the ``number``-th ``of`` a round; return model and batches seen, or an error.
 
-    Parameters
-    ----------
-    learner : bytes
-        The model with which all shares of the round begin.
-    work : dict
-        Where the rows are.
-    number, of : int
-        Which share this is, of how many.
-    test : bool
-        Whether to predict every label before it is learned.
-
-    Returns
-    -------
-    dict
-        The model afterwards and what each batch has shown; or an error.
+    With ``test`` every label is predicted before it is learned.
     """
-    model: OnlineLearner = unpacked(learner)
-    if of > 1 and model._state.source is not None:
-        model._state.source = model._state.source.for_shard(number)
-    stream, batches = FileStream.from_description(work)
-    try:
-        cursor = _cursor(stream, work, batches)
-        seen = [asdict(learn_batch(model, stream.batch(one, cursor), None, test=test)) for one in batches]
-    except (ValueError, OSError) as error:
-        return {"error": str(error), "kind": type(error).__name__}
-    _keep(cursor, work)
-    return {"learner": packed(model), "seen": seen}
+    model: OnlineLearner = unpack(learner)
+    if of > 1 and model.state_.source is not None:
+        model.state_.source = model.state_.source.for_shard(number)
+    found = _read_batches(work, lambda batch: asdict(learn_batch(model, batch, None, test=test)))
+    return found if "error" in found else {"learner": pack(model), "seen": found["results"]}
 
 
 def score_share(learner: bytes, work: dict[str, Any]) -> dict[str, Any]:
-    """Labels and plausibilities of the rows of some batches; or an error."""
-    model: OnlineLearner = unpacked(learner)
+    """Return labels and plausibilities of the rows of some batches, or an error."""
+    model: OnlineLearner = unpack(learner)
+    found = _read_batches(work, lambda batch: score_batch(model, batch))
+    return found if "error" in found else {"scores": pack(found["results"])}
+
+
+def _read_batches(work: dict[str, Any], use: Callable[[Batch], Any]) -> dict[str, Any]:
+    """Return what ``use`` makes of each batch, or the first error."""
     stream, batches = FileStream.from_description(work)
-    try:
-        cursor = _cursor(stream, work, batches)
-        scores = [score_batch(model, stream.batch(one, cursor)) for one in batches]
-    except (ValueError, OSError) as error:
-        return {"error": str(error), "kind": type(error).__name__}
-    _keep(cursor, work)
-    return {"scores": packed(scores)}
-
-
-def _cursor(stream: Any, work: dict[str, Any], batches: list[Any]) -> Cursor:
     first = batches[0][0]
-    found = _cursors.pop(_place(work, stream.units[first.unit], first.start), None)
-    return stream.cursor() if found is None else found
-
-
-def _keep(cursor: Cursor, work: dict[str, Any]) -> None:
+    try:
+        cursor = _cursors.pop(_key(work, stream.units[first.unit], first.start), None) or stream.cursor()
+        results = [use(stream.batch(one, cursor)) for one in batches]
+    except (ValueError, OSError) as error:
+        return {"error": str(error), "is_os_error": isinstance(error, OSError)}
     unit, at = cursor.at
-    if unit is None:
-        return
-    while len(_cursors) >= _MOST:
-        _cursors.pop(next(iter(_cursors)))
-    _cursors[_place(work, unit, at)] = cursor
+    if unit is not None:
+        while len(_cursors) >= _MOST:
+            _cursors.pop(next(iter(_cursors)))
+        _cursors[_key(work, unit, at)] = cursor
+    return {"results": results}
 
 
-def _place(work: dict[str, Any], unit: Unit, at: int) -> str:
+def _key(work: dict[str, Any], unit: Unit, at: int) -> str:
     return json.dumps([work["reader"], work["batch_rows"], asdict(unit), at])

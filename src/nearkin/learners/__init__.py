@@ -9,7 +9,7 @@ from nearkin.learners.losl import LOSL, RobustLOSL
 from nearkin.learners.lpa import LPAODML, RobustLPAODML
 from nearkin.learners.lsmdml import LSMDML, RobustLSMDML
 from nearkin.learners.many import fit_many
-from nearkin.learners.modal import joined
+from nearkin.learners.modal import join_modalities
 from nearkin.learners.oasis import OASIS, RobustOASIS
 from nearkin.learners.odml import ODML, RobustODML
 from nearkin.learners.oks import OKS, RobustOKS
@@ -17,6 +17,7 @@ from nearkin.learners.omdml import OMDML, RobustOMDML
 from nearkin.learners.omks import OMKS, RobustOMKS
 from nearkin.learners.opml import OPML, RobustOPML
 from nearkin.learners.slmoml import SLMOML, RobustSLMOML
+from nearkin.learners.state import State, merge_states
 
 __all__ = [
     "ITML",
@@ -47,6 +48,8 @@ __all__ = [
     "RobustOMKS",
     "RobustOPML",
     "RobustSLMOML",
+    "State",
     "fit_many",
-    "joined",
+    "join_modalities",
+    "merge_states",
 ]

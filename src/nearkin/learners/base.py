@@ -1,53 +1,40 @@
-"""The estimator shell: validate, delegate, store.
+"""The shell of all learners: it validates, hands triplets to a parameter, and stores what was learned.
 
-What is learned lives in `nearkin.parameters`, what it is learned from in `nearkin.triplets`.
+What is learned lives in `nearkin.parameters`, what it is learned from in `nearkin.triplets`, how in `loop`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nearkin import progress
-from nearkin.arrays import Array, Index
-from nearkin.checks import (
-    Instance,
-    Integer,
-    OneOf,
-    Real,
-    Rule,
-    check_parameters,
-    check_rows,
-    check_seed,
-    generator,
-    named_errors,
-)
+from nearkin.accelerator import find, is_accelerator
+from nearkin.arrays import Array, Codes, Index
+from nearkin.checks import check_rows, check_seed, generator
+from nearkin.errors import InputError, owned_by
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
+from nearkin.learners.loop import Lesson, explicit_lesson, learn, with_classes
 from nearkin.learners.state import State
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
-from nearkin.parameters import Parameter
-from nearkin.rows import Rows, Scaling
+from nearkin.parameters import LearningRule, Parameter
+from nearkin.rows import Rows, Scaling, check_range
+from nearkin.settings import check_settings
 from nearkin.transactions import all_or_nothing
-from nearkin.triplets import Triplets, TripletSource, as_source
+from nearkin.triplets import TripletSource, as_source
 
-__all__ = ["LARGEST", "OnlineLearner"]
-
-
-#: Largest scaled feature for which every product of a step stays finite.
-LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
+__all__ = ["OnlineLearner"]
 
 
-class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the learners; a learner adds its constructor, its measure and `_begin`, which makes its parameter.
+class OnlineLearner(BaseEstimator):
+    """Base of the learners; a learner adds its settings, its measure and `_begin`, which makes its parameter.
 
     Examples
     --------
@@ -56,20 +43,23 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     True
     """
 
-    _measure: ClassVar[Measure]
-    _by_class: ClassVar[bool] = False
-    _is_linear: ClassVar[bool] = True
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        "C": (Real(0.0, np.inf),),
-        "loss": (OneOf(("hinge", "rescaled_hinge")), Instance(Loss, "a Loss object")),
-        "eta": (Real(0.0, np.inf, open_high=True),),
-        "max_hq_iter": (Integer(1),),
-        "n_epochs": (Integer(1),),
-        "shuffle": (Instance((bool, np.bool_), "True or False"),),
-        "rescore": (Instance((bool, np.bool_), "True or False"),),
-        "scale": (OneOf(("auto", "pairs", "unit", None)),),
-    }
+    fitted = """
+    plausibility_ : ndarray of shape (n_samples,)
+        How plausible the label of each row of the last `fit` is, in (0, 1].
+    classes_ : ndarray
+        Classes met so far.
+    scaling_ : Scaling
+        What was learned about scale at the first batch.
+    triplet_source_ : TripletSource
+        With its centres or remembered rows.
+    n_features_in_, n_rows_seen_, n_triplets_seen_, n_updates_ : int
+        Counters.
+    """
 
+    measure: ClassVar[Measure]
+    lesson_kind: ClassVar[type[Lesson]] = Lesson
+
+    # Settings that every learner has, declared by its groups of settings.
     C: float
     loss: str | Loss
     eta: float
@@ -80,12 +70,13 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     scale: str | None
     rescore: bool
     random_state: Any
+    device = "cpu"  # a setting of those that can learn elsewhere
 
-    _state: State
+    state_: State
     plausibility_: Array
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> Parameter:
-        """Parameter before the first triplet, made from the scaled first batch."""
+        """Make the parameter before the first triplet from the scaled first batch."""
         raise TypeError(f"{type(self).__name__} must implement _begin().")
 
     # ------------------------------------------------------------------ learning
@@ -106,25 +97,10 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self
             The fitted learner, with `plausibility_` for these rows.
         """
-        self._check_parameters()
-        X = self._check_rows(X, reset=True)
-        y = self._check_labels(X, y)
-        rng = generator(self.random_state)
-        state, rows = self._first_state(X, rng, Labels())
-        codes = state.labels.encode(y, self._name)
-        self._start_source(state, rows, codes, rng)
-        total = len(rows) * self.n_epochs
+        lesson = self.begin_lesson(X, y)
         with one_blas_thread():
-            for epoch in range(self.n_epochs):
-                order = rng.permutation(len(rows)) if self.shuffle else np.arange(len(rows))
-                here = rows.reordered(order) if self.shuffle else rows
-                weight = self._learn_rows(state, here, codes[order], epoch * len(rows), total)
-            self._store(state)
-            if self.rescore:
-                self.plausibility_ = self._score_rows(state, rows, codes)
-            else:
-                self.plausibility_ = np.empty(len(rows))
-                self.plausibility_[order] = weight
+            self._learn(lesson)
+            self.end_lesson(lesson)
         return self
 
     @all_or_nothing
@@ -149,26 +125,25 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self
             `plausibility_` then holds the weights with which these rows were learned.
         """
-        self._check_parameters()
+        self._check_settings()
         first = not self._is_begun
-        X = self._check_rows(X, reset=first)
+        X = self.check_rows(X, reset=first)
         y = self._check_labels(X, y)
-        if first or self._state.source is None:  # nothing is drawn later
+        declared = None if classes is None else as_labels(classes, self._name).tolist()
+        if first or self.state_.source is None:  # nothing is drawn later
             rng = generator(self.random_state)
         if first:
-            declared = None if classes is None else as_labels(classes, self._name).tolist()
             state, rows = self._first_state(X, rng, Labels(declared))
         else:
-            state = self._state.copy()
+            state = self.state_.copy()
             rows = self._scaled(X, state.scaling)
-            if classes is not None:
-                state.labels.check_declared(as_labels(classes, self._name).tolist(), self._name)
+            if declared is not None:
+                state.labels.check_declared(declared, self._name)
         codes = state.labels.encode(y, self._name)
-        if state.source is None:
-            self._start_source(state, rows, codes, rng)
-        weight = self._learn_rows(state, rows, codes, 0, len(rows))
-        self._store(state)
-        self.plausibility_ = weight
+        source = state.source or self._start_source(state, rows, codes, rng)
+        lesson = self.lesson_kind(state, source, rows, codes, 1, None, self._check_growth)
+        self._learn(lesson)
+        self.state_, self.plausibility_ = state, lesson.weight
         return self
 
     @all_or_nothing
@@ -185,8 +160,7 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self
             `plausibility_` holds one number per triplet.
         """
-        if hasattr(self, "_state"):
-            del self._state
+        self._forget()
         return self._learn_triplets(anchors, positives, negatives, self.n_epochs)
 
     @all_or_nothing
@@ -194,96 +168,65 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Learn from the next explicit triplets of a stream, once and in the order given; see `fit_triplets`."""
         return self._learn_triplets(anchors, positives, negatives, 1)
 
-    def _learn_triplets(self, anchors: ArrayLike, positives: ArrayLike, negatives: ArrayLike, n_epochs: int) -> Self:
-        self._check_parameters()
+    def _learn_triplets(self, anchors: ArrayLike, positives: ArrayLike, negatives: ArrayLike, n_passes: int) -> Self:
+        self._check_settings()
         members = self._check_members(anchors, positives, negatives)
         sizes = [len_of(one) for one in members]
         if len(set(sizes)) > 1:
-            raise ValueError(
-                f"{self._name}: anchors, positives and negatives must have equally many rows; got {sizes}."
-            )
+            raise InputError(f"anchors, positives and negatives must have equally many rows; got {sizes}.", owner=self)
         at = np.arange(sizes[0])
-        return self._learn_among(members, at, at + len(at), at + 2 * len(at), n_epochs)
+        return self._learn_among(members, (at, at + len(at), at + 2 * len(at)), n_passes)
 
     def _check_members(self, *members: ArrayLike) -> list[Any]:
-        """Validated rows of explicit triplets; the first of them say how many features there are."""
+        """Validate the rows of explicit triplets; the first of them say how many features there are."""
         first = not self._is_begun
-        return [self._check_rows(one, reset=first and i == 0) for i, one in enumerate(members)]
+        return [self.check_rows(one, reset=first and i == 0) for i, one in enumerate(members)]
 
-    def _learn_among(self, members: list[Any], anchor: Index, positive: Index, negative: Index, n_epochs: int) -> Self:
-        """Learn from triplets given by their places in the rows of all members, the first of which hold the anchors."""
-        together = _stacked(*members)
+    def _learn_among(self, members: list[Any], roles: tuple[Index, Index, Index], n_passes: int) -> Self:
+        """Learn triplets given by their places in the rows of all members, the first of which hold the anchors."""
+        together = _stack(*members)
         if not self._is_begun:
             state, rows = self._first_state(together, generator(self.random_state), Labels())
         else:
-            state = self._state.copy()
+            state = self.state_.copy()
             rows = self._scaled(together, state.scaling)
-        at = np.arange(len(rows))
-        origin = np.where(at < len(anchor), at, -1)
-        triplets = Triplets(rows, rows, anchor, positive, negative, origin, origin)
-        loss = as_loss(self.loss, self.eta)
-        with one_blas_thread():
-            for _ in range(n_epochs):
-                weight = self._learn_set(state, triplets, loss)
-        self._check_finite(state.parameter)
-        self._store(state)
-        self.plausibility_ = weight
+        lesson = explicit_lesson(state, rows, roles, n_passes, self._check_growth)
+        self._learn(lesson)
+        self.state_, self.plausibility_ = state, lesson.weight[: len(roles[0])]
         return self
 
-    # ------------------------------------------------------------------ using what was learned
+    def begin_lesson(self, X: ArrayLike, y: ArrayLike | None) -> Lesson:
+        """Check labelled rows and prepare to learn them from nothing, as `fit` and `fit_many` do."""
+        self._check_settings()
+        X = self.check_rows(X, reset=True)
+        y = self._check_labels(X, y)
+        rng = generator(self.random_state)
+        state, rows = self._first_state(X, rng, Labels())
+        codes = state.labels.encode(y, self._name)
+        source = self._start_source(state, rows, codes, rng)
+        order = rng if self.shuffle else None
+        return self.lesson_kind(state, source, rows, codes, self.n_epochs, order, self._check_growth)
 
-    def transform(self, X: ArrayLike) -> Array:
-        """Map rows so that the measure becomes Euclidean distance (or inner product): scaled X times `components_`'.
+    def end_lesson(self, lesson: Lesson) -> None:
+        """Keep what a lesson that `begin_lesson` began has taught."""
+        self.state_ = lesson.state
+        if self.rescore:
+            self.plausibility_ = self._score_rows(lesson.state, lesson.rows, lesson.codes)
+        else:
+            self.plausibility_ = lesson.plausibility
 
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Raw features.
+    def _learn(self, lesson: Lesson) -> None:
+        """Walk a lesson with the learner's own parameter."""
+        parameter, rule = lesson.state.parameter, self.step_rule
+        parameter.on(self._find_device())
+        learn([lesson], lambda pieces: [parameter.learn(pieces[0], rule)])  # type: ignore[arg-type]
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            Mapped rows.
-        """
-        return self._embedded(X)
+    @property
+    def step_rule(self) -> LearningRule:
+        """How far one triplet may move the parameter, by the settings."""
+        return LearningRule(self.C, as_loss(self.loss, self.eta), self.max_hq_iter)
 
-    def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> Array:
-        """Score of row i of X1 with row i of X2; larger is closer.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            ``x1' M x2`` for similarities, minus `pair_distance` for distances.
-        """
-        if self._measure.is_distance:
-            return -self.pair_distance(X1, X2)
-        left, right = self.map_queries(X1), self.map_items(X2)
-        self._check_pairs(left, right)
-        return (left * right).sum(axis=1)
-
-    def pair_distance(self, X1: ArrayLike, X2: ArrayLike) -> Array:
-        """Distance between row i of X1 and row i of X2, ``sqrt((x1 - x2)' M (x1 - x2))`` (Eq. 1).
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Distances; only for learners whose measure is one.
-        """
-        if not self._measure.is_distance:
-            raise TypeError(f"{self._name} learns a similarity, which is no distance: use pair_score.")
-        left, right = self._embedded(X1), self._embedded(X2)
-        self._check_pairs(left, right)
-        return np.sqrt(-self._measure.pair_scores(left, right))
-
-    def map_queries(self, X: ArrayLike) -> Array:
-        """Left side of the score: scaled X times `query_map_`'. Inner products with `map_items` are the scores."""
-        parameter = self._fitted.parameter
-        return self._embedded(X) if self._measure.is_distance else self._mapped(X, _times(parameter.query_map))
-
-    def map_items(self, X: ArrayLike) -> Array:
-        """Right side of the score: scaled X times `item_map_`'."""
-        parameter = self._fitted.parameter
-        return self._embedded(X) if self._measure.is_distance else self._mapped(X, _times(parameter.item_map))
+    # ------------------------------------------------------------------ judging labels
 
     def plausibility(self, X: ArrayLike, y: ArrayLike) -> Array:
         """How plausible the labels of rows are under the learned metric.
@@ -307,32 +250,26 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"{self._name} was fitted on explicit triplets and knows no classes; "
                 "show it labelled rows with partial_fit first."
             )
-        X = self._check_rows(X, reset=False)
+        X = self.check_rows(X, reset=False)
         codes = state.labels.encode(self._check_labels(X, y), self._name, grow=False)
         return self._score_rows(state, self._scaled(X, state.scaling), codes)
 
+    def _score_rows(self, state: State, rows: Rows, codes: Codes) -> Array:
+        """Plausibility of every row under the metric as it is; nothing is learned."""
+        assert state.source is not None
+        loss = as_loss(self.loss, self.eta)
+        weight = np.ones(len(rows))
+        first = state.source.n_rows_seen_
+        with one_blas_thread():
+            for triplets in state.source.probe(rows, codes, state):
+                triplets = with_classes(triplets, state, codes, first)
+                now = loss.plausibility(state.parameter.margins(triplets))
+                if np.isnan(now).any():
+                    raise self._growth(state.dtype)
+                np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now)
+        return weight
+
     # ------------------------------------------------------------------ fitted attributes
-
-    @property
-    def metric_(self) -> Array:
-        """M on the learner's scale."""
-        return self._learned("metric_").parameter.metric
-
-    @property
-    def components_(self) -> Array:
-        """Map of shape (n_components, n_features); ``transform(X) == scaling_.apply(X) @ components_.T``."""
-        with named_errors(self):
-            return self._learned("components_").parameter.components
-
-    @property
-    def query_map_(self) -> Array:
-        """Left side of the score, of shape (n_components, n_features)."""
-        return self._learned("query_map_").parameter.query_map
-
-    @property
-    def item_map_(self) -> Array:
-        """Right side of the score, of shape (n_components, n_features)."""
-        return self._learned("item_map_").parameter.item_map
 
     @property
     def scaling_(self) -> Scaling:
@@ -367,20 +304,50 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     # ------------------------------------------------------------------ scikit-learn's side
 
     def __sklearn_tags__(self) -> Any:
-        """Needs labels, takes sparse rows, keeps float32."""
+        """Needs labels, takes sparse rows."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether anything was learned."""
         return self._is_begun
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
+    # ------------------------------------------------------------------ rows and labels
+
+    def check_rows(self, X: ArrayLike, *, reset: bool = False) -> Array | sparse.csr_array:
+        """Validate rows: dense or CSR, finite, with the features and the type of numbers that were learned."""
+        return check_rows(self, X, dtype=self._dtypes(reset), reset=reset)
+
+    def _dtypes(self, reset: bool) -> Any:
+        """Types of numbers that rows may have."""
+        return [np.float64, np.float32] if reset or not self._is_begun else self.state_.dtype
+
+    def map_blocks(self, X: ArrayLike, mapping: Callable[[Array], Array]) -> Array:
+        """Apply a function to validated and scaled rows, block by block."""
+        state = self._fitted
+        rows = self._scaled(self.check_rows(X), state.scaling)
+        return np.concatenate([mapping(block) for _, block in rows.blocks()])
+
+    def _check_labels(self, X: Array | sparse.csr_array, y: ArrayLike | None) -> NDArray[Any]:
+        if y is None:
+            raise ValueError(f"{self._name} requires y to be passed, but the target y is None.")
+        labels = as_labels(y, self._name)
+        if len(labels) != len_of(X):
+            raise InputError(f"X has {len_of(X)} rows but y has {len(labels)} labels.", owner=self)
+        return labels
+
+    def _check_pairs(self, left: Array, right: Array) -> None:
+        if len(left) != len(right):
+            raise InputError(f"X1 and X2 must have equally many rows; got {len(left)} and {len(right)}.", owner=self)
+
+    def _scaled(self, X: Array | sparse.csr_array, scaling: Scaling) -> Rows:
+        """Scale rows, and refuse those that are too large."""
+        rows = Rows(X, scaling)
+        hint = "Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?"
+        check_range(rows, self, hint)
+        return rows
 
     # ------------------------------------------------------------------ inside
 
@@ -390,39 +357,34 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @property
     def _is_begun(self) -> bool:
-        return hasattr(self, "_state")
+        return "state_" in vars(self)
 
     @property
     def _fitted(self) -> State:
         check_is_fitted(self)
-        return self._state
+        return self.state_
 
     def _learned(self, attribute: str) -> State:
         if not self._is_begun:
             raise AttributeError(f"{self._name} has no {attribute} before fit.")
-        return self._state
+        return self.state_
 
-    def _check_parameters(self) -> None:
-        check_parameters(self, self._rules)
-        with named_errors(self):
+    def _forget(self) -> None:
+        vars(self).pop("state_", None)
+
+    def _check_settings(self) -> None:
+        check_settings(self)
+        with owned_by(self):
             self._make_source()
             check_seed(self.random_state)
+        self._check_device()
 
-    def _check_rows(self, X: ArrayLike, *, reset: bool) -> Array | sparse.csr_array:
-        dtype = [np.float64, np.float32] if reset or not self._is_begun else self._state.dtype
-        return check_rows(self, X, dtype=dtype, reset=reset)
+    def _find_device(self) -> Any:
+        """Return the device to learn on, None for the processor."""
+        return find(self.device, self._name) if is_accelerator(self.device) else None
 
-    def _check_labels(self, X: Array | sparse.csr_array, y: ArrayLike | None) -> NDArray[Any]:
-        if y is None:
-            raise ValueError(f"{self._name} requires y to be passed, but the target y is None.")
-        labels = as_labels(y, self._name)
-        if len(labels) != len_of(X):
-            raise ValueError(f"{self._name}: X has {len_of(X)} rows but y has {len(labels)} labels.")
-        return labels
-
-    def _check_pairs(self, left: Array, right: Array) -> None:
-        if len(left) != len(right):
-            raise ValueError(f"{self._name}: X1 and X2 must have equally many rows; got {len(left)} and {len(right)}.")
+    def _check_device(self) -> None:
+        """Refuse a device that is not there, and settings that it does not know."""
 
     def _first_state(self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels) -> tuple[State, Rows]:
         """State before the first triplet, and the scaled first batch."""
@@ -433,33 +395,14 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _learn_scaling(self, X: Array | sparse.csr_array) -> Scaling:
         how = self.scale
         if how == "auto":
-            how = "pairs" if self._measure.is_distance else "unit"
+            how = "pairs" if self.measure.is_distance else "unit"
         return Scaling.learn(X, how)
 
-    def _scaled(self, X: Array | sparse.csr_array, scaling: Scaling) -> Rows:
-        rows = Rows(X, scaling)
-        self._check_range(rows)
-        return rows
-
-    def _check_range(self, rows: Rows) -> None:
-        limit = LARGEST[np.dtype(rows.dtype)]
-        for part, block in rows.blocks():
-            if -limit <= block.min(initial=0.0) and block.max(initial=0.0) <= limit:
-                continue
-            largest = np.abs(block).max(axis=1, initial=0.0)
-            bad = np.flatnonzero(~(largest <= limit))
-            if len(bad):
-                raise ValueError(
-                    f"{self._name}: row {part.start + bad[0]} holds a value of {largest[bad[0]]:.3g} after scaling; "
-                    f"the largest that {np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. "
-                    + ("Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?")
-                )
-
     def _make_source(self) -> TripletSource:
-        """A fresh triplet source, by the parameters."""
+        """A fresh triplet source, by the settings."""
         return as_source(self.triplets)
 
-    def _start_source(self, state: State, rows: Rows, codes: NDArray[np.int64], rng: np.random.Generator) -> None:
+    def _start_source(self, state: State, rows: Rows, codes: Codes, rng: np.random.Generator) -> TripletSource:
         source = self._make_source()
         source.start(rows, codes, state, rng)
         if len(state.labels.classes) < source.n_classes_needed:
@@ -469,78 +412,19 @@ class OnlineLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 "Pass `classes=` to partial_fit, or rows of a second class."
             )
         state.source = source
+        return source
 
-    def _learn_rows(self, state: State, rows: Rows, codes: NDArray[np.int64], done: int, total: int) -> Array:
-        """One pass over rows in order; returns each row's smallest triplet weight."""
-        assert state.source is not None
-        loss = as_loss(self.loss, self.eta)
-        weight = np.ones(len(rows))
-        first = state.source.n_rows_seen_
-        with one_blas_thread():
-            for triplets in state.source.generate(rows, codes, state):
-                triplets = self._with_classes(triplets, codes, first)
-                plausibility = self._learn_set(state, triplets, loss)
-                state.source.receive(triplets, plausibility)
-                np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, plausibility)
-                progress.advance("learning", done + state.source.n_rows_seen_ - first, total)
-        state.n_rows += len(rows)
-        state.forget()
-        self._check_finite(state.parameter)
-        return weight
-
-    def _with_classes(self, triplets: Triplets, codes: NDArray[np.int64], first: int) -> Triplets:
-        """The triplets with the classes of their anchors, if the learner asks for them."""
-        if not self._by_class:
-            return triplets
-        return replace(triplets, classes=codes[triplets.row_origin[triplets.anchor] - first])
-
-    def _learn_set(self, state: State, triplets: Triplets, loss: Loss) -> Array:
-        plausibility, updates = state.parameter.learn(triplets, self.C, loss, self.max_hq_iter)
-        state.n_triplets += len(triplets)
-        state.n_updates += int(updates)
-        return plausibility
-
-    def _check_finite(self, parameter: Parameter) -> None:
+    def _check_growth(self, parameter: Parameter) -> None:
         """Refuse a parameter that is not finite, or so large that the distances it gives would not be."""
-        one = getattr(parameter, "M", getattr(parameter, "L", None))
-        for values in getattr(parameter, "sizes", () if one is None else (one,)):
-            limit = float(np.finfo(values.dtype).max) ** (0.25 if hasattr(parameter, "L") else 0.5)
-            if not np.abs(values).max(initial=0.0) <= limit:
-                raise ValueError(self._grew(values.dtype))
+        dtype = parameter.find_overflow()
+        if dtype is not None:
+            raise self._growth(dtype)
 
-    def _grew(self, dtype: np.dtype) -> str:
-        names = [name for name in ("C", "step_size", "degree", "coef0") if hasattr(self, name)]
+    def _growth(self, dtype: np.dtype) -> InputError:
+        known = self.get_params(deep=False)
+        lower = " or ".join(f"`{name}`" for name in ("C", "step_size", "degree", "coef0") if name in known)
         scale = "" if self.scale in ("auto", "pairs", "unit") else ", or use scale='auto'"
-        lower = " or ".join(f"`{name}`" for name in names)
-        return f"{self._name}: the steps grew beyond what {np.dtype(dtype)} can hold. Lower {lower}{scale}."
-
-    def _score_rows(self, state: State, rows: Rows, codes: NDArray[np.int64]) -> Array:
-        """Plausibility of every row under the metric as it is; nothing is learned."""
-        assert state.source is not None
-        loss = as_loss(self.loss, self.eta)
-        weight = np.ones(len(rows))
-        first = state.source.n_rows_seen_
-        with one_blas_thread():
-            for triplets in state.source.probe(rows, codes, state):
-                triplets = self._with_classes(triplets, codes, first)
-                now = loss.plausibility(state.parameter.margins(triplets))
-                if np.isnan(now).any():
-                    raise ValueError(self._grew(state.dtype))
-                np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now)
-        return weight
-
-    def _store(self, state: State) -> None:
-        self._state = state
-
-    def _embedded(self, X: ArrayLike) -> Array:
-        """`transform` as a plain array, whatever output scikit-learn was told to make of it."""
-        with named_errors(self):
-            return self._mapped(X, self._fitted.parameter.embed)
-
-    def _mapped(self, X: ArrayLike, mapping: Callable[[Array], Array]) -> Array:
-        state = self._fitted
-        rows = self._scaled(self._check_rows(X, reset=False), state.scaling)
-        return np.concatenate([mapping(block) for _, block in rows.blocks()])
+        return InputError(f"the steps grew beyond what {np.dtype(dtype)} can hold. Lower {lower}{scale}.", owner=self)
 
 
 def len_of(X: Any) -> int:
@@ -548,11 +432,7 @@ def len_of(X: Any) -> int:
     return int(X.shape[0])
 
 
-def _times(matrix: Array) -> Callable[[Array], Array]:
-    return lambda X: X @ matrix.T
-
-
-def _stacked(*parts: Any) -> Any:
+def _stack(*parts: Any) -> Any:
     if any(sparse.issparse(one) for one in parts):
         return sparse.vstack(parts, format="csr")
     return np.concatenate(parts)

@@ -7,33 +7,31 @@ from typing import Any
 import numpy as np
 
 from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import Identity
 from nearkin.rows import Rows
+from nearkin.settings import again, declare
 from nearkin.triplets import TripletSource
 
 __all__ = ["Euclidean"]
 
 
-class Euclidean(OnlineLearner):
+@declare
+class Euclidean(MapMixin, OnlineLearner):
     """Euclidean distance on scaled features, with plausibilities from the same triplets as the learners.
 
     Shows what the triplets and the kNN rule give without any metric learning.
 
     Parameters
     ----------
-    loss : {"hinge", "rescaled_hinge"} or Loss, default="rescaled_hinge"
-        Turns a triplet's margin into its plausibility.
-    eta : float, default=1.0
-        How fast plausibility falls with the hinge.
-    triplets, scale, random_state
-        As in every learner; see `RobustLODML`.
+    {settings}
 
     Attributes
     ----------
-    plausibility_ : ndarray of shape (n_samples,)
-        How plausible the label of each row of the last `fit` is, in (0, 1].
+    {fitted}
 
     Examples
     --------
@@ -43,22 +41,13 @@ class Euclidean(OnlineLearner):
     0
     """
 
-    _measure = DISTANCE
+    loss: str | Loss = again(StepSettings, "loss", "rescaled_hinge")
+    eta: float = again(StepSettings, "eta", 1.0)
+    triplets: str | TripletSource = again(StreamSettings, "triplets", "octg")
+    scale: str | None = again(StreamSettings, "scale", "auto")
+    random_state: Any = again(StreamSettings, "random_state", None)
 
-    def __init__(
-        self,
-        *,
-        loss: str | Loss = "rescaled_hinge",
-        eta: float = 1.0,
-        triplets: str | TripletSource = "octg",
-        scale: str | None = "auto",
-        random_state: Any = None,
-    ):
-        self.loss = loss
-        self.eta = eta
-        self.triplets = triplets
-        self.scale = scale
-        self.random_state = random_state
+    measure = DISTANCE
 
     # One unshuffled pass is enough where nothing moves.
     C = 0.0
@@ -68,4 +57,4 @@ class Euclidean(OnlineLearner):
     rescore = True
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> Identity:
-        return Identity(rows.n_features, rows.dtype, self._measure)
+        return Identity(rows.n_features, rows.dtype, self.measure)

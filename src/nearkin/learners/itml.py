@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.checks import OneOf, Real, Rule
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
+from nearkin.checks import OneOf, Real
+from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner, len_of
+from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
-from nearkin.parameters import PairBounds, pair_bounds
+from nearkin.parameters import LogDet, PairBounds
 from nearkin.rows import Rows
+from nearkin.settings import declare, setting
 from nearkin.transactions import all_or_nothing
-from nearkin.triplets import TripletSource
 
 __all__ = ["ITML", "RobustITML"]
 
@@ -37,8 +38,8 @@ class _Bounds:
         return "two finite numbers, 0 < similar <= dissimilar"
 
 
-@documented
-class ITML(OnlineLearner):
+@declare
+class ITML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online Mahalanobis distance under which similar pairs are near, dissimilar ones far, each by a bound of its own.
 
     A triplet is its two pairs, taken one after the other: ``(anchor, positive)`` must lie within the first bound,
@@ -46,23 +47,7 @@ class ITML(OnlineLearner):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the slack, the article's gamma: with ``step="itml"`` a pair beyond its bound goes the share
-        C / (C + 1) of the way back, counted in 1 / d2; with ``step="hinge"`` C caps the step. 0 never moves, infinity
-        always reaches the bound.
-    loss : {"hinge", "rescaled_hinge"} or Loss, default="hinge"
-        "hinge" trusts every pair alike; "rescaled_hinge" bounds what one pair can do.
-    eta : float, default=1.0
-        How fast a pair's weight falls with its hinge, for "rescaled_hinge"; 0 is the plain hinge.
-    max_hq_iter : int, default=3
-        Half-quadratic iterations per pair.
-    step : {"itml", "hinge"}, default="itml"
-        "itml": the article's slack, a LogDet divergence between bounds. "hinge": a hinge on the bound, the pair form of
-        `SLMOML`.
-    bounds : "auto" or (float, float), default="auto"
-        Largest squared distance of a similar and smallest of a dissimilar pair, on the learner's scale. "auto": the 5th
-        and 95th percentile of the squared distances between rows of the first batch.
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -103,52 +88,46 @@ class ITML(OnlineLearner):
     (149,)
     """
 
-    _measure = DISTANCE
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **OnlineLearner._rules,
-        "step": (OneOf(("itml", "hinge")),),
-        "bounds": (OneOf(("auto",)), _Bounds()),
-    }
+    C: float = setting(
+        1.0,
+        Real(0.0, np.inf),
+        kind="float",
+        doc="""Weight of the slack, the article's gamma: with ``step="itml"`` a pair beyond its bound goes the share
+        C / (C + 1) of the way back, counted in 1 / d2; with ``step="hinge"`` C caps the step. 0 never moves, infinity
+        always reaches the bound.""",
+        kw_only=False,
+    )
+    step: str = setting(
+        "itml",
+        OneOf(("itml", "hinge")),
+        kind='{"itml", "hinge"}',
+        doc=""""itml": the article's slack, a LogDet divergence between bounds. "hinge": a hinge on the bound, the pair
+        form of `SLMOML`.""",
+    )
+    bounds: str | tuple[float, float] = setting(
+        "auto",
+        OneOf(("auto",)),
+        _Bounds(),
+        kind='"auto" or (float, float)',
+        doc="""Largest squared distance of a similar and smallest of a dissimilar pair, on the learner's scale. "auto":
+        the 5th and 95th percentile of the squared distances between rows of the first batch.""",
+    )
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        step: str = "itml",
-        bounds: str | tuple[float, float] = "auto",
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.step = step
-        self.bounds = bounds
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.random_state = random_state
+    measure = DISTANCE
 
-    def _begin(self, rows: Rows, rng: np.random.Generator) -> PairBounds:
-        similar, dissimilar = pair_bounds(rows) if isinstance(self.bounds, str) else self.bounds
-        return PairBounds(rows.n_features, rows.dtype, similar, dissimilar, self.step)
+    def _begin(self, rows: Rows, rng: np.random.Generator) -> LogDet:
+        is_hinge = self.step == "hinge"
+        if isinstance(self.bounds, str):
+            bounds = PairBounds.measure(rows, is_hinge=is_hinge)
+        else:
+            bounds = PairBounds(float(self.bounds[0]), float(self.bounds[1]), is_hinge)
+        return LogDet(rows.n_features, rows.dtype, bounds)
 
     @property
     def bounds_(self) -> tuple[float, float]:
         """Largest squared distance of a similar and smallest of a dissimilar pair."""
-        parameter = self._learned("bounds_").parameter
-        assert isinstance(parameter, PairBounds)
-        return parameter.similar, parameter.dissimilar
+        bounds: Any = self._learned("bounds_").parameter.bounds  # type: ignore[attr-defined]
+        return bounds.similar, bounds.dissimilar
 
     @all_or_nothing
     def fit_pairs(self, X1: ArrayLike, X2: ArrayLike, similar: ArrayLike) -> Self:
@@ -166,8 +145,7 @@ class ITML(OnlineLearner):
         self
             `plausibility_` holds one number per pair.
         """
-        if hasattr(self, "_state"):
-            del self._state
+        self._forget()
         return self._learn_pairs(X1, X2, similar, self.n_epochs)
 
     @all_or_nothing
@@ -176,46 +154,33 @@ class ITML(OnlineLearner):
         return self._learn_pairs(X1, X2, similar, 1)
 
     def _learn_pairs(self, X1: ArrayLike, X2: ArrayLike, similar: ArrayLike, n_epochs: int) -> Self:
-        self._check_parameters()
+        self._check_settings()
         members = self._check_members(X1, X2)
         near = self._check_similar(similar)
         sizes = [len_of(members[0]), len_of(members[1]), len(near)]
         if len(set(sizes)) > 1:
-            raise ValueError(f"{self._name}: X1, X2 and similar must be equally long; got {sizes}.")
+            raise InputError(f"X1, X2 and similar must be equally long; got {sizes}.", owner=self)
         at = np.arange(len(near))
         other = at + len(near)
-        return self._learn_among(members, at, np.where(near, other, at), np.where(near, at, other), n_epochs)
+        return self._learn_among(members, (at, np.where(near, other, at), np.where(near, at, other)), n_epochs)
 
     def _check_similar(self, similar: ArrayLike) -> NDArray[np.bool_]:
         given = np.asarray(similar)
         known = any(np.isin(given, two).all() for two in ((-1, 1), (0, 1))) if given.dtype.kind in "biuf" else False
         if given.ndim == 1 and known:
             return given > 0
-        raise ValueError(
-            f"{self._name}: `similar` must be True or False, 1 or 0, or 1 or -1, for each pair; got {similar!r}."
+        raise InputError(
+            f"`similar` must be True or False, 1 or 0, or 1 or -1, for each pair; got {similar!r}.", owner=self
         )
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustITML(ITML):
     """`ITML` with the rescaled hinge: pairs far beyond their bound move the metric little or not at all.
 
     Parameters
     ----------
-    C : float, default=1.0
-        See `ITML`.
-    loss : {"hinge", "rescaled_hinge"} or Loss, default="rescaled_hinge"
-        See `ITML`.
-    eta : float, default=1.0
-        See `ITML`.
-    max_hq_iter : int, default=3
-        See `ITML`.
-    step : {"itml", "hinge"}, default="itml"
-        See `ITML`.
-    bounds : "auto" or (float, float), default="auto"
-        See `ITML`.
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -247,3 +212,5 @@ class RobustITML(ITML):
     >>> bool(model.plausibility_[0] < model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

@@ -1,25 +1,27 @@
 """LODML and Robust-LODML: a low-rank Mahalanobis distance (Algorithm 4)."""
 
-from nearkin.learners._docs import documented
-from nearkin.learners._lowrank import LowRankLearner
-from nearkin.learners._preset import with_defaults
+from __future__ import annotations
+
+from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import DeviceSettings, StepSettings, StreamSettings
+from nearkin.learners.lowrank import LowRankMixin
+from nearkin.learners.maps import MapMixin
+from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.settings import declare
 
 __all__ = ["LODML", "RobustLODML"]
 
 
-@documented
-class LODML(LowRankLearner):
+@declare
+class LODML(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online low-rank distance ``d2(x, y) = ||L'x - L'y||^2``, L of shape d x r.
 
     Positive semi-definite by construction. One update costs O(dr), memory is L however long the stream.
 
     Parameters
     ----------
-    {lowrank}
-    {steps}
-    {stream}
-    {device}
+    {settings}
 
     Attributes
     ----------
@@ -45,11 +47,10 @@ class LODML(LowRankLearner):
     (150, 2)
     """
 
-    _measure = DISTANCE
+    measure = DISTANCE
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustLODML(LODML):
     """`LODML` with the rescaled hinge (Algorithm 4): implausible triplets move the map little or not at all.
 
@@ -57,10 +58,7 @@ class RobustLODML(LODML):
 
     Parameters
     ----------
-    {lowrank}
-    {steps}
-    {stream}
-    {device}
+    {settings}
 
     Attributes
     ----------
@@ -80,3 +78,5 @@ class RobustLODML(LODML):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 
 from nearkin.arrays import Array, Index
-from nearkin.checks import Integer, OneOf, Real, Rule
-from nearkin.learners._docs import documented
-from nearkin.learners._lowrank import principal_directions
-from nearkin.learners._preset import with_defaults
-from nearkin.learners.modal import ModalLearner
+from nearkin.checks import Integer, OneOf
+from nearkin.errors import InputError
+from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import HedgeSettings, StepSettings, StreamSettings, aggressiveness
+from nearkin.learners.lowrank import principal_directions
+from nearkin.learners.maps import MapMixin
+from nearkin.learners.modal import ModalMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import ModalLowRank
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import declare, setting
 
 __all__ = ["LOMDML", "RobustLOMDML"]
 
 
-@documented
-class LOMDML(ModalLearner):
+@declare
+class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online low-rank multi-modal distance ``d2 = sum_k theta_k ||L_k'x_k - L_k'y_k||^2``, L_k of shape d_k x r.
 
     Positive semi-definite by construction. One update costs O(dr), memory is the maps however long the stream.
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Most components of each map; None for all features of a modality up to 128, else 64.
-    {steps}
-    {modalities}
-    {hedge}
-    init : {"auto", "pca", "identity"}, default="auto"
-        Start of each map: "auto" is the identity when r equals the number of features, else the leading principal
-        directions of the first batch; "identity" keeps the first r features, as in the re-implementation.
-    {stream}
+    {settings}
 
     Attributes
     ----------
-    {modal}
     {fitted}
 
     See Also
@@ -72,57 +63,33 @@ class LOMDML(ModalLearner):
     ((178, 4), (2,))
     """
 
-    _measure = DISTANCE
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **ModalLearner._rules,
-        "n_components": (Integer(1), OneOf((None,))),
-        "beta": (Real(0.0, 1.0, open_low=True, open_high=True),),
-        "margin": (Real(0.0, np.inf, open_high=True),),
-        "init": (OneOf(("auto", "pca", "identity")),),
-    }
+    n_components: int | None = setting(
+        None,
+        Integer(1),
+        OneOf((None,)),
+        kind="int or None",
+        doc="Most components of each map; None for all features of a modality up to 128, else 64.",
+        kw_only=False,
+    )
+    C: float = aggressiveness(kw_only=True)
+    init: str = setting(
+        "auto",
+        OneOf(("auto", "pca", "identity")),
+        kind='{"auto", "pca", "identity"}',
+        doc="""Start of each map: "auto" is the identity when r equals the number of features, else the leading
+        principal directions of the first batch; "identity" keeps the first r features, as in the re-implementation.""",
+    )
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        C: float = 0.1,
-        modalities: Any = None,
-        beta: float = 0.9,
-        margin: float = 1.0,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        init: str = "auto",
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        random_state: Any = None,
-    ):
-        self.n_components = n_components
-        self.C = C
-        self.modalities = modalities
-        self.beta = beta
-        self.margin = margin
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.init = init
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.random_state = random_state
+    measure = DISTANCE
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> ModalLowRank:
         known = self._group(rows.n_features)
         largest = max(known.sizes)
         if self.n_components is not None and self.n_components > largest:
-            raise ValueError(
-                f"{self._name}: n_components={self.n_components} exceeds the {largest} features of every modality; "
-                f"use at most {largest}."
+            raise InputError(
+                f"n_components={self.n_components} exceeds the {largest} features of every modality; use at most "
+                f"{largest}.",
+                owner=self,
             )
         starts = [self._start(rows, columns, rng) for columns in known.columns]
         return ModalLowRank(known, starts, rows.dtype, self.beta, self.margin)
@@ -135,25 +102,16 @@ class LOMDML(ModalLearner):
         return np.eye(r, d)
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustLOMDML(LOMDML):
     """`LOMDML` with the rescaled hinge: implausible triplets move the maps little or not at all.
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Most components of each map; see `LOMDML`.
-    {steps}
-    {modalities}
-    {hedge}
-    init : {"auto", "pca", "identity"}, default="auto"
-        See `LOMDML`.
-    {stream}
+    {settings}
 
     Attributes
     ----------
-    {modal}
     {fitted}
 
     See Also
@@ -174,3 +132,5 @@ class RobustLOMDML(LOMDML):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

@@ -1,25 +1,27 @@
 """LOSL and Robust-LOSL: a low-rank bilinear similarity (Algorithm 3)."""
 
-from nearkin.learners._docs import documented
-from nearkin.learners._lowrank import LowRankLearner
-from nearkin.learners._preset import with_defaults
+from __future__ import annotations
+
+from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import DeviceSettings, StepSettings, StreamSettings
+from nearkin.learners.lowrank import LowRankMixin
+from nearkin.learners.maps import MapMixin
+from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY
+from nearkin.settings import declare
 
 __all__ = ["LOSL", "RobustLOSL"]
 
 
-@documented
-class LOSL(LowRankLearner):
+@declare
+class LOSL(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online low-rank similarity ``S(x, y) = (L'x)'(L'y)``, L of shape d x r.
 
     One update costs O(dr), memory is L however long the stream.
 
     Parameters
     ----------
-    {lowrank}
-    {steps}
-    {stream}
-    {device}
+    {settings}
 
     Attributes
     ----------
@@ -44,20 +46,16 @@ class LOSL(LowRankLearner):
     (150, 2)
     """
 
-    _measure = SIMILARITY
+    measure = SIMILARITY
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustLOSL(LOSL):
     """`LOSL` with the rescaled hinge (Algorithm 3): implausible triplets move the map little or not at all.
 
     Parameters
     ----------
-    {lowrank}
-    {steps}
-    {stream}
-    {device}
+    {settings}
 
     Attributes
     ----------
@@ -75,3 +73,5 @@ class RobustLOSL(LOSL):
     >>> model.query_map_ is model.item_map_
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.checks import Real, Rule
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
+from nearkin.checks import Real
 from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LocalMetrics
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import declare, setting
 
 __all__ = ["LPAODML", "RobustLPAODML"]
 
 
-@documented
-class LPAODML(OnlineLearner):
+@declare
+class LPAODML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """One Mahalanobis distance per class, ``M + L_c``: a global part that all classes share, and a local one.
 
     A triplet moves M and the local part of its anchor's class, by passive-aggressive steps on the cone. One update
@@ -30,11 +30,7 @@ class LPAODML(OnlineLearner):
 
     Parameters
     ----------
-    {steps}
-    mu : float, default=1.0
-        How much more it costs to move a local part than the global one: it moves by 1 / mu of the global step.
-        Infinity is `ODML`; near 0 every class learns almost alone.
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -79,36 +75,15 @@ class LPAODML(OnlineLearner):
     ((4, 4), (3, 4, 4))
     """
 
-    _measure = DISTANCE
-    _by_class = True
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {**OnlineLearner._rules, "mu": (Real(0.0, np.inf, open_low=True),)}
+    mu: float = setting(
+        1.0,
+        Real(0.0, np.inf, open_low=True),
+        kind="float",
+        doc="""How much more it costs to move a local part than the global one: it moves by 1 / mu of the global step.
+        Infinity is `ODML`; near 0 every class learns almost alone.""",
+    )
 
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        mu: float = 1.0,
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.mu = mu
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.random_state = random_state
+    measure = DISTANCE
 
     @property
     def class_metrics_(self) -> NDArray[np.floating]:
@@ -123,17 +98,13 @@ class LPAODML(OnlineLearner):
         return LocalMetrics(rows.n_features, rows.dtype, self.mu)
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustLPAODML(LPAODML):
     """`LPAODML` with the rescaled hinge: implausible triplets move neither the global nor the local part much.
 
     Parameters
     ----------
-    {steps}
-    mu : float, default=1.0
-        See `LPAODML`.
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -160,3 +131,5 @@ class RobustLPAODML(LPAODML):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 
-from nearkin.checks import Instance, Integer, OneOf, Real, Rule
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
-from nearkin.learners.modal import ModalLearner
+from nearkin.checks import BOOLEAN, Integer, OneOf, Real
+from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.maps import MapMixin
+from nearkin.learners.modal import ModalMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import Sketched
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import declare, setting
 
 __all__ = ["LSMDML", "RobustLSMDML"]
 
@@ -22,8 +21,8 @@ __all__ = ["LSMDML", "RobustLSMDML"]
 _EXACT = 1024
 
 
-@documented
-class LSMDML(ModalLearner):
+@declare
+class LSMDML(ModalMixin, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Large-scale multi-modal distance: steps are found in a small random sketch and taken in the original space.
 
     Per modality ``M = P_+(I + sum_t tau_t A_t)``, where the ``tau_t`` come from an m x m matrix. One update costs
@@ -33,23 +32,10 @@ class LSMDML(ModalLearner):
 
     Parameters
     ----------
-    {steps}
-    {modalities}
-    n_projections : int, default=100
-        Size m of the sketch. A modality with no more features than this is learned without one.
-    rank : int or None, default=None
-        Eigenpairs that are kept of what was learned in each modality; None for all features up to 1024, else 64.
-    buffer : int, default=64
-        Newest steps that are kept as they came, before they are merged into the eigenpairs.
-    C_weights : float, default=0.1
-        Aggressiveness of the weights of the modalities.
-    simplex : bool, default=False
-        Whether weights come back to the nearest weights; otherwise they are cut at zero and normalised.
-    {stream}
+    {settings}
 
     Attributes
     ----------
-    {modal}
     {fitted}
 
     See Also
@@ -86,52 +72,39 @@ class LSMDML(ModalLearner):
     ((60, 3000), [1.0])
     """
 
-    _measure = DISTANCE
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **ModalLearner._rules,
-        "n_projections": (Integer(1),),
-        "rank": (Integer(1), OneOf((None,))),
-        "buffer": (Integer(1),),
-        "C_weights": (Real(0.0, np.inf),),
-        "simplex": (Instance((bool, np.bool_), "True or False"),),
-    }
+    n_projections: int = setting(
+        100,
+        Integer(1),
+        kind="int",
+        doc="Size m of the sketch. A modality with no more features than this is learned without one.",
+    )
+    rank: int | None = setting(
+        None,
+        Integer(1),
+        OneOf((None,)),
+        kind="int or None",
+        doc="Eigenpairs kept of what was learned in each modality; None for all features up to 1024, else 64.",
+    )
+    buffer: int = setting(
+        64,
+        Integer(1),
+        kind="int",
+        doc="Newest steps kept as they came, before they are merged into the eigenpairs.",
+    )
+    C_weights: float = setting(
+        0.1,
+        Real(0.0, np.inf),
+        kind="float",
+        doc="Aggressiveness of the weights of the modalities, before robust weighting.",
+    )
+    simplex: bool = setting(
+        False,
+        BOOLEAN,
+        kind="bool",
+        doc="Whether weights come back to the nearest weights; otherwise they are cut at zero and normalised.",
+    )
 
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        modalities: Any = None,
-        n_projections: int = 100,
-        rank: int | None = None,
-        buffer: int = 64,
-        C_weights: float = 0.1,
-        simplex: bool = False,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.modalities = modalities
-        self.n_projections = n_projections
-        self.rank = rank
-        self.buffer = buffer
-        self.C_weights = C_weights
-        self.simplex = simplex
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.random_state = random_state
+    measure = DISTANCE
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> Sketched:
         known = self._group(rows.n_features)
@@ -143,30 +116,16 @@ class LSMDML(ModalLearner):
         return int(self.n_features_in_)  # without the d x d map
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustLSMDML(LSMDML):
     """`LSMDML` with the rescaled hinge: implausible triplets move metrics and weights little or not at all.
 
     Parameters
     ----------
-    {steps}
-    {modalities}
-    n_projections : int, default=100
-        Size of the sketch; see `LSMDML`.
-    rank : int or None, default=None
-        Eigenpairs that are kept; see `LSMDML`.
-    buffer : int, default=64
-        Newest steps that are kept as they came.
-    C_weights : float, default=0.1
-        Aggressiveness of the weights of the modalities, before robust weighting.
-    simplex : bool, default=False
-        See `LSMDML`.
-    {stream}
+    {settings}
 
     Attributes
     ----------
-    {modal}
     {fitted}
 
     See Also
@@ -187,3 +146,5 @@ class RobustLSMDML(LSMDML):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

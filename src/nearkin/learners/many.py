@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from nearkin import progress
 from nearkin.accelerator import find, is_accelerator
-from nearkin.arrays import Array
-from nearkin.checks import generator
+from nearkin.arrays import SMALLEST
+from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
-from nearkin.labels import Labels, as_labels
-from nearkin.learners._lowrank import LowRankLearner
+from nearkin.labels import as_labels
 from nearkin.learners.base import OnlineLearner
-from nearkin.learners.state import State
-from nearkin.losses import as_loss
-from nearkin.parameters import LowRank
-from nearkin.rows import Rows
+from nearkin.learners.loop import Answer, Lesson, learn
+from nearkin.learners.lowrank import LowRankMixin
 from nearkin.transactions import unchanged_on_error
 from nearkin.triplets import Triplets
 
@@ -41,7 +36,7 @@ def fit_many(
     Parameters
     ----------
     learners : sequence of OnlineLearner
-        Learners with their parameters; each is fitted in place.
+        Learners with their settings; each is fitted in place.
     X : array-like or CSR matrix of shape (n_samples, n_features)
         Raw features.
     y : array-like of shape (n_samples,)
@@ -68,10 +63,11 @@ def fit_many(
     y = as_labels(y, "fit_many")
     shares = [np.arange(X.shape[0])] * len(learners) if rows is None else [np.asarray(one) for one in rows]
     if len(shares) != len(learners):
-        raise ValueError(
-            f"fit_many: `rows` must hold one index array for each of the {len(learners)} learners; got {len(shares)}."
+        raise InputError(
+            f"`rows` must hold one index array for each of the {len(learners)} learners; got {len(shares)}.",
+            owner="fit_many",
         )
-    together, others = _groups(learners, X)
+    together, others = _group(learners, X)
     for group in together:
         _fit_together([learners[i] for i in group], X, y, [shares[i] for i in group])
     for i in others:
@@ -79,7 +75,7 @@ def fit_many(
     return learners
 
 
-def _groups(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], list[int]]:
+def _group(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], list[int]]:
     """Numbers of the learners that can learn side by side, and of the others."""
     from nearkin.accelerator.device import shared_memory
     from nearkin.accelerator.factor_sweeps import held
@@ -89,134 +85,71 @@ def _groups(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], lis
     found: dict[Any, list[int]] = {}
     others = []
     for i, one in enumerate(learners):
-        if isinstance(one, LowRankLearner) and is_accelerator(one.device):
-            r = one.n_components or (d if d <= 128 else 64)
-            one._check_parameters()
-            if held(d, r, itemsize).fits(shared_memory(find(one.device, one._name))):
-                key = one.device, one._measure, one.n_components, one.max_hq_iter, np.shape(one.init)
+        if isinstance(one, LowRankMixin) and is_accelerator(one.device):
+            one._check_settings()
+            if held(d, one.rank_for(d), itemsize).fits(shared_memory(find(one.device, type(one).__name__))):
+                key = one.device, one.measure, one.n_components, one.max_hq_iter, np.shape(one.init)
                 found.setdefault(key, []).append(i)
                 continue
         others.append(i)
     return list(found.values()), others
 
 
-@dataclass
-class _Student:
-    """One learner on its way through the rows."""
-
-    learner: OnlineLearner
-    state: State
-    rows: Rows
-    codes: NDArray[np.int64]
-    rng: np.random.Generator
-    weight: Array = field(default_factory=lambda: np.empty(0))
-    order: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-
-    def pieces(self) -> Iterator[Triplets]:
-        """Triplets of all passes, in order."""
-        source: Any = self.state.source
-        for _ in range(self.learner.n_epochs):
-            shuffle = self.learner.shuffle
-            self.order = self.rng.permutation(len(self.rows)) if shuffle else np.arange(len(self.rows))
-            here = self.rows.reordered(self.order) if shuffle else self.rows
-            self.weight = np.ones(len(self.rows))
-            self.first = source.n_rows_seen_
-            yield from source.generate(here, self.codes[self.order], self.state)
-            self.state.n_rows += len(self.rows)
-
-    def hear(self, triplets: Triplets, plausibility: Array, n_updates: int) -> None:
-        """Take note of what was learned."""
-        source: Any = self.state.source
-        source.receive(triplets, plausibility)
-        np.minimum.at(self.weight, triplets.row_origin[triplets.anchor] - self.first, plausibility)
-        self.state.n_triplets += len(triplets)
-        self.state.n_updates += n_updates
-
-    def store(self) -> None:
-        """Give the learner what it learned."""
-        learner, state = self.learner, self.state
-        learner._check_finite(state.parameter)
-        learner._store(state)
-        learner.n_features_in_ = self.rows.n_features
-        if learner.rescore:
-            learner.plausibility_ = learner._score_rows(state, self.rows, self.codes)
-        else:
-            learner.plausibility_ = np.empty(len(self.rows))
-            learner.plausibility_[self.order] = self.weight
-
-
 def _fit_together(learners: list[OnlineLearner], X: Any, y: NDArray[Any], shares: list[NDArray[Any]]) -> None:
     with ExitStack() as stack:
         for learner in learners:
             stack.enter_context(unchanged_on_error(learner))
-        students = [_enrol(one, X[share], y[share]) for one, share in zip(learners, shares, strict=True)]
-        _learn_together(students)
-        for student in students:
-            student.store()
+        lessons = [one.begin_lesson(X[share], y[share]) for one, share in zip(learners, shares, strict=True)]
+        for learner, lesson in zip(learners, lessons, strict=True):
+            _refuse_watchers(learner, lesson)
+        stack.enter_context(one_blas_thread())
+        sweep, learn_pieces = _side_by_side(learners, lessons)
+        learn(lessons, learn_pieces)
+        for learner, lesson, L in zip(learners, lessons, sweep.result, strict=True):
+            parameter: Any = lesson.state.parameter
+            parameter.L = L
+            lesson.check(parameter)
+            learner.end_lesson(lesson)
 
 
-def _learn_together(students: list[_Student]) -> None:
-    from nearkin.accelerator.device import step_settings, to_device, to_host
-    from nearkin.accelerator.factor_sweeps import ManyFactors
-
-    for student in students:
-        _refuse_watchers(student)
-    one: Any = students[0].learner
-    device = find(one.device, one._name)
-    starts = [_factor(student) for student in students]
-    sweep = ManyFactors(np.stack([start.L for start in starts]), one._measure.is_distance, device)
-    losses = [as_loss(student.learner.loss, student.learner.eta) for student in students]
-    settings = [step_settings(student.learner.C, loss.params) for student, loss in zip(students, losses, strict=True)]
-    there = to_device(np.stack(settings).astype(starts[0].L.dtype), device)
-    streams = [student.pieces() for student in students]
-    total = sum(len(student.rows) * student.learner.n_epochs for student in students)
-    done = 0
-    with one_blas_thread():
-        while True:
-            pieces = [next(stream, None) for stream in streams]
-            if all(piece is None for piece in pieces):
-                break
-            found = _Round(pieces)
-            rows, pool = to_device(found.rows, device), to_device(found.pool, device)
-            index, bounds = to_device(found.index, device), to_device(found.bounds, device)
-            share, moved = map(to_host, sweep.learn(rows, pool, index, bounds, there, one.max_hq_iter))
-            plausibility = np.clip(share.astype(np.float64), np.finfo(np.float64).tiny, 1.0)
-            for student, piece, begin, end in zip(students, pieces, found.bounds, found.bounds[1:], strict=False):
-                if piece is not None:
-                    student.hear(piece, plausibility[begin:end], int(moved[begin:end].sum()))
-                    done += len(piece.rows)
-            progress.advance("learning", done, total)
-        for start, L in zip(starts, sweep.result, strict=True):
-            start.L = L
-
-
-def _enrol(learner: OnlineLearner, X: Any, y: NDArray[Any]) -> _Student:
-    learner._check_parameters()
-    X = learner._check_rows(X, reset=True)
-    labels = learner._check_labels(X, y)
-    rng = generator(learner.random_state)
-    state, rows = learner._first_state(X, rng, Labels())
-    codes = state.labels.encode(labels, learner._name)
-    learner._start_source(state, rows, codes, rng)
-    return _Student(learner, state, rows, codes, rng)
-
-
-def _factor(student: _Student) -> LowRank:
-    assert isinstance(student.state.parameter, LowRank)
-    return student.state.parameter
-
-
-def _refuse_watchers(student: _Student) -> None:
-    source: Any = student.state.source
-    if getattr(source, "metric", None) == "learned":
-        raise ValueError(
-            f"fit_many: {student.learner._name} has a triplet source that looks at the learned metric "
-            "(metric='learned'), which is not at hand while many learn side by side. Fit it by itself."
+def _refuse_watchers(learner: OnlineLearner, lesson: Lesson) -> None:
+    if lesson.source.watches_metric:
+        raise InputError(
+            f"{type(learner).__name__} has a triplet source that looks at the learned metric (metric='learned'), which "
+            "is not at hand while many learn side by side. Fit it by itself.",
+            owner="fit_many",
         )
 
 
+def _side_by_side(
+    learners: list[OnlineLearner], lessons: list[Lesson]
+) -> tuple[Any, Callable[[list[Triplets | None]], list[Answer]]]:
+    """The sweep that holds the factors of all, and what learns their next triplets with it."""
+    from nearkin.accelerator.device import step_settings, to_device, to_host
+    from nearkin.accelerator.factor_sweeps import ManyFactors
+
+    one = learners[0]
+    device = find(one.device, type(one).__name__)
+    factors: list[Any] = [lesson.state.parameter for lesson in lessons]
+    start = np.stack([factor.L for factor in factors])
+    sweep = ManyFactors(start, one.measure.is_distance, device)
+    rules = [learner.step_rule for learner in learners]
+    settings = np.stack([step_settings(rule.C, rule.loss.params) for rule in rules])
+    there = to_device(settings.astype(start.dtype), device)
+
+    def learn_pieces(pieces: list[Triplets | None]) -> list[Answer]:
+        found = _Round(pieces)
+        sent = (to_device(part, device) for part in (found.rows, found.pool, found.index, found.bounds))
+        share, moved = map(to_host, sweep.learn(*sent, there, one.max_hq_iter))
+        plausibility = np.clip(share.astype(np.float64), SMALLEST, 1.0)
+        parts = [slice(*ends) for ends in zip(found.bounds, found.bounds[1:], strict=False)]
+        return [(plausibility[part], int(moved[part].sum())) for part in parts]
+
+    return sweep, learn_pieces
+
+
 class _Round:
-    """The next piece of every learner, joined; a learner that is through has none."""
+    """The next triplets of every lesson, joined; a lesson that is over has none."""
 
     def __init__(self, pieces: list[Triplets | None]):
         rows, pools, index = [], [], []

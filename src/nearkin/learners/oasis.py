@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from nearkin.learners._device import DeviceLearner
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
+from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import DeviceSettings, StepSettings, StreamSettings
+from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY
 from nearkin.parameters import FullMatrix
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import declare
 
 __all__ = ["OASIS", "RobustOASIS"]
 
 
-@documented
-class OASIS(DeviceLearner):
+@declare
+class OASIS(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online bilinear similarity ``S(x, y) = x' M y`` by passive-aggressive steps; M is any matrix.
 
     One update costs O(d^2), memory is one d x d matrix however long the stream. For d in the thousands see `LOSL`.
 
     Parameters
     ----------
-    {steps}
-    {stream}
-    {device}
+    {settings}
 
     Attributes
     ----------
@@ -58,49 +54,19 @@ class OASIS(DeviceLearner):
     True
     """
 
-    _measure = SIMILARITY
-
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        device: str = "cpu",
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.device = device
-        self.random_state = random_state
+    measure = SIMILARITY
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
-        return FullMatrix(rows.n_features, rows.dtype, self._measure)
+        return FullMatrix(rows.n_features, rows.dtype, self.measure)
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustOASIS(OASIS):
     """`OASIS` with the rescaled hinge (Algorithm 1): implausible triplets move M little or not at all.
 
     Parameters
     ----------
-    {steps}
-    {stream}
-    {device}
+    {settings}
 
     Attributes
     ----------
@@ -125,3 +91,5 @@ class RobustOASIS(OASIS):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

@@ -6,21 +6,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearkin.checks import OneOf, Rule
-from nearkin.learners._device import DeviceLearner
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
+from nearkin.checks import OneOf
+from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import DeviceSettings, StepSettings, StreamSettings
+from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import FullMatrix
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import declare, setting
 
 __all__ = ["ODML", "RobustODML"]
 
 
-@documented
-class ODML(DeviceLearner):
+@declare
+class ODML(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online Mahalanobis distance ``d2(x, y) = (x - y)' M (x - y)`` by passive-aggressive steps on the cone ``M >= 0``.
 
     One update costs O(d^2); where a step leaves the cone, some ten to fifty products with a d x d matrix that is kept
@@ -29,14 +29,7 @@ class ODML(DeviceLearner):
 
     Parameters
     ----------
-    {steps}
-    psd : {"project", "exact", "end", "none"}, default="project"
-        "project" clips the negative eigenvalue after each triplet (Algorithm 2); "exact" takes the minimiser of
-        Eq. (24) on
-        the cone, which is slow and meant for comparison; "end" clips what is shown, not what is learned on; "none"
-        never clips.
-    {stream}
-    {device}
+    {settings}
 
     Attributes
     ----------
@@ -66,58 +59,29 @@ class ODML(DeviceLearner):
     ((4, 4), True)
     """
 
-    _measure = DISTANCE
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **DeviceLearner._rules,
-        "psd": (OneOf(("project", "exact", "end", "none")),),
-    }
-    _on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"psd": ("end", "none")}
+    psd: str = setting(
+        "project",
+        OneOf(("project", "exact", "end", "none")),
+        kind='{"project", "exact", "end", "none"}',
+        doc=""""project" clips the negative eigenvalue after each triplet (Algorithm 2); "exact" takes the minimiser of
+        Eq. (24) on the cone, which is slow and meant for comparison; "end" clips what is shown, not what is learned on;
+        "none" never clips.""",
+    )
 
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        psd: str = "project",
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        device: str = "cpu",
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.psd = psd
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.device = device
-        self.random_state = random_state
+    measure = DISTANCE
+    on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"psd": ("end", "none")}
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
-        return FullMatrix(rows.n_features, rows.dtype, self._measure, self.psd)
+        return FullMatrix(rows.n_features, rows.dtype, self.measure, self.psd)
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustODML(ODML):
     """`ODML` with the rescaled hinge (Algorithm 2): implausible triplets move the metric little or not at all.
 
     Parameters
     ----------
-    {steps}
-    psd : {"project", "exact", "end", "none"}, default="project"
-        See `ODML`.
-    {stream}
-    {device}
+    {settings}
 
     Attributes
     ----------
@@ -142,3 +106,5 @@ class RobustODML(ODML):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

@@ -5,38 +5,31 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from nearkin.checks import Integer, OneOf, Real, Rule
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
+from nearkin.arrays import Array
+from nearkin.checks import Integer, OneOf, Real
 from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import StepSettings, StreamSettings
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY
 from nearkin.mercer import KERNELS, MercerKernel
 from nearkin.parameters import Supports
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import declare, setting
 
-__all__ = ["OKS", "KernelLearner", "RobustOKS", "scale_gamma"]
-
-
-class _NoMap:
-    """Stands where other learners have what needs a finite map, and says what to use instead."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, learner: Any, owner: type | None = None) -> Any:
-        if learner is None:
-            return self
-        raise AttributeError(
-            f"{type(learner).__name__} has no {self.name}: a similarity in the feature space of a kernel has no matrix "
-            "and no finite map. Use pair_score, or RobustKNeighborsClassifier for nearest neighbours."
-        )
+__all__ = ["OKS", "KernelMixin", "RobustOKS", "scale_gamma"]
 
 
-class KernelLearner(OnlineLearner, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+#: Members of other learners that need a finite map.
+_NEED_A_MAP = (
+    "transform", "fit_transform", "set_output", "get_feature_names_out", "map_queries", "map_items", "pair_distance",
+    "metric_", "components_", "query_map_", "item_map_",
+)  # fmt: skip
+
+
+@declare
+class KernelMixin:
     """What the kernel similarities share: there is a score, but no matrix and no map.
 
     Examples
@@ -45,20 +38,20 @@ class KernelLearner(OnlineLearner, auto_wrap_output_keys=None):  # type: ignore[
     (False, True)
     """
 
-    _measure = SIMILARITY
+    budget: int = setting(
+        500,
+        Integer(1),
+        kind="int",
+        doc="Most terms that each kernel keeps. Beyond it the oldest is dropped, and with it what that triplet taught.",
+    )
 
-    transform: Any = _NoMap()
-    fit_transform: Any = _NoMap()
-    set_output: Any = _NoMap()
-    get_feature_names_out: Any = _NoMap()
-    map_queries: Any = _NoMap()
-    map_items: Any = _NoMap()
-    metric_: Any = _NoMap()
-    components_: Any = _NoMap()
-    query_map_: Any = _NoMap()
-    item_map_: Any = _NoMap()
+    measure = SIMILARITY
 
-    def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> NDArray[np.floating]:
+    _fitted: ClassVar[Any]
+    _check_pairs: ClassVar[Any]
+    map_blocks: ClassVar[Any]
+
+    def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> Array:
         """``S(x1, x2)`` of row i of X1 with row i of X2; larger is closer, and the order of the two matters.
 
         Returns
@@ -66,20 +59,22 @@ class KernelLearner(OnlineLearner, auto_wrap_output_keys=None):  # type: ignore[
         ndarray of shape (n_samples,)
             Similarities.
         """
-        parameter: Any = self._fitted.parameter
-        left, right = self._mapped(X1, np.asarray), self._mapped(X2, np.asarray)
+        left, right = self.map_blocks(X1, np.asarray), self.map_blocks(X2, np.asarray)
         self._check_pairs(left, right)
-        return np.asarray(parameter.pair_scores(left, right))
+        return np.asarray(self._fitted.parameter.pair_scores(left, right))
 
-    def __sklearn_tags__(self) -> Any:
-        """No transformer."""
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags = None
-        return tags
+    def __getattr__(self, name: str) -> Any:
+        """Say what to use instead of a member that needs a map."""
+        if name in _NEED_A_MAP:
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}: a similarity in the feature space of a kernel has no matrix and "
+                "no finite map. Use pair_score, or RobustKNeighborsClassifier for nearest neighbours."
+            )
+        return self.__getattribute__(name)
 
 
-@documented
-class OKS(KernelLearner):
+@declare
+class OKS(KernelMixin, StreamSettings, StepSettings, OnlineLearner):
     """Online kernel similarity: `OASIS` in the feature space of a kernel, kept as a bounded sum over triplets.
 
     ``S(x, y) = k(x, y) + sum_i tau_i k(x, x_i) [k(x_i+, y) - k(x_i-, y)]``. A triplet costs five kernel values per
@@ -87,33 +82,13 @@ class OKS(KernelLearner):
 
     Parameters
     ----------
-    {steps}
-    kernel : {"rbf", "linear", "poly", "cosine"}, default="rbf"
-        ``exp(-gamma |x - y|^2)``, ``x'y``, ``(gamma x'y + coef0)^degree`` or ``x'y / (|x| |y|)``.
-    gamma : "scale" or float, default="scale"
-        Of "rbf" and "poly"; "scale" is 1 / (n_features * variance) of the first batch as it is learned from.
-    degree : int, default=3
-        Of "poly".
-    coef0 : float, default=1.0
-        Of "poly".
-    budget : int, default=500
-        Most terms that are kept. Beyond it the oldest is dropped, and with it what that triplet taught.
-    {stream}
+    {settings}
 
     Attributes
     ----------
     n_terms_ : int
         Terms of the sum.
-    plausibility_ : ndarray of shape (n_samples,)
-        How plausible the label of each row of the last `fit` is, in (0, 1].
-    classes_ : ndarray
-        Classes met so far.
-    scaling_ : Scaling
-        What was learned about scale at the first batch.
-    triplet_source_ : TripletSource
-        With its centres or remembered rows.
-    n_features_in_, n_rows_seen_, n_triplets_seen_, n_updates_ : int
-        Counters.
+    {fitted}
 
     See Also
     --------
@@ -146,55 +121,27 @@ class OKS(KernelLearner):
     True
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **OnlineLearner._rules,
-        "kernel": (OneOf(tuple(KERNELS)),),
-        "gamma": (OneOf(("scale",)), Real(0.0, np.inf, open_low=True, open_high=True)),
-        "degree": (Integer(1),),
-        "coef0": (Real(0.0, np.inf, open_high=True),),
-        "budget": (Integer(1),),
-    }
-
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        kernel: str = "rbf",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        budget: int = 500,
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.budget = budget
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.random_state = random_state
+    kernel: str = setting(
+        "rbf",
+        OneOf(tuple(KERNELS)),
+        kind='{"rbf", "linear", "poly", "cosine"}',
+        doc="""``exp(-gamma |x - y|^2)``, ``x'y``, ``(gamma x'y + coef0)^degree`` or ``x'y / (|x| |y|)``.""",
+    )
+    gamma: str | float = setting(
+        "scale",
+        OneOf(("scale",)),
+        Real(0.0, np.inf, open_low=True, open_high=True),
+        kind='"scale" or float',
+        doc="""Of "rbf" and "poly"; "scale" is 1 / (n_features * variance) of the first batch as it is learned from.""",
+    )
+    degree: int = setting(3, Integer(1), kind="int", doc='Of "poly".')
+    coef0: float = setting(1.0, Real(0.0, np.inf, open_high=True), kind="float", doc='Of "poly".')
 
     @property
     def n_terms_(self) -> int:
         """Terms of the sum."""
-        parameter: Any = self._learned("n_terms_").parameter
-        return int(parameter.n_terms[0])
+        found: Any = self._learned("n_terms_").parameter
+        return int(found.n_terms[0])
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> Supports:
         gamma = scale_gamma(rows) if isinstance(self.gamma, str) else float(self.gamma)
@@ -219,36 +166,23 @@ def scale_gamma(rows: Rows) -> float:
     return gamma if np.isfinite(gamma) else 1.0
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustOKS(OKS):
     """`OKS` with the rescaled hinge: an implausible triplet becomes a term of little weight.
 
     Parameters
     ----------
-    {steps}
-    kernel : {"rbf", "linear", "poly", "cosine"}, default="rbf"
-        See `OKS`.
-    gamma : "scale" or float, default="scale"
-        See `OKS`.
-    degree : int, default=3
-        See `OKS`.
-    coef0 : float, default=1.0
-        See `OKS`.
-    budget : int, default=500
-        See `OKS`.
-    {stream}
+    {settings}
 
     Attributes
     ----------
     n_terms_ : int
         Terms of the sum.
-    plausibility_ : ndarray of shape (n_samples,)
-        How plausible the label of each row of the last `fit` is, in (0, 1].
+    {fitted}
 
     See Also
     --------
-    OKS : The same with the plain hinge, and all other attributes.
+    OKS : The same with the plain hinge.
 
     Notes
     -----
@@ -265,3 +199,5 @@ class RobustOKS(OKS):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

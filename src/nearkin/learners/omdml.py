@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 
-from nearkin.checks import Real, Rule
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
-from nearkin.learners.modal import ModalLearner
+from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import HedgeSettings, StepSettings, StreamSettings
+from nearkin.learners.maps import MapMixin
+from nearkin.learners.modal import ModalMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import ModalFull
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import declare
 
 __all__ = ["OMDML", "RobustOMDML"]
 
 
-@documented
-class OMDML(ModalLearner):
+@declare
+class OMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online multi-modal distance ``d2 = sum_k theta_k (x_k - y_k)' M_k (x_k - y_k)``, every ``M_k >= 0``.
 
     Each modality learns its own matrix by passive-aggressive steps and loses weight when it orders a triplet wrongly.
@@ -28,14 +26,10 @@ class OMDML(ModalLearner):
 
     Parameters
     ----------
-    {steps}
-    {modalities}
-    {hedge}
-    {stream}
+    {settings}
 
     Attributes
     ----------
-    {modal}
     {fitted}
 
     See Also
@@ -73,63 +67,22 @@ class OMDML(ModalLearner):
     (178, 18)
     """
 
-    _measure = DISTANCE
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **ModalLearner._rules,
-        "beta": (Real(0.0, 1.0, open_low=True, open_high=True),),
-        "margin": (Real(0.0, np.inf, open_high=True),),
-    }
-
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        modalities: Any = None,
-        beta: float = 0.9,
-        margin: float = 1.0,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.modalities = modalities
-        self.beta = beta
-        self.margin = margin
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.random_state = random_state
+    measure = DISTANCE
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> ModalFull:
         return ModalFull(self._group(rows.n_features), rows.dtype, self.beta, self.margin)
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustOMDML(OMDML):
     """`OMDML` with the rescaled hinge: implausible triplets move the metrics little or not at all.
 
     Parameters
     ----------
-    {steps}
-    {modalities}
-    {hedge}
-    {stream}
+    {settings}
 
     Attributes
     ----------
-    {modal}
     {fitted}
 
     See Also
@@ -150,3 +103,5 @@ class RobustOMDML(OMDML):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

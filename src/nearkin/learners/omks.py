@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.checks import Integer, Real, Rule, check_parameters
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
+from nearkin.checks import Real
 from nearkin.learners.base import OnlineLearner
-from nearkin.learners.oks import OKS, KernelLearner, scale_gamma
+from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.oks import OKS, KernelMixin, scale_gamma
 from nearkin.losses import Loss
 from nearkin.mercer import MercerKernel
 from nearkin.parameters import Supports
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import check_settings, declare, setting
 
 __all__ = ["OMKS", "RobustOMKS"]
 
@@ -42,7 +41,7 @@ class _Kernels:
         if not isinstance(given, dict) or not set(given) <= {"kernel", "gamma", "degree", "coef0"}:
             return False
         try:
-            check_parameters(OKS(**given), OKS._rules)
+            check_settings(OKS(**given))
         except ValueError:
             return False
         return True
@@ -54,8 +53,8 @@ class _Kernels:
         )
 
 
-@documented
-class OMKS(KernelLearner):
+@declare
+class OMKS(KernelMixin, StreamSettings, StepSettings, OnlineLearner):
     """Online multiple kernel similarity: one `OKS` per kernel, ``S = sum_k theta_k S_k`` with weights by Hedge.
 
     Every kernel learns by itself; when it ranks a triplet wrongly its weight theta_k falls by beta. Costs are those of
@@ -63,15 +62,7 @@ class OMKS(KernelLearner):
 
     Parameters
     ----------
-    {steps}
-    kernels : list or None, default=None
-        Each a name or a dictionary of parameters of `OKS`, such as ``{"kernel": "rbf", "gamma": 0.5}``. None is "rbf"
-        with a quarter of, once and four times the gamma of "scale", "linear" and "poly".
-    beta : float, default=0.9
-        What a wrong order leaves of a kernel's weight, in (0, 1).
-    budget : int, default=500
-        Most terms that each kernel keeps. Beyond it the oldest is dropped, see `OKS`.
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -79,16 +70,7 @@ class OMKS(KernelLearner):
         Weights theta of the kernels, at least 0, with sum 1.
     n_terms_ : ndarray of shape (n_kernels,)
         Terms of each kernel's sum.
-    plausibility_ : ndarray of shape (n_samples,)
-        How plausible the label of each row of the last `fit` is, in (0, 1].
-    classes_ : ndarray
-        Classes met so far.
-    scaling_ : Scaling
-        What was learned about scale at the first batch.
-    triplet_source_ : TripletSource
-        With its centres or remembered rows.
-    n_features_in_, n_rows_seen_, n_triplets_seen_, n_updates_ : int
-        Counters.
+    {fitted}
 
     See Also
     --------
@@ -116,43 +98,19 @@ class OMKS(KernelLearner):
     ((2,), 1.0)
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **OnlineLearner._rules,
-        "kernels": (_Kernels(),),
-        "beta": (Real(0.0, 1.0, open_low=True, open_high=True),),
-        "budget": (Integer(1),),
-    }
-
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        kernels: Sequence[str | dict[str, Any]] | None = None,
-        beta: float = 0.9,
-        budget: int = 500,
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.kernels = kernels
-        self.beta = beta
-        self.budget = budget
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.random_state = random_state
+    kernels: Sequence[str | dict[str, Any]] | None = setting(
+        None,
+        _Kernels(),
+        kind="list or None",
+        doc="""Each a name or a dictionary of settings of `OKS`, such as ``{"kernel": "rbf", "gamma": 0.5}``. None is
+        "rbf" with a quarter of, once and four times the gamma of "scale", "linear" and "poly".""",
+    )
+    beta: float = setting(
+        0.9,
+        Real(0.0, 1.0, open_low=True, open_high=True),
+        kind="float",
+        doc="What a wrong order leaves of a kernel's weight, in (0, 1).",
+    )
 
     @property
     def weights_(self) -> NDArray[np.floating]:
@@ -182,21 +140,13 @@ def _made(one: str | dict[str, Any], scale: float) -> MercerKernel:
     return MercerKernel(str(like.kernel), gamma, float(like.coef0), int(like.degree))
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustOMKS(OMKS):
     """`OMKS` with the rescaled hinge: an implausible triplet becomes a term of little weight in every kernel's sum.
 
     Parameters
     ----------
-    {steps}
-    kernels : list or None, default=None
-        See `OMKS`.
-    beta : float, default=0.9
-        See `OMKS`.
-    budget : int, default=500
-        See `OKS`.
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -204,12 +154,11 @@ class RobustOMKS(OMKS):
         Weights theta of the kernels.
     n_terms_ : ndarray of shape (n_kernels,)
         Terms of each kernel's sum.
-    plausibility_ : ndarray of shape (n_samples,)
-        How plausible the label of each row of the last `fit` is, in (0, 1].
+    {fitted}
 
     See Also
     --------
-    OMKS : The same with the plain hinge, and all other attributes.
+    OMKS : The same with the plain hinge.
 
     Notes
     -----
@@ -226,3 +175,5 @@ class RobustOMKS(OMKS):
     >>> bool(model.plausibility_[0] < 0.7 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

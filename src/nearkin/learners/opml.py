@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 
-from nearkin.checks import Instance, Rule
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
+from nearkin.checks import BOOLEAN
+from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LowRank
 from nearkin.rows import Rows
+from nearkin.settings import declare, setting
 from nearkin.triplets import OnePassTriplets, TripletSource
 
 __all__ = ["OPML", "RobustOPML"]
 
 
-@documented
-class OPML(OnlineLearner):
+@declare
+class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """One-pass metric learning: ``d2(x, y) = ||L'x - L'y||^2`` with a square L, begun at the identity.
 
     Positive semi-definite by construction. One update costs O(d^2), memory is L and, with its own triplets, one row
@@ -28,12 +28,7 @@ class OPML(OnlineLearner):
 
     Parameters
     ----------
-    {steps}
-    exact : bool, default=True
-        Whether a step stops where the loss is removed. False is the step as published, which may go beyond.
-    cold_start : bool, default=False
-        Whether to learn from pairs while only one class has been seen (COPML); needs the one-pass triplets.
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -73,71 +68,46 @@ class OPML(OnlineLearner):
     [0, 1, 2]
     """
 
-    _measure = DISTANCE
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        **OnlineLearner._rules,
-        "exact": (Instance((bool, np.bool_), "True or False"),),
-        "cold_start": (Instance((bool, np.bool_), "True or False"),),
-    }
+    exact: bool = setting(
+        True,
+        BOOLEAN,
+        kind="bool",
+        doc="Whether a step stops where the loss is removed. False is the step as published, which may go beyond.",
+    )
+    cold_start: bool = setting(
+        False,
+        BOOLEAN,
+        kind="bool",
+        doc="Whether to learn from pairs while only one class has been seen (COPML); needs the one-pass triplets.",
+    )
+    triplets: str | TripletSource = "one_pass"
 
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        exact: bool = True,
-        cold_start: bool = False,
-        triplets: str | TripletSource = "one_pass",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.exact = exact
-        self.cold_start = cold_start
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.random_state = random_state
+    measure = DISTANCE
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LowRank:
         start = np.eye(rows.n_features, dtype=rows.dtype)
-        return LowRank(start, self._measure, "exact" if self.exact else "published")
+        return LowRank(start, self.measure, "exact" if self.exact else "published")
 
     def _make_source(self) -> TripletSource:
         source = super()._make_source()
         if self.cold_start:
             if not isinstance(source, OnePassTriplets):
-                raise ValueError(
-                    f"{self._name}: cold_start=True needs triplets='one_pass', whose first rows make pairs; "
-                    f"got triplets={self.triplets!r}."
+                raise InputError(
+                    f"cold_start=True needs triplets='one_pass', whose first rows make pairs; "
+                    f"got triplets={self.triplets!r}.",
+                    owner=self,
                 )
             source.cold_start = True
         return source
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustOPML(OPML):
     """`OPML` with the rescaled hinge: implausible triplets move the map little or not at all.
 
     Parameters
     ----------
-    {steps}
-    exact : bool, default=True
-        See `OPML`.
-    cold_start : bool, default=False
-        See `OPML`.
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -168,3 +138,5 @@ class RobustOPML(OPML):
     >>> bool(model.plausibility_[-1] < model.plausibility_.mean())
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

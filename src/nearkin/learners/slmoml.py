@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from nearkin.learners._docs import documented
-from nearkin.learners._preset import with_defaults
 from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LogDet
 from nearkin.rows import Rows
-from nearkin.triplets import TripletSource
+from nearkin.settings import declare
 
 __all__ = ["SLMOML", "RobustSLMOML"]
 
 
-@documented
-class SLMOML(OnlineLearner):
+@declare
+class SLMOML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online Mahalanobis distance whose steps are near in the LogDet divergence, so that M stays positive definite.
 
     One update costs O(d^2) for any C and needs no projection. Memory is one d x d matrix however long the stream.
 
     Parameters
     ----------
-    {steps}
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -61,46 +58,19 @@ class SLMOML(OnlineLearner):
     ((4, 4), True)
     """
 
-    _measure = DISTANCE
-
-    def __init__(
-        self,
-        C: float = 0.1,
-        *,
-        loss: str | Loss = "hinge",
-        eta: float = 1.0,
-        max_hq_iter: int = 3,
-        triplets: str | TripletSource = "octg",
-        n_epochs: int = 1,
-        shuffle: bool = True,
-        scale: str | None = "auto",
-        rescore: bool = True,
-        random_state: Any = None,
-    ):
-        self.C = C
-        self.loss = loss
-        self.eta = eta
-        self.max_hq_iter = max_hq_iter
-        self.triplets = triplets
-        self.n_epochs = n_epochs
-        self.shuffle = shuffle
-        self.scale = scale
-        self.rescore = rescore
-        self.random_state = random_state
+    measure = DISTANCE
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LogDet:
         return LogDet(rows.n_features, rows.dtype)
 
 
-@documented
-@with_defaults(loss="rescaled_hinge")
+@declare
 class RobustSLMOML(SLMOML):
     """`SLMOML` with the rescaled hinge: implausible triplets move the metric little or not at all.
 
     Parameters
     ----------
-    {steps}
-    {stream}
+    {settings}
 
     Attributes
     ----------
@@ -129,3 +99,5 @@ class RobustSLMOML(SLMOML):
     >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
     True
     """
+
+    loss: str | Loss = "rescaled_hinge"

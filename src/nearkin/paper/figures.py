@@ -80,8 +80,8 @@ def draw_figures(
     for number, table, draw in ((12, "table3", _draw_accuracies), (14, "table4", _draw_covid)):
         records = _read_records(out / f"{table}.json")
         if records:
-            height = 3.3 * _count_rows(_list_datasets(records)) + 0.5
-            save(number, *((11, height) if number == 12 else (10, 4)), partial(draw, records))
+            width, height = (11, 3.3 * _count_rows(_list_datasets(records)) + 0.5) if number == 12 else (10, 4.0)
+            save(number, width, height, partial(draw, records))
         else:
             left_out.append(f"figure {number} shows {table}, which is not in {out}; measure it first.")
     return files, left_out

@@ -1,10 +1,10 @@
 """What learners learn: one family of parameters with one contract."""
 
-from nearkin.parameters.contract import Parameter
+from nearkin.parameters.contract import LearningRule, MappedParameter, Parameter, weighted_mean
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.identity import Identity
 from nearkin.parameters.local import NAMELESS, LocalMetrics
-from nearkin.parameters.logdet import LogDet, PairBounds, pair_bounds
+from nearkin.parameters.logdet import LogDet, PairBounds
 from nearkin.parameters.lowrank import LowRank
 from nearkin.parameters.modal import Hedged, ModalFull, ModalLowRank
 from nearkin.parameters.modalities import EqualShares, Modalities
@@ -17,9 +17,11 @@ __all__ = [
     "FullMatrix",
     "Hedged",
     "Identity",
+    "LearningRule",
     "LocalMetrics",
     "LogDet",
     "LowRank",
+    "MappedParameter",
     "ModalFull",
     "ModalLowRank",
     "Modalities",
@@ -28,5 +30,5 @@ __all__ = [
     "Recovered",
     "Sketched",
     "Supports",
-    "pair_bounds",
+    "weighted_mean",
 ]

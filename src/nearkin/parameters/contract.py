@@ -1,49 +1,173 @@
-"""What every parameter of a learner can do."""
+"""The contract of all parameters: what a learner learns, and everything that is asked of it."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
-from nearkin.arrays import Array
+import numpy as np
+
+from nearkin.arrays import Array, Codes
+from nearkin.errors import InputError
 from nearkin.losses import Loss
 from nearkin.measures import Measure
 from nearkin.triplets import Triplets
 
-__all__ = ["Parameter"]
+__all__ = ["LearningRule", "MappedParameter", "Parameter", "weighted_mean"]
 
 
-class Parameter(Protocol):
-    """Shape shared by all parameters."""
+@dataclass(frozen=True)
+class LearningRule:
+    """How far one triplet may move a parameter.
+
+    Parameters
+    ----------
+    C : float
+        Aggressiveness.
+    loss : Loss
+        Weighs the triplet.
+    max_hq_iter : int
+        Half-quadratic iterations.
+    """
+
+    C: float
+    loss: Loss
+    max_hq_iter: int
+
+
+class Parameter(ABC):
+    """What a learner learns; all rows it meets are scaled already."""
 
     measure: Measure
 
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
-        """Learn from triplets in order; returns their plausibilities and the number of updates."""
+    #: Whether learning needs the classes of anchors.
+    by_class: ClassVar[bool] = False
 
+    #: Whether one space holds all rows, so that neighbours can be searched there.
+    has_one_space: ClassVar[bool] = True
+
+    #: Whether shards have a mean, see `merge`.
+    has_mean: ClassVar[bool] = False
+
+    #: Attributes that learning changes, which `copy` copies: arrays, parameters, or lists of them.
+    moving: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
+        """Learn from triplets in order; return their plausibilities and the number of updates."""
+
+    @abstractmethod
     def margins(self, triplets: Triplets) -> Array:
-        """``z`` of every triplet."""
+        """Return ``z`` of every triplet."""
 
+    @abstractmethod
     def scores(self, left: Array, right: Array) -> Array:
-        """All pairs of scaled rows, larger is closer."""
+        """Score all pairs of rows; larger is closer."""
 
-    def copy(self) -> Parameter:
-        """A parameter that learns on its own."""
+    def item_scores(self, queries: Array, items: Array, codes: Codes) -> Array:
+        """Score all pairs of queries with items of known classes."""
+        return self.scores(queries, items)
 
-    def embed(self, X: Array) -> Array:
-        """Scaled rows mapped by `components`."""
+    def anchor_scores(self, anchors: Array, codes: Codes, others: Array) -> Array:
+        """Score all pairs of anchors of known classes with other rows, for a triplet source."""
+        return self.scores(anchors, others)
+
+    @property
+    def limits(self) -> tuple[tuple[Array, float], ...]:
+        """Arrays that must stay finite, each with the power of its type's largest number that it must not exceed."""
+        return ()
+
+    def find_overflow(self) -> np.dtype | None:
+        """Return the type of the first array of `limits` that grew too large, None while all is well."""
+        for values, power in self.limits:
+            if not np.abs(values).max(initial=0.0) <= float(np.finfo(values.dtype).max) ** power:
+                return values.dtype
+        return None
+
+    def on(self, device: Any) -> None:
+        """Learn on this device from now on; None is the processor."""
+        if device is not None:
+            raise InputError(f"what is learned here ({type(self).__name__}) lives on the processor only.")
+
+    def copy(self) -> Self:
+        """Return a parameter that learns on its own."""
+        other = copy.copy(self)
+        for name in self.moving:
+            value = getattr(self, name)
+            setattr(other, name, [one.copy() for one in value] if isinstance(value, list) else value.copy())
+        return other
+
+    @classmethod
+    def merge(cls, shards: Sequence[Self], weights: Sequence[float]) -> Self:
+        """Return the mean of what shards of the rows have learned, weighted by their triplets."""
+        cls.check_mergeable()
+        raise NotImplementedError(f"{cls.__name__} says that it has a mean, and must implement merge().")
+
+    @classmethod
+    def check_mergeable(cls) -> None:
+        """Refuse a kind of parameter that has no mean."""
+        if not cls.has_mean:
+            raise InputError(
+                f"learning in shards needs a mean, and what is learned here ({cls.__name__}) has none. Learn it in one "
+                "process, or use a learner of one matrix or map, such as RobustLODML."
+            )
+
+
+class MappedParameter(Parameter):
+    """A parameter with a map to a space where the measure is Euclidean distance or inner product."""
+
+    #: Whether the map is a matrix.
+    has_matrix: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def components(self) -> Array:
+        """The map, of shape (r, d)."""
 
     @property
     def metric(self) -> Array:
         """M, of shape (d, d)."""
-
-    @property
-    def components(self) -> Array:
-        """Map to a space where the measure is Euclidean distance or inner product, of shape (r, d)."""
+        return self.components.T @ self.components
 
     @property
     def query_map(self) -> Array:
         """Left side of the score, of shape (r, d)."""
+        return self.components
 
     @property
     def item_map(self) -> Array:
         """Right side of the score, of shape (r, d)."""
+        return self.components
+
+    def embed(self, X: Array) -> Array:
+        """Map rows by `components`."""
+        return X @ self.components.T
+
+    def margins(self, triplets: Triplets) -> Array:
+        """Return the margins of the mapped rows, each mapped once."""
+        rows = np.concatenate([self.embed(block) for _, block in triplets.rows.blocks()])
+        pool = np.concatenate([self.embed(block) for _, block in triplets.pool.blocks()])
+        return triplets.of(rows, pool).margins(self.measure)
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """Score all pairs by the plain measure between mapped rows."""
+        return self.measure.after_mapping.scores(self.embed(left), self.embed(right))
+
+
+def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
+    """Return the weighted mean, taken in double precision step by step, so that equal arrays are their own mean.
+
+    Examples
+    --------
+    >>> weighted_mean([np.array([1.0]), np.array([4.0])], [2.0, 1.0])
+    array([2.])
+    """
+    mean = np.array(arrays[0], dtype=np.float64)
+    total = weights[0]
+    for array, weight in zip(arrays[1:], weights[1:], strict=True):
+        total += weight
+        mean += (weight / total) * (array - mean)
+    return mean.astype(arrays[0].dtype)

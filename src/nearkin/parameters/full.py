@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from nearkin.arrays import Array
+from nearkin.errors import InputError
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.losses import Loss
 from nearkin.measures import Measure
-from nearkin.parameters.sweep import Kept, feed, feed_device, steps_at_once
+from nearkin.parameters.contract import LearningRule, MappedParameter, weighted_mean
+from nearkin.parameters.sweep import Resident, feed, feed_device, steps_at_once
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
 __all__ = ["FullMatrix", "from_eigenpairs"]
@@ -20,17 +23,30 @@ _IN_BLOCKS = 16
 _ENOUGH = 12
 
 
-class FullMatrix:
-    """M of shape (d, d), begun at the identity (Algorithms 1 and 2)."""
+@stored("measure", "psd", "dtype", "M", "numbers", "nulls", "inverse")
+class FullMatrix(MappedParameter):
+    """M of shape (d, d), begun at the identity.
 
-    # Components of this M, made when somebody asks, and a sweep that goes on; not saved.
-    _transient = ("_root", "_sweep")
-    _root: Array | None = None
-    _sweep: Any = None
-    M = Kept()
+    Parameters
+    ----------
+    n_features : int
+        d.
+    dtype : dtype
+        Of the rows.
+    measure : Measure
+        What ``g`` is.
+    psd : {"none", "project", "exact", "end"}
+        What a step does at the border of the cone.
+    """
+
+    has_mean = True
+    moving: ClassVar[tuple[str, ...]] = ("M", "numbers", "nulls", "inverse")
+
+    M = Resident()
+    _root: Array | None = None  # the components of this M, once read
 
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure, psd: str = "none"):
-        from nearkin.kernels import inverse
+        from nearkin.kernels.inverse import start_tracking
 
         self.measure = measure
         self.psd = psd
@@ -38,46 +54,52 @@ class FullMatrix:
         # On the cone, eigenvalues next to zero need the digits whatever the rows' type is.
         self.M = np.eye(n_features, dtype=np.float64 if psd in ("project", "exact") else dtype)
         # State of the projecting sweep, saved with M.
-        self.numbers, self.nulls, self.inverse = inverse.start_tracking(n_features, psd == "project")
+        self.numbers, self.nulls, self.inverse = start_tracking(n_features, psd == "project")
 
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+    def on(self, device: Any) -> None:
+        """Learn there; M stays there until it is read."""
+        self._device = device
+
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep; ``psd`` chooses what a step does."""
+        self.forget_root()
+        if self._device is not None:
+            return self._learn_on_device(triplets, rule)
         from nearkin.kernels import blocks, cone, full
 
-        self._root = None
+        loss = rule.loss
         if self.psd in ("project", "exact"):
             on_cone = cone.project if self.psd == "project" else cone.exact
 
-            def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
-                return on_cone.run(loss, self.M, rows, rule, self.tracked, plausibility)
+            def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+                return on_cone.run(loss, self.M, rows, step, self.tracked, plausibility)
 
-            return feed(triplets, C, loss, max_hq_iter, sweep, steps_at_once(len(self.M)))
+            return feed(triplets, rule, sweep, steps_at_once(len(self.M)))
         in_blocks = len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
         free = blocks.sweep if in_blocks else full.sweep
 
-        def free_sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
-            return free.run(loss, self.M, rows, rule, self.measure.is_distance, plausibility)
+        def free_sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return free.run(loss, self.M, rows, step, self.measure.is_distance, plausibility)
 
-        return feed(triplets, C, loss, max_hq_iter, free_sweep)
+        return feed(triplets, rule, free_sweep)
 
     @property
     def tracked(self) -> Any:
         """State of the projecting sweep as it takes it."""
-        from nearkin.kernels import inverse
+        from nearkin.kernels.inverse import Tracked
 
-        return inverse.Tracked(self.numbers, self.nulls, self.inverse)
+        return Tracked(self.numbers, self.nulls, self.inverse)
 
-    def learn_on(self, device: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
-        """`learn` on a device, where M stays until somebody asks for it; not for steps that are projected."""
+    def _learn_on_device(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         from nearkin.accelerator.matrix_sweep import FullSweep
 
-        sweep = self._sweep or FullSweep(self.M, self.measure.is_distance, device)
-        self._root, self._sweep = None, sweep
-        return feed_device(sweep, triplets, C, loss, max_hq_iter)
+        sweep = self._sweep or FullSweep(self.M, self.measure.is_distance, self._device)
+        self._sweep = sweep
+        return feed_device(sweep, triplets, rule)
 
-    def embed(self, X: Array) -> Array:
-        """``X M^(1/2)``."""
-        return X @ self.components.T
+    def forget_root(self) -> None:
+        """Say that M has moved."""
+        self._root = None
 
     def margins(self, triplets: Triplets) -> Array:
         """``g' M h``."""
@@ -96,13 +118,10 @@ class FullMatrix:
         mapped = left @ M
         return 2.0 * mapped @ right.T - (mapped * left).sum(1)[:, None] - ((right @ M) * right).sum(1)[None, :]
 
-    def copy(self) -> FullMatrix:
-        """Deep copy."""
-        other = FullMatrix.__new__(FullMatrix)
-        other.measure, other.psd, other.dtype, other._root = self.measure, self.psd, self.dtype, self._root
-        for name in ("M", "numbers", "nulls", "inverse"):
-            setattr(other, name, getattr(self, name).copy())
-        return other
+    @property
+    def limits(self) -> tuple[tuple[Array, float], ...]:
+        """M."""
+        return ((self.M, 0.5),)
 
     @property
     def metric(self) -> Array:
@@ -120,9 +139,9 @@ class FullMatrix:
         metric = self.metric
         values, vectors = np.linalg.eigh(0.5 * (metric + metric.T))
         if self.measure.is_distance and values[0] < -1e-6 * max(1.0, values[-1]):
-            raise ValueError(
-                f"the learned matrix has a negative eigenvalue ({values[0]:.3g}), so it is no distance and has no map. "
-                "Fit with psd='project', 'exact' or 'end'."
+            raise InputError(
+                f"the learned matrix has a negative eigenvalue ({values[0]:.3g}), so it is not a distance and has no "
+                "map. Fit with psd='project', 'exact' or 'end'."
             )
         values, vectors = values[::-1], vectors[:, ::-1]
         # Signs are free; a fixed choice makes equal models look equal.
@@ -140,7 +159,20 @@ class FullMatrix:
         """The identity: items stay as they are in their index."""
         return self.components if self.measure.is_distance else np.eye(len(self.M), dtype=self.M.dtype)
 
+    @classmethod
+    def merge(cls, shards: Sequence[Self], weights: Sequence[float]) -> Self:
+        """Mean of the matrices."""
+        from nearkin.kernels.inverse import track_mean
+
+        merged = shards[0].copy()
+        if all(np.array_equal(one.M, merged.M) for one in shards[1:]):
+            return merged
+        merged.M = weighted_mean([one.M for one in shards], weights)
+        merged.forget_root()
+        merged.numbers, merged.nulls, merged.inverse = track_mean([one.tracked for one in shards])
+        return merged
+
 
 def from_eigenpairs(vectors: Array, values: Array) -> Array:
-    """Symmetric matrix of eigenvectors (columns) and eigenvalues."""
+    """Return the symmetric matrix with these eigenvectors (columns) and eigenvalues."""
     return (vectors * values) @ vectors.T

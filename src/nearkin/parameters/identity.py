@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
 import numpy as np
 
 from nearkin.arrays import Array
-from nearkin.losses import Loss
 from nearkin.measures import Measure
+from nearkin.parameters.contract import LearningRule, MappedParameter
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Identity"]
 
 
-class Identity:
-    """The metric that is never moved: the Euclidean distance."""
+@stored("measure", "n_features", "dtype")
+class Identity(MappedParameter):
+    """The identity matrix: the Euclidean distance."""
+
+    has_mean = True
 
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure):
         self.measure = measure
         self.n_features = n_features
         self.dtype = np.dtype(dtype).name
 
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
-        """Only look: plausibilities, no update."""
-        return loss.plausibility(self.margins(triplets)), 0
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
+        """Weigh the triplets, without an update."""
+        return rule.loss.plausibility(self.margins(triplets)), 0
 
     def margins(self, triplets: Triplets) -> Array:
         """``g' h``."""
@@ -33,16 +40,17 @@ class Identity:
         return self.measure.scores(left, right)
 
     def embed(self, X: Array) -> Array:
-        """The rows themselves."""
+        """Return the rows themselves."""
         return X
 
-    def copy(self) -> Identity:
-        """Nothing to copy."""
-        return self
-
     @property
-    def metric(self) -> Array:
+    def components(self) -> Array:
         """The identity matrix."""
         return np.eye(self.n_features, dtype=self.dtype)
 
-    components = query_map = item_map = metric
+    metric = components
+
+    @classmethod
+    def merge(cls, shards: Sequence[Self], weights: Sequence[float]) -> Self:
+        """Return any of them."""
+        return shards[0]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
 from nearkin.arrays import Array, Codes
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters.contract import LearningRule, MappedParameter
 from nearkin.parameters.full import FullMatrix, from_eigenpairs
 from nearkin.parameters.sweep import feed, steps_at_once
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
 __all__ = ["NAMELESS", "LocalMetrics"]
@@ -21,16 +23,18 @@ __all__ = ["NAMELESS", "LocalMetrics"]
 NAMELESS = -1
 
 
-class LocalMetrics:
+@stored("measure", "mu", "shared", "codes", "local", "marks", "clock")
+class LocalMetrics(MappedParameter):
     """``M + L_c`` for every class c, with M begun at the identity and every L_c at zero.
 
     Where a class is not known or does not matter, M alone answers. Local parts are shown as if their class were used
     next, which clips ``M + L_c``; learning goes on with what it has.
     """
 
-    # Metrics of the classes, made when somebody asks and not saved.
-    _transient = ("_shown",)
-    _shown: dict[int, FullMatrix]
+    by_class = True
+    has_one_space = False
+    _shown: dict[int, FullMatrix] = {}  # noqa: RUF012 -- metrics of classes, once read; replaced, never written to
+    moving: ClassVar[tuple[str, ...]] = ("shared", "codes", "local", "marks", "clock")
 
     def __init__(self, n_features: int, dtype: np.dtype, mu: float):
         self.measure = DISTANCE
@@ -42,7 +46,7 @@ class LocalMetrics:
         self.marks = np.zeros((0, 3))
         self.clock = np.zeros(1)
 
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep; the class of an anchor chooses the local part that moves with M."""
         from nearkin.kernels import local
 
@@ -52,19 +56,19 @@ class LocalMetrics:
         classes = at[np.searchsorted(self.codes, codes, sorter=at)]
         one, place = self.shared, 0
 
-        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
             nonlocal place
             here, place = classes[place : place + len(plausibility)], place + len(plausibility)
-            return local.sweep.run(loss, one.M, parts, here, rows, rule, one.tracked, plausibility)
+            return local.sweep.run(rule.loss, one.M, parts, here, rows, step, one.tracked, plausibility)
 
-        one._root = None
+        one.forget_root()
         self._shown = {}
         parts = local.LocalParts(self.local, self.marks, self.clock, 1.0 / self.mu)
         local.restart_clock(parts)
-        return feed(triplets, C, loss, max_hq_iter, sweep, steps_at_once(len(one.M)) // 4)
+        return feed(triplets, rule, sweep, steps_at_once(len(one.M)) // 4)
 
     def _make_room(self, codes: Codes) -> None:
-        """A zero local part for every class met for the first time; until it moves, M's bound is its bound."""
+        """Begin a zero local part for every new class; until it moves, M's bound is its bound."""
         from nearkin.kernels.local import new_marks
 
         new = np.setdiff1d(codes, self.codes)
@@ -76,11 +80,11 @@ class LocalMetrics:
 
     def of_class(self, code: int) -> FullMatrix:
         """``M + L_c`` on the cone; M for a class that had no triplet."""
-        shown = self.__dict__.setdefault("_shown", {})
-        if code not in shown:
+        if code not in self._shown:
             where = np.flatnonzero(self.codes == code)
-            shown[code] = self._on_the_cone(int(where[0])) if len(where) else self.shared
-        return shown[code]
+            found = self._on_the_cone(int(where[0])) if len(where) else self.shared
+            self._shown = {**self._shown, code: found}
+        return self._shown[code]
 
     def _on_the_cone(self, place: int) -> FullMatrix:
         made = FullMatrix(len(self.shared.M), np.dtype(self.shared.dtype), DISTANCE, "none")
@@ -122,17 +126,9 @@ class LocalMetrics:
         return self.shared.embed(X)
 
     @property
-    def sizes(self) -> tuple[Array, ...]:
-        """What must stay finite."""
-        return self.shared.M, self.local
-
-    def copy(self) -> LocalMetrics:
-        """Deep copy."""
-        other = LocalMetrics.__new__(LocalMetrics)
-        other.measure, other.mu, other.shared = self.measure, self.mu, self.shared.copy()
-        for name in ("codes", "local", "marks", "clock"):
-            setattr(other, name, getattr(self, name).copy())
-        return other
+    def limits(self) -> tuple[tuple[Array, float], ...]:
+        """M and the local parts."""
+        return *self.shared.limits, (self.local, 0.5)
 
     @property
     def metric(self) -> Array:
@@ -143,8 +139,6 @@ class LocalMetrics:
     def components(self) -> Array:
         """Of M."""
         return self.shared.components
-
-    query_map = item_map = components
 
 
 def _codes_of(triplets: Triplets) -> Codes:

@@ -2,89 +2,96 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
-from nearkin.parameters.lowrank import LowRank
+from nearkin.parameters.contract import LearningRule, MappedParameter
+from nearkin.parameters.lowrank import Factor
 from nearkin.parameters.sweep import feed
 from nearkin.rows import Rows
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
-__all__ = ["LogDet", "PairBounds", "pair_bounds"]
+__all__ = ["LogDet", "PairBounds"]
 
-
-#: Most rows whose pairwise distances are looked at.
+#: Most rows whose pairwise distances are measured.
 _ROWS = 512
 
 
-class LogDet(LowRank):
-    """A square L, begun at the identity: ``M = L L'`` is positive definite whatever the steps and their rounding."""
+@stored()
+@dataclass(frozen=True)
+class PairBounds:
+    """Bounds on the squared distances of pairs.
 
-    _as_pairs = False
+    Parameters
+    ----------
+    similar, dissimilar : float
+        Largest of a similar and smallest of a dissimilar pair.
+    is_hinge : bool
+        Whether a pair beyond its bound pays a hinge; otherwise the slack is a LogDet divergence, as in ITML.
+    """
 
-    def __init__(self, n_features: int, dtype: np.dtype):
+    similar: float
+    dissimilar: float
+    is_hinge: bool = False
+
+    @classmethod
+    def measure(cls, rows: Rows, low: float = 5.0, high: float = 95.0, *, is_hinge: bool = False) -> PairBounds:
+        """Take percentiles of the squared distances between two different rows, of some of them if they are many.
+
+        Rows are taken at even steps, not drawn, so that learning from explicit pairs needs no seed.
+        """
+        which = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).astype(np.int64))
+        some = rows.take(which).astype(np.float64)
+        squared = -DISTANCE.scores(some, some)[np.triu_indices(len(some), 1)]
+        squared = squared[squared > 1e-12 * squared.max(initial=0.0)]  # equal rows are not a pair
+        if not len(squared):
+            return cls(1.0, 1.0, is_hinge)
+        near, far = np.percentile(squared, (low, high))
+        return cls(float(near), float(far), is_hinge)
+
+
+@stored("measure", "L", "bounds")
+class LogDet(Factor, MappedParameter):
+    """A square L, begun at the identity, learned from triplets or from bounds on their pairs.
+
+    Parameters
+    ----------
+    n_features : int
+        Size of L.
+    dtype : dtype
+        Of the rows.
+    bounds : PairBounds or None
+        None learns from the triplet itself, otherwise from its two pairs.
+    """
+
+    def __init__(self, n_features: int, dtype: np.dtype, bounds: PairBounds | None = None):
         super().__init__(np.eye(n_features, dtype=dtype), DISTANCE)
+        self.bounds = bounds
 
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep."""
         from nearkin.kernels import logdet
 
-        kernel, bounds = logdet.by_pair if self._as_pairs else logdet.by_triplet, self._kernel_bounds()
+        as_pairs, one = self.bounds is not None, self.bounds or PairBounds(0.0, 0.0)
+        kernel, bounds = logdet.by_pair if as_pairs else logdet.by_triplet, (one.similar, one.dissimilar, one.is_hinge)
 
-        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
-            return kernel.run(loss, self.L, rows, rule, self._as_pairs, bounds, plausibility)
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return kernel.run(rule.loss, self.L, rows, step, as_pairs, bounds, plausibility)
 
-        return feed(triplets, C, loss, max_hq_iter, sweep)
-
-    def _kernel_bounds(self) -> tuple[float, float, bool]:
-        return 0.0, 0.0, False
-
-    def copy(self) -> Self:
-        """Deep copy."""
-        other = copy.copy(self)
-        other.L = self.L.copy()
-        return other
-
-
-class PairBounds(LogDet):
-    """The same, learned from bounds on the squared distances of a triplet's two pairs."""
-
-    _as_pairs = True
-
-    def __init__(self, n_features: int, dtype: np.dtype, similar: float, dissimilar: float, step: str):
-        super().__init__(n_features, dtype)
-        self.similar = float(similar)
-        self.dissimilar = float(dissimilar)
-        self.step = step
-
-    def _kernel_bounds(self) -> tuple[float, float, bool]:
-        return self.similar, self.dissimilar, self.step == "hinge"
+        return feed(triplets, rule, sweep)
 
     def margins(self, triplets: Triplets) -> Array:
-        """1 less the larger excess of the two pairs, so that its hinge is that of the worse pair."""
+        """Those of the triplets; with bounds 1 less the larger excess of the two pairs, the hinge of the worse one."""
+        if self.bounds is None:
+            return super().margins(triplets)
         z = np.empty(len(triplets))
         for part, g, h in triplets.directions(self.measure):
             p, q = ((self.embed(0.5 * one) ** 2).sum(axis=1) for one in (g - h, g + h))
-            z[part] = 1.0 - np.maximum(p - self.similar, np.where(q > 0.0, self.dissimilar - q, -np.inf))
+            far = np.where(q > 0.0, self.bounds.dissimilar - q, -np.inf)
+            z[part] = 1.0 - np.maximum(p - self.bounds.similar, far)
         return z
-
-
-def pair_bounds(rows: Rows, low: float = 5.0, high: float = 95.0) -> tuple[float, float]:
-    """Percentiles of the squared distances between two different rows, of a part of them if they are many.
-
-    Rows are taken at even steps, not drawn, so that learning from explicit pairs needs no seed.
-    """
-    which = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).astype(np.int64))
-    some = rows.take(which).astype(np.float64)
-    squared = -DISTANCE.scores(some, some)[np.triu_indices(len(some), 1)]
-    squared = squared[squared > 1e-12 * squared.max(initial=0.0)]  # equal rows are no pair
-    if not len(squared):
-        return 1.0, 1.0
-    near, far = np.percentile(squared, (low, high))
-    return float(near), float(far)

@@ -2,78 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.losses import Loss
 from nearkin.measures import Measure
-from nearkin.parameters.sweep import Kept, feed, feed_device
+from nearkin.parameters.contract import LearningRule, MappedParameter, weighted_mean
+from nearkin.parameters.sweep import Resident, feed, feed_device
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
-__all__ = ["LowRank"]
+__all__ = ["Factor", "LowRank"]
 
 
-class LowRank:
-    """L' of shape (r, d), so that ``M = L L'`` (Algorithms 3 and 4)."""
+class Factor:
+    """L' of shape (r, d), so that ``M = L L'`` is positive semi-definite whatever the steps and their rounding."""
 
-    _transient = ("_sweep",)
-    _sweep: Any = None
-    L = Kept()
+    has_mean = True
+    moving: ClassVar[tuple[str, ...]] = ("L",)
 
-    def __init__(
-        self, components: Array, measure: Measure, solver: str = "exact", step_size: float = 1.0, n_steps: int = 1
-    ):
+    L = Resident()
+
+    def __init__(self, components: Array, measure: Measure):
         self.L = np.array(components, order="C")
         self.measure = measure
-        self.solver = solver
-        self.step_size = float(step_size)
-        self.n_steps = int(n_steps)
-
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
-        """One sweep with the chosen solver."""
-        from nearkin.kernels import lowrank
-
-        kernel = {"exact": lowrank.exact, "published": lowrank.published, "subgradient": lowrank.subgradient}
-        descent = self.step_size, self.n_steps
-
-        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
-            return kernel[self.solver].run(loss, self.L, rows, rule, self.measure.is_distance, descent, plausibility)
-
-        return feed(triplets, C, loss, max_hq_iter, sweep)
-
-    def learn_on(self, device: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
-        """`learn` with exact steps on a device, where L stays until somebody asks for it."""
-        from nearkin.accelerator.factor_sweeps import FactorSweep
-
-        sweep = self._sweep or FactorSweep(self.L, self.measure.is_distance, device)
-        self._sweep = sweep
-        return feed_device(sweep, triplets, C, loss, max_hq_iter)
-
-    def margins(self, triplets: Triplets) -> Array:
-        """Of the mapped rows, each mapped once."""
-        rows = np.concatenate([self.embed(block) for _, block in triplets.rows.blocks()])
-        pool = np.concatenate([self.embed(block) for _, block in triplets.pool.blocks()])
-        return triplets.of(rows, pool).margins(self.measure)
-
-    def scores(self, left: Array, right: Array) -> Array:
-        """The plain measure between mapped rows."""
-        return self.measure.scores(self.embed(left), self.embed(right))
-
-    def embed(self, X: Array) -> Array:
-        """``X L``."""
-        return X @ self.L.T
-
-    def copy(self) -> LowRank:
-        """Deep copy."""
-        return LowRank(self.L, self.measure, self.solver, self.step_size, self.n_steps)
-
-    @property
-    def metric(self) -> Array:
-        """``L L'``."""
-        return self.L.T @ self.L
 
     @property
     def components(self) -> Array:
@@ -81,11 +36,65 @@ class LowRank:
         return self.L
 
     @property
-    def query_map(self) -> Array:
-        """``L'``; both sides are mapped alike."""
-        return self.L
+    def limits(self) -> tuple[tuple[Array, float], ...]:
+        """L, whose squares make M."""
+        return ((self.L, 0.25),)
 
-    @property
-    def item_map(self) -> Array:
-        """``L'``."""
-        return self.L
+    @classmethod
+    def merge(cls, shards: Sequence[Self], weights: Sequence[float]) -> Self:
+        """Mean of the factors."""
+        merged: Any = shards[0].copy()  # type: ignore[attr-defined]
+        merged.L = weighted_mean([one.L for one in shards], weights)
+        return merged
+
+
+@stored("measure", "solver", "step_size", "n_steps", "L")
+class LowRank(Factor, MappedParameter):
+    """L' of shape (r, d), so that ``M = L L'``.
+
+    Parameters
+    ----------
+    components : ndarray of shape (r, d)
+        Where L' begins.
+    measure : Measure
+        What ``g`` is.
+    solver : {"exact", "published", "subgradient"}
+        How a step is found; "published" is that of OPML.
+    step_size, n_steps : float, int
+        Of sub-gradient steps.
+    """
+
+    def __init__(
+        self, components: Array, measure: Measure, solver: str = "exact", step_size: float = 1.0, n_steps: int = 1
+    ):
+        super().__init__(components, measure)
+        self.solver = solver
+        self.step_size = float(step_size)
+        self.n_steps = int(n_steps)
+
+    def on(self, device: Any) -> None:
+        """Learn there; L stays there until it is read."""
+        self._device = device
+
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
+        """One sweep with the chosen solver."""
+        if self._device is not None:
+            return self._learn_on_device(triplets, rule)
+        from nearkin.kernels import lowrank
+
+        kernel = {"exact": lowrank.exact, "published": lowrank.published, "subgradient": lowrank.subgradient}
+        descent = self.step_size, self.n_steps
+
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return kernel[self.solver].run(
+                rule.loss, self.L, rows, step, self.measure.is_distance, descent, plausibility
+            )
+
+        return feed(triplets, rule, sweep)
+
+    def _learn_on_device(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
+        from nearkin.accelerator.factor_sweeps import FactorSweep
+
+        sweep = self._sweep or FactorSweep(self.L, self.measure.is_distance, self._device)
+        self._sweep = sweep
+        return feed_device(sweep, triplets, rule)

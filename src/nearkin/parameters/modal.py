@@ -1,46 +1,53 @@
-"""One parameter per modality under one set of weights: what OMDML and LOMDML learn."""
+"""One block per modality under one set of weights: what OMDML, LOMDML and LSMDML learn."""
 
 from __future__ import annotations
 
-import copy
-from typing import Any, Self
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.losses import Loss
-from nearkin.measures import DISTANCE
+from nearkin.measures import DISTANCE, Measure
+from nearkin.parameters.contract import LearningRule, MappedParameter, weighted_mean
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.lowrank import LowRank
 from nearkin.parameters.modalities import Modalities
 from nearkin.parameters.sweep import feed, steps_at_once
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Modal", "ModalFull", "ModalLowRank"]
 
 
 class Modal:
-    """Distance ``sum_k theta_k d2_k``; a kind of parameter says what the blocks are.
+    """Distance ``sum_k theta_k d2_k`` of blocks that each have a map.
 
     Parameters
     ----------
     modalities : Modalities
         Which columns belong to which.
+    blocks : list
+        One for each modality.
     """
 
-    def __init__(self, modalities: Modalities):
+    measure: Measure
+
+    def __init__(self, modalities: Modalities, blocks: list[Any]):
         self.modalities = modalities
         self.measure = modalities.measure
         self.theta = np.full(len(modalities), 1.0 / len(modalities))
+        self.blocks = blocks
 
     def embed(self, X: Array) -> Array:
         """``sqrt(theta_k) L_k' x_k``, one after the other."""
         return np.concatenate(
             [
                 block.embed(part) * part.dtype.type(weight)
-                for block, part, weight in zip(self._blocks, self.modalities.split(X), np.sqrt(self.theta), strict=True)
+                for block, part, weight in zip(self.blocks, self.modalities.split(X), np.sqrt(self.theta), strict=True)
             ],
             axis=1,
         )
@@ -55,54 +62,47 @@ class Modal:
         """Block-diagonal, ``sqrt(theta_k) L_k'``."""
         return self.modalities.block_diagonal(self._weighted("components", np.sqrt(self.theta)))
 
-    @property
-    def query_map(self) -> Array:
-        """As `components`; both sides are mapped alike."""
-        return self.components
-
-    item_map = query_map
-
-    @property
-    def _blocks(self) -> list[Any]:
-        raise TypeError(f"{type(self).__name__} must say what its blocks are.")
-
     def _weighted(self, name: str, weights: Array) -> list[Array]:
-        return [
-            np.asarray(getattr(block, name) * getattr(block, name).dtype.type(weight))
-            for block, weight in zip(self._blocks, weights, strict=True)
-        ]
+        found = [getattr(block, name) for block in self.blocks]
+        return [np.asarray(one * one.dtype.type(weight)) for one, weight in zip(found, weights, strict=True)]
 
 
 class Hedged(Modal):
-    """Blocks that move together in one sweep, with weights by Hedge."""
+    """Blocks that move together in one sweep, with weights by Hedge.
+
+    Parameters
+    ----------
+    modalities, blocks
+        See `Modal`.
+    beta : float
+        What is left of a weight after a mistake.
+    margin : float
+        Sum of margins below which a triplet is learned.
+    """
+
+    has_mean = True
+    moving: ClassVar[tuple[str, ...]] = ("theta", "blocks")
 
     def __init__(self, modalities: Modalities, blocks: list[Any], beta: float, margin: float):
-        super().__init__(modalities)
-        self.blocks = blocks
+        super().__init__(modalities, blocks)
         self.beta = float(beta)
         self.margin = float(margin)
 
-    @property
-    def _blocks(self) -> list[Any]:
-        return self.blocks
+    @abstractmethod
+    def _sweep(self) -> tuple[Any, NDArray[np.intp], int | None]:
+        """The loop, the addresses of the blocks, and how many triplets to take at once."""
 
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep over all modalities."""
         from nearkin.kernels.modalities import Hedging
 
-        kernel, places = self._sweep()
+        kernel, places, at_once = self._sweep()
         hedging = Hedging(self.modalities.starts, self.theta, self.beta, self.margin)
 
-        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
-            return kernel.run(loss, places, hedging, self._grouped(rows), rule, plausibility)
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return kernel.run(rule.loss, places, hedging, self._grouped(rows), step, plausibility)
 
-        return feed(triplets, C, loss, max_hq_iter, sweep, self._at_once)
-
-    _at_once: int | None = None
-
-    def _sweep(self) -> tuple[Any, NDArray[np.intp]]:
-        """The loop, and the addresses of the blocks."""
-        raise TypeError(f"{type(self).__name__} must have a loop.")
+        return feed(triplets, rule, sweep, at_once)
 
     def _grouped(self, v: TripletRows) -> TripletRows:
         group = self.modalities.grouped
@@ -110,37 +110,38 @@ class Hedged(Modal):
         negatives = positives if v.negatives is v.positives else group(v.negatives)
         return v._replace(anchors=group(v.anchors), positives=positives, negatives=negatives)
 
-    def copy(self) -> Self:
-        """Deep copy."""
-        other = copy.copy(self)
-        other.theta = self.theta.copy()
-        other.blocks = [block.copy() for block in self.blocks]
-        return other
+    @property
+    def limits(self) -> tuple[tuple[Array, float], ...]:
+        """Those of the blocks."""
+        return tuple(one for block in self.blocks for one in block.limits)
+
+    @classmethod
+    def merge(cls, shards: Sequence[Self], weights: Sequence[float]) -> Self:
+        """Means of the weights and of each block."""
+        merged: Any = shards[0].copy()  # type: ignore[attr-defined]
+        merged.theta = weighted_mean([one.theta for one in shards], weights)
+        merged.blocks = [
+            block.merge([one.blocks[i] for one in shards], weights) for i, block in enumerate(merged.blocks)
+        ]
+        return merged
 
 
-class ModalFull(Hedged):
+@stored("modalities", "measure", "theta", "blocks", "beta", "margin")
+class ModalFull(Hedged, MappedParameter):
     """A full matrix on the cone for each modality."""
 
     def __init__(self, modalities: Modalities, dtype: np.dtype, beta: float, margin: float):
         blocks = [FullMatrix(d, dtype, DISTANCE, "project") for d in modalities.sizes]
         super().__init__(modalities, blocks, beta, margin)
 
-    @property
-    def _at_once(self) -> int:  # type: ignore[override]
-        return steps_at_once(max(self.modalities.sizes))
-
-    def _sweep(self) -> tuple[Any, NDArray[np.intp]]:
+    def _sweep(self) -> tuple[Any, NDArray[np.intp], int | None]:
         from nearkin.kernels import modalities
 
         for block in self.blocks:
-            block._root = None
+            block.forget_root()
         matrices, states = [block.M for block in self.blocks], [block.tracked for block in self.blocks]
-        return modalities.full, modalities.matrix_addresses(matrices, states)
-
-    @property
-    def sizes(self) -> tuple[Array, ...]:
-        """What must stay finite."""
-        return tuple(block.M for block in self.blocks)
+        places = modalities.matrix_addresses(matrices, states)
+        return modalities.full, places, steps_at_once(max(self.modalities.sizes))
 
     def margins(self, triplets: Triplets) -> Array:
         """``sum_k theta_k g_k' M_k h_k``."""
@@ -159,29 +160,15 @@ class ModalFull(Hedged):
         return total
 
 
-class ModalLowRank(Hedged):
+@stored("modalities", "measure", "theta", "blocks", "beta", "margin")
+class ModalLowRank(Hedged, MappedParameter):
     """A factor for each modality, begun at the given components."""
 
     def __init__(self, modalities: Modalities, starts: list[Array], dtype: np.dtype, beta: float, margin: float):
         blocks = [LowRank(start.astype(dtype), DISTANCE, "subgradient") for start in starts]
         super().__init__(modalities, blocks, beta, margin)
 
-    def _sweep(self) -> tuple[Any, NDArray[np.intp]]:
+    def _sweep(self) -> tuple[Any, NDArray[np.intp], int | None]:
         from nearkin.kernels import modalities
 
-        return modalities.low_rank, modalities.factor_addresses([block.L for block in self.blocks])
-
-    @property
-    def sizes(self) -> tuple[Array, ...]:
-        """What must stay finite: the metrics, which are squares."""
-        return tuple(block.L * block.L for block in self.blocks)
-
-    def margins(self, triplets: Triplets) -> Array:
-        """Of the mapped rows, each mapped once."""
-        rows = np.concatenate([self.embed(block) for _, block in triplets.rows.blocks()])
-        pool = np.concatenate([self.embed(block) for _, block in triplets.pool.blocks()])
-        return triplets.of(rows, pool).margins(DISTANCE)
-
-    def scores(self, left: Array, right: Array) -> Array:
-        """The plain measure between mapped rows."""
-        return DISTANCE.scores(self.embed(left), self.embed(right))
+        return modalities.low_rank, modalities.factor_addresses([block.L for block in self.blocks]), None

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from nearkin.arrays import Array, Index
+from nearkin.errors import InputError
 from nearkin.measures import DISTANCE, LinearScores, Measure
+from nearkin.stored import stored
 
 __all__ = ["EqualShares", "Modalities"]
 
 
+@stored()
 @dataclass(frozen=True)
 class EqualShares(Measure):
     """Distance before learning where K modalities have weight 1 / K each: the mean of theirs, not the sum."""
@@ -23,6 +26,11 @@ class EqualShares(Measure):
     def scores(self, left: Array, right: Array) -> Array:
         """All pairs."""
         return super().scores(left, right) / self.n_modalities
+
+    @property
+    def after_mapping(self) -> Measure:
+        """The distance itself: a learned map holds the weights."""
+        return DISTANCE
 
     def linear(self, right: Array) -> LinearScores:
         """With a smaller unit."""
@@ -34,6 +42,7 @@ class EqualShares(Measure):
         return super().pair_scores(left, right) / self.n_modalities
 
 
+@stored("names", "columns", "starts", "order")
 class Modalities:
     """Disjoint sets of columns that together are all.
 
@@ -117,8 +126,8 @@ class Modalities:
         return cls(names, columns)
 
 
-def _wrong(given: Any, rule: str) -> ValueError:
-    return ValueError(f"parameter `modalities` must be {rule}; got {given!r}.")
+def _wrong(given: Any, rule: str) -> InputError:
+    return InputError(f"parameter `modalities` must be {rule}; got {given!r}.")
 
 
 def _is_count(one: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +11,20 @@ from scipy import linalg
 
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
+from nearkin.parameters.contract import LearningRule, MappedParameter
 from nearkin.parameters.modal import Modal
 from nearkin.parameters.modalities import Modalities
 from nearkin.parameters.sweep import feed
 from nearkin.rows import Rows
 from nearkin.sketch import random_pair
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Recovered", "Sketched"]
 
 
+@stored("rank", "total", "vectors", "values", "taus", "steps", "n_steps")
 class Recovered:
     """The positive semi-definite part of ``I + sum_t tau_t A_t`` in bounded memory.
 
@@ -43,9 +45,7 @@ class Recovered:
         Of the vectors; values are in double precision.
     """
 
-    # Eigenpairs of what is kept now, made when somebody asks and not saved.
-    _transient = ("_root",)
-    _root: tuple[Array, Array] | None = None
+    _root: tuple[Array, Array] | None = None  # eigenpairs of what is kept now, once read
 
     def __init__(self, d: int, rank: int, buffer: int, dtype: np.dtype):
         self.rank = min(rank, d)
@@ -141,7 +141,8 @@ class Recovered:
         return np.eye(vectors.shape[1], dtype=vectors.dtype) + (vectors.T * changed) @ vectors
 
 
-class Sketched(Modal):
+@stored("modalities", "measure", "theta", "C_weights", "simplex", "projections", "hats", "blocks")
+class Sketched(Modal, MappedParameter):
     """Matrices in the sketches of all modalities, their weights, and what is recovered from the steps.
 
     Parameters
@@ -164,6 +165,8 @@ class Sketched(Modal):
         Of the projections.
     """
 
+    moving: ClassVar[tuple[str, ...]] = ("theta", "hats", "blocks")  # the projections never change
+
     def __init__(
         self,
         modalities: Modalities,
@@ -175,7 +178,8 @@ class Sketched(Modal):
         simplex: bool,
         rng: np.random.Generator,
     ):
-        super().__init__(modalities)
+        blocks = [Recovered(d, r, buffer, dtype) for d, r in zip(modalities.sizes, ranks, strict=True)]
+        super().__init__(modalities, blocks)
         self.C_weights = float(C_weights)
         self.simplex = bool(simplex)
         self.projections = [
@@ -185,18 +189,13 @@ class Sketched(Modal):
             np.eye(d) if pair is None else (pair[0].T @ pair[1]).astype(np.float64)
             for d, pair in zip(modalities.sizes, self.projections, strict=True)
         ]
-        self.recovered = [Recovered(d, r, buffer, dtype) for d, r in zip(modalities.sizes, ranks, strict=True)]
 
     @property
-    def _blocks(self) -> list[Recovered]:
-        return self.recovered
+    def limits(self) -> tuple[tuple[Array, float], ...]:
+        """The matrices in the sketches."""
+        return tuple((hat, 0.5) for hat in self.hats)
 
-    @property
-    def sizes(self) -> tuple[Array, ...]:
-        """What must stay finite."""
-        return tuple(self.hats)
-
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """Steps in the sketch, then the same steps in the original space."""
         from nearkin.kernels import sketch
         from nearkin.kernels.machine.pointers import addresses
@@ -205,12 +204,12 @@ class Sketched(Modal):
         places, sizes = addresses(*self.hats), np.array([len(hat) for hat in self.hats])
         sketches = sketch.Sketches(places, sizes, self.theta, self.C_weights, self.simplex)
 
-        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
-            return sketch.sweep.run(loss, sketches, rows, rule, taus, plausibility)
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
+            return sketch.sweep.run(rule.loss, sketches, rows, step, taus, plausibility)
 
-        learned = feed(self._sketched(triplets), C, loss, max_hq_iter, sweep)
+        learned = feed(self._sketched(triplets), rule, sweep)
         for part, g, h in triplets.directions(DISTANCE):
-            parts = zip(self.recovered, self.modalities.split(g), self.modalities.split(h), taus[part].T, strict=True)
+            parts = zip(self.blocks, self.modalities.split(g), self.modalities.split(h), taus[part].T, strict=True)
             for recovered, g_k, h_k, tau in parts:
                 moved = tau > 0.0
                 recovered.add(tau[moved], g_k[moved], h_k[moved])
@@ -220,21 +219,9 @@ class Sketched(Modal):
         """``sum_k theta_k g_k' M_k h_k`` with the recovered metrics."""
         z = np.empty(len(triplets))
         for part, g, h in triplets.directions(DISTANCE):
-            parts = zip(self.theta, self.recovered, self.modalities.split(g), self.modalities.split(h), strict=True)
+            parts = zip(self.theta, self.blocks, self.modalities.split(g), self.modalities.split(h), strict=True)
             z[part] = sum(weight * recovered.margins(g_k, h_k) for weight, recovered, g_k, h_k in parts)
         return z
-
-    def scores(self, left: Array, right: Array) -> Array:
-        """The plain measure between mapped rows."""
-        return DISTANCE.scores(self.embed(left), self.embed(right))
-
-    def copy(self) -> Self:
-        """Deep, but for the projections, which never change."""
-        other = copy.copy(self)
-        other.theta = self.theta.copy()
-        other.hats = [hat.copy() for hat in self.hats]
-        other.recovered = [one.copy() for one in self.recovered]
-        return other
 
     def _sketched(self, triplets: Triplets) -> Triplets:
         """The same triplets of sketched rows."""

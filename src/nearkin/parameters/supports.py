@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY
 from nearkin.mercer import MercerKernel
+from nearkin.parameters.contract import LearningRule, Parameter
 from nearkin.parameters.sweep import feed
+from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Supports"]
@@ -26,12 +27,16 @@ _TABLE = 1 << 20
 _FIRST = 64
 
 
-class Supports:
+@stored("measure", "kernels", "budget", "discount", "theta", "seen", "tau", "rows", "squares")
+class Supports(Parameter):
     """One operator per kernel, each a sum of at most ``budget`` terms, and the weights theta of the kernels.
 
     ``S(x, y) = sum_k theta_k S_k(x, y)``, ``S_k(x, y) = k(x, y) + sum_i tau_i k(x, x_i) [k(x_i+, y) - k(x_i-, y)]``.
     Room grows with the terms up to the budget; from then on a new term takes the place of the oldest.
     """
+
+    has_one_space = False
+    moving: ClassVar[tuple[str, ...]] = ("theta", "seen", "tau", "rows", "squares")
 
     def __init__(
         self, kernels: Sequence[MercerKernel], n_features: int, dtype: np.dtype, budget: int, discount: float = 1.0
@@ -47,7 +52,7 @@ class Supports:
         self.rows = np.zeros((K, 3, 0, n_features), dtype)
         self.squares = np.zeros((K, 3, 0))
 
-    def learn(self, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+    def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep; every kernel takes its own step."""
         from nearkin.kernels import supports
 
@@ -55,12 +60,12 @@ class Supports:
         numbers = np.array([one.numbers for one in self.kernels])
         spaces = supports.Spaces(kinds, numbers, self.theta, self.discount)
 
-        def sweep(rows: TripletRows, rule: StepRule, plausibility: Array) -> int:
+        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
             self._make_room(len(plausibility))
             terms = supports.Terms(self.tau, self.rows, self.squares, self.seen)
-            return supports.sweep.run(loss, terms, spaces, rows, rule, plausibility)
+            return supports.sweep.run(rule.loss, terms, spaces, rows, step, plausibility)
 
-        return feed(triplets, C, loss, max_hq_iter, sweep)
+        return feed(triplets, rule, sweep)
 
     def _make_room(self, n: int) -> None:
         """Let n more terms find a place; before the budget is reached nothing is ever overwritten."""
@@ -108,10 +113,6 @@ class Supports:
                     total[outer, inner] += self.theta[k] * part
         return total
 
-    def item_scores(self, queries: Array, items: Array, codes: NDArray[np.int64]) -> Array:
-        """`scores`; classes do not matter here."""
-        return self.scores(queries, items)
-
     def pair_scores(self, left: Array, right: Array) -> Array:
         """``S`` of row i of one with row i of the other."""
         total = np.zeros(len(left), left.dtype)
@@ -136,28 +137,9 @@ class Supports:
         return max(1, _TABLE // max(1, self.tau.shape[1], self.rows.shape[3]))
 
     @property
-    def sizes(self) -> tuple[Array, ...]:
-        """What must stay finite."""
-        return (self.tau,)
-
-    def copy(self) -> Supports:
-        """Deep copy."""
-        other = Supports.__new__(Supports)
-        vars(other).update(vars(self))
-        for name in ("theta", "seen", "tau", "rows", "squares"):
-            setattr(other, name, getattr(self, name).copy())
-        return other
-
-    def embed(self, X: Array) -> NoReturn:
-        """There is no finite map."""
-        raise TypeError("a similarity in the feature space of a kernel has no matrix and no finite map.")
-
-    @property
-    def metric(self) -> NoReturn:
-        """There is none."""
-        self.embed(self.tau)
-
-    components = query_map = item_map = metric
+    def limits(self) -> tuple[tuple[Array, float], ...]:
+        """Step sizes."""
+        return ((self.tau, 0.5),)
 
 
 def _pieces(n: int, step: int) -> Iterator[slice]:

@@ -9,21 +9,21 @@ import numpy as np
 
 from nearkin.arrays import SMALLEST, Array
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.losses import Loss
+from nearkin.parameters.contract import LearningRule
 from nearkin.triplets import Triplets
 
-__all__ = ["Kept", "feed", "feed_device", "steps_at_once"]
+__all__ = ["Resident", "feed", "feed_device", "steps_at_once"]
 
 
 def feed(
-    triplets: Triplets, C: float, loss: Loss, max_hq_iter: int, sweep: Callable[..., int], most: int | None = None
+    triplets: Triplets, rule: LearningRule, sweep: Callable[..., int], most: int | None = None
 ) -> tuple[Array, int]:
     """Feed the pieces of a set of triplets to ``sweep(rows, rule, plausibility)``, at most ``most`` at a time.
 
     Compiled code cannot be interrupted, so slow steps are taken in small numbers.
     """
     plausibility = np.ones(len(triplets))
-    caps = np.full(len(triplets), float(C))
+    caps = np.full(len(triplets), float(rule.C))
     updates = 0
     for part, rows in triplets.vectors():
         size = part.stop - part.start
@@ -31,20 +31,21 @@ def feed(
             stop = min(start + (most or size), size)
             at = slice(part.start + start, part.start + stop)
             some = TripletRows(*rows[:3], *(one[start:stop] for one in rows[3:]))
-            updates += sweep(some, StepRule(caps[at], loss.params, max_hq_iter), plausibility[at])
+            updates += sweep(some, StepRule(caps[at], rule.loss.params, rule.max_hq_iter), plausibility[at])
     return plausibility, updates
 
 
 def steps_at_once(n_features: int) -> int:
-    """Steps on the cone that take no more than about a second."""
+    """Return how many steps on the cone take about a second."""
     return max(32, 100_000_000 // n_features**2)
 
 
-class Kept:
-    """An array that a sweep on a device may be ahead of: who reads it here first brings the numbers home."""
+class Resident:
+    """An array that lives on a device between sweeps; reading it copies it back."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __set_name__(self, owner: Any, name: str) -> None:
         self.name = name
+        owner._device = owner._sweep = None
 
     def __get__(self, one: Any, owner: type | None = None) -> Any:
         if one is None:
@@ -59,10 +60,12 @@ class Kept:
         vars(one)[self.name] = values
 
 
-def feed_device(sweep: Any, triplets: Triplets, C: float, loss: Loss, max_hq_iter: int) -> tuple[Array, int]:
+def feed_device(sweep: Any, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
     """Feed the pieces of a set of triplets to a sweep on a device."""
     parts = [
-        sweep.learn(vectors, C, loss.params, max_hq_iter) for _, vectors in triplets.vectors() if len(vectors.anchor)
+        sweep.learn(vectors, rule.C, rule.loss.params, rule.max_hq_iter)
+        for _, vectors in triplets.vectors()
+        if len(vectors.anchor)
     ]
     shares = np.concatenate([one for one, _ in parts]) if parts else np.empty(0)
     return np.clip(shares, SMALLEST, 1.0), sum(updates for _, updates in parts)

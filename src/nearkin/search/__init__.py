@@ -4,7 +4,7 @@ from nearkin.search.adaptation import Adaptation, adapt
 from nearkin.search.adapter import SimilarityAdapter
 from nearkin.search.evaluation import evaluate
 from nearkin.search.feedback import Feedback, FeedbackTriplets
-from nearkin.search.handover import SideMap, faiss_transform, side_map, write_numpy, write_onnx
+from nearkin.search.handover import SideMap, faiss_transform, require_onnx, side_map, write_numpy, write_onnx
 from nearkin.search.index import Index
 from nearkin.search.ranking import METRICS, Interval, bootstrap, ranking_scores, ranks_of
 from nearkin.search.reading import FORMS, read_feedback, read_vectors
@@ -27,6 +27,7 @@ __all__ = [
     "ranks_of",
     "read_feedback",
     "read_vectors",
+    "require_onnx",
     "side_map",
     "write_numpy",
     "write_onnx",

@@ -95,7 +95,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     (False, (2, 8))
     """
 
-    _measure: ClassVar[Measure] = SIMILARITY
+    measure: ClassVar[Measure] = SIMILARITY
     _transient = ("_affine",)
 
     C: float = setting(
@@ -139,12 +139,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         ----------
         queries, clicked, skipped : array-like of shape (n_triplets, n_features)
             Vectors as the index knows them. Row t says: for ``queries[t]``, ``clicked[t]`` is a better answer than
-            ``skipped[t]``. Some rows may be wrong.
-
-        Returns
-        -------
-        self
-            `plausibility_` then holds one number per triplet.
+            ``skipped[t]``. Some rows may be wrong; `plausibility_` then says which look so.
         """
         check_settings(self)
         return self._learn(queries, clicked, skipped)
@@ -236,11 +231,6 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
             In [0, 1].
         gain : Interval
             The measured gain over the identity that justifies it.
-
-        Returns
-        -------
-        self
-            With the new map.
         """
         check_is_fitted(self, "similarity_")
         check_argument(self, "strength", strength, Real(0.0, 1.0))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from nearkin.arrays import Index, Mask
 from nearkin.errors import InputError, Row
 from nearkin.search.logs import Log, number_groups
-from nearkin.search.pairs import Pairs, pair_with_random, pair_within_lists
+from nearkin.search.pairs import pair_with_random, pair_within_lists
 from nearkin.search.vectors import as_ids
 
 __all__ = ["Feedback", "FeedbackTriplets"]
@@ -94,7 +94,7 @@ class Feedback:
         bad: str = "raise",
         duplicates: str = "keep",
     ) -> Feedback:
-        """Make feedback from triplets of ids, in order of time.
+        """Make lists of two from triplets of ids, in order of time.
 
         Parameters
         ----------
@@ -106,11 +106,6 @@ class Feedback:
             What to do with unknown ids, and with triplets whose two items are the same.
         duplicates : {"raise", "skip", "keep"}, default="keep"
             What to do with a repeated triplet. Two users may well agree, so the default keeps it.
-
-        Returns
-        -------
-        Feedback
-            Lists of two.
         """
         log = Log(query_ids, item_ids, bad, duplicates, query=query, clicked=clicked, skipped=skipped)
         q, p, n = log.find_queries("query"), log.find_items("clicked"), log.find_items("skipped")
@@ -133,7 +128,7 @@ class Feedback:
         bad: str = "raise",
         duplicates: str = "raise",
     ) -> Feedback:
-        """Make feedback from judged pairs; all pairs of a query form one list.
+        """Make one list per query from judged pairs, in order of appearance.
 
         Parameters
         ----------
@@ -147,11 +142,6 @@ class Feedback:
             What to do with unknown ids, and with queries that have no relevant item.
         duplicates : {"raise", "skip", "keep"}, default="raise"
             What to do with a repeated pair, whatever its judgement.
-
-        Returns
-        -------
-        Feedback
-            One list per query, in order of appearance.
         """
         log = Log(query_ids, item_ids, bad, duplicates, query=query, item=item, relevant=relevant)
         q, i, r = log.find_queries("query"), log.find_items("item"), log.flags("relevant")
@@ -173,7 +163,7 @@ class Feedback:
         bad: str = "raise",
         duplicates: str = "raise",
     ) -> Feedback:
-        """Make feedback from ranked lists with clicks, one row per item that was shown.
+        """Make one list per impression from ranked results with clicks, one row per item that was shown.
 
         Parameters
         ----------
@@ -191,11 +181,6 @@ class Feedback:
             What to do with unknown ids, and with impressions without a click.
         duplicates : {"raise", "skip", "keep"}, default="raise"
             What to do with an item that occurs again in the same impression.
-
-        Returns
-        -------
-        Feedback
-            One list per impression, in order of appearance.
         """
         columns = {"impression": impression, "query": query, "item": item, "clicked": clicked}
         if rank is not None:
@@ -262,14 +247,9 @@ class Feedback:
             what is learned need not hold among all the others.
         max_pairs : int, default=20
             Most pairs of a clicked and a skipped item taken from one list.
-
-        Returns
-        -------
-        FeedbackTriplets
-            Row numbers of queries and items.
         """
         none = np.empty(0, np.int64)
-        found = [Pairs(none, none, none), *pair_within_lists(self, rng, max_pairs)]
+        found = [(none, none, none), *pair_within_lists(self, rng, max_pairs)]
         if n_random:
             found.append(pair_with_random(self, rng, n_random))
         at, positive, negative = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -277,14 +257,9 @@ class Feedback:
         return FeedbackTriplets(self.query[at[order]], positive[order], negative[order])
 
     def judgements(self) -> tuple[Index, Index, Mask]:
-        """Return each pair of a query and an item shown for it once, and whether the item is relevant.
+        """Return each pair of a query and an item shown for it, sorted, and whether the item is relevant.
 
-        Returns
-        -------
-        query, item : ndarray of int64 of shape (n_pairs,)
-            Row numbers, sorted.
-        relevant : ndarray of bool of shape (n_pairs,)
-            Whether it was clicked at least as often as skipped.
+        It is if it was clicked at least as often as skipped.
         """
         key, number = np.unique(self.row_query * self.n_items + self.item, return_inverse=True)
         balance = np.bincount(number, weights=np.where(self.relevant, 1.0, -1.0))
@@ -292,20 +267,7 @@ class Feedback:
         return key // self.n_items, key % self.n_items, ever & (balance >= 0)
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[Feedback, Feedback]:
-        """Hold out the feedback of a random share of the queries.
-
-        Parameters
-        ----------
-        share : float
-            Share of the queries to hold out, in (0, 1).
-        rng : numpy.random.Generator
-            Draws them.
-
-        Returns
-        -------
-        learn, held_out : Feedback
-            They have no query in common.
-        """
+        """Return the feedback to learn from and that of a random share of the queries, which is held out."""
         queries = np.unique(self.query)
         n_held = round(share * len(queries))
         if not 0 < n_held < len(queries):

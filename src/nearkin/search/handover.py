@@ -151,7 +151,13 @@ def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -
 
 
 def require_onnx() -> Any:
-    """Return the module onnx, or raise an error that says how to get it."""
+    """Return the module onnx, or raise an error that says how to get it.
+
+    Examples
+    --------
+    >>> require_onnx()  # doctest: +SKIP
+    <module 'onnx'>
+    """
     try:
         import onnx
     except ImportError:

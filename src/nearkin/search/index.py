@@ -111,11 +111,6 @@ class Index(BaseEstimator):
             In [0, 1], for filtering; None is 1 for all.
         queries : array-like of shape (n_queries, n_features) or None, default=None
             Raw queries on which to measure the recall of faiss; None takes some of the items.
-
-        Returns
-        -------
-        self
-            Ready for queries.
         """
         check_settings(self)
         self._check_learner()
@@ -127,7 +122,7 @@ class Index(BaseEstimator):
         self.n_features_in_ = X.shape[1]
         self._dtype = X.dtype
         rows = self._map_items(X)
-        is_distance = self.measure == "distance" or (self.learner is not None and self.learner._measure.is_distance)
+        is_distance = self.measure == "distance" or (self.learner is not None and self.learner.measure.is_distance)
         self._centre: Array | None = rows.mean(axis=0) if is_distance else None
         self._rows = self._prepare(rows)
         self.ids_ = self._make_ids(ids, len(X), None)
@@ -157,11 +152,6 @@ class Index(BaseEstimator):
             New ids of the same kind as those of the index; None continues after the largest number.
         plausibility : array-like of shape (n_items,) or None, default=None
             For filtering.
-
-        Returns
-        -------
-        self
-            With the items.
         """
         check_is_fitted(self, "ids_")
         X = as_vectors(X, "items", self.n_features_in_, self._dtype)
@@ -184,11 +174,6 @@ class Index(BaseEstimator):
         ----------
         ids : array-like of shape (n,)
             Ids of the index.
-
-        Returns
-        -------
-        self
-            Without them.
         """
         check_is_fitted(self, "ids_")
         at = self._find(ids)
@@ -211,11 +196,6 @@ class Index(BaseEstimator):
             Ids of the index.
         plausibility : array-like of shape (n,)
             In [0, 1].
-
-        Returns
-        -------
-        self
-            With the new values.
         """
         check_is_fitted(self, "ids_")
         at = self._find(ids)

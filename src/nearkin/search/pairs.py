@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,19 +12,14 @@ from nearkin.arrays import Index
 if TYPE_CHECKING:
     from nearkin.search.feedback import Feedback
 
-__all__ = ["Pairs", "pair_with_random", "pair_within_lists"]
+__all__ = ["pair_with_random", "pair_within_lists"]
+
+#: Number of a list, its clicked item and the skipped one, of every pair.
+Pairs = tuple[Index, Index, Index]
 
 #: Longest list whose pairs are all formed; most pairs formed at once.
 _LONG = 64
 _PAIRS = 1 << 22
-
-
-class Pairs(NamedTuple):
-    """In list ``at[i]``, item ``clicked[i]`` is better than item ``skipped[i]``."""
-
-    at: Index
-    clicked: Index
-    skipped: Index
 
 
 def pair_within_lists(feedback: Feedback, rng: np.random.Generator, most: int) -> Iterator[Pairs]:
@@ -57,7 +52,7 @@ def _pair_equally_long(
         first = np.arange(len(at)) - begin[at] < most  # `at` is sorted, and so is at[shuffled]
         chosen = np.sort(shuffled[first])
         at, better, worse = at[chosen], better[chosen], worse[chosen]
-    return Pairs(lists[at], feedback.item[rows[at, better]], feedback.item[rows[at, worse]])
+    return lists[at], feedback.item[rows[at, better]], feedback.item[rows[at, worse]]
 
 
 def _draw_from_long(feedback: Feedback, at: int, rng: np.random.Generator, most: int) -> Pairs:
@@ -69,7 +64,7 @@ def _draw_from_long(feedback: Feedback, at: int, rng: np.random.Generator, most:
     better, worse = clicked[drawn // max(1, len(other))], other[drawn % max(1, len(other))]
     if feedback.ranked:
         better, worse = better[worse < better], worse[worse < better]
-    return Pairs(np.full(len(better), at, dtype=np.int64), feedback.item[better], feedback.item[worse])
+    return np.full(len(better), at, dtype=np.int64), feedback.item[better], feedback.item[worse]
 
 
 def pair_with_random(feedback: Feedback, rng: np.random.Generator, n_random: int) -> Pairs:
@@ -82,4 +77,4 @@ def pair_with_random(feedback: Feedback, rng: np.random.Generator, n_random: int
     key = query[rows] * feedback.n_items + drawn
     sound = known[np.minimum(np.searchsorted(known, key), len(known) - 1)] != key
     at = np.repeat(np.arange(len(feedback)), np.diff(feedback.start))[rows]
-    return Pairs(at[sound], feedback.item[rows[sound]], drawn[sound])
+    return at[sound], feedback.item[rows[sound]], drawn[sound]

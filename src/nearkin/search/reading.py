@@ -101,11 +101,6 @@ def read_feedback(
     bad, duplicates : str
         As in those functions; None for ``duplicates`` takes the default of the form.
 
-    Returns
-    -------
-    Feedback
-        What the file says.
-
     Examples
     --------
     >>> import tempfile

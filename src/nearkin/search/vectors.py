@@ -15,18 +15,9 @@ __all__ = ["IdTable", "as_ids", "as_vectors", "zero_rows"]
 
 
 def as_vectors(X: ArrayLike, name: str, width: int | None = None, dtype: np.dtype | None = None) -> Array:
-    """Return vectors as a finite array of shape (n, width) in single or double precision.
+    """Return vectors as a finite array of shape (n, width); error messages call them ``name``.
 
-    Parameters
-    ----------
-    X : array-like of shape (n_vectors, n_features)
-        One vector per row.
-    name : str
-        What error messages call them.
-    width : int or None
-        Required number of features.
-    dtype : dtype or None
-        Required type; None keeps float32, widens float16 to it and makes everything else float64.
+    Without a ``dtype``, float32 stays, float16 becomes float32 and everything else float64.
 
     Examples
     --------
@@ -77,14 +68,9 @@ def zero_rows(X: Array) -> Index:
 
 
 class IdTable:
-    """Ids (whole numbers or text, all different) and the rows that they name.
+    """Ids (whole numbers or text, all different) in the order of the rows that they name.
 
-    Parameters
-    ----------
-    ids : array-like of shape (n,) or int
-        Ids in the order of their rows; a number n stands for 0, 1, ..., n - 1.
-    name : str
-        What error messages call the rows.
+    A number n stands for 0, 1, ..., n - 1; error messages call the rows ``name``.
 
     Examples
     --------

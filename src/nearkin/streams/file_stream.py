@@ -1,4 +1,4 @@
-"""A stream of files: the same rows in the same batches, whoever reads them and wherever they start."""
+"""A stream of files: the same rows in the same batches for every reader, from any batch on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Cursor", "FileStream", "Order", "Piece", "Stream"]
 
 
 class Stream(Protocol):
-    """What can be learned from: `FileStream`, or an iterator of batches.
+    """A source of labelled batches: `FileStream`, or an iterator.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class FileStream:
     seed : int or None
         None to read in the order of the files; otherwise every pass draws the order of the units anew.
     missing : {"error", "drop"}
-        What to do with rows that lack something.
+        What to do with rows that lack a number or a label.
 
     Examples
     --------

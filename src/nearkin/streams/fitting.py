@@ -33,7 +33,7 @@ def fit_stream(
     on_report: Callable[[Report], None] | None = None,
     prequential: bool = True,
 ) -> Learner:
-    """Learn from a stream that need not fit into memory; a run that was killed goes on where it was.
+    """Learn from a stream that need not fit into memory; a killed run can go on where it was.
 
     Parameters
     ----------
@@ -44,15 +44,15 @@ def fit_stream(
     epochs : int or None, default=None
         Passes over the data; None for the learner's ``n_epochs``.
     classes : array-like or None, default=None
-        All classes there will be, if you know them; needed if the first batch holds a single class.
+        All classes there will be, if known; needed if the first batch holds a single class.
     checkpoint : path or None, default=None
-        File to go on from after a kill. The one before it is kept beside it, in case the disk damages the newest.
+        File to go on from after a kill. The one before it stays beside it, in case the newest is damaged.
     checkpoint_every : float, default=30.0
         Seconds between two checkpoints; 0 writes one after every batch.
     resume : bool, default=False
         Go on from the checkpoint, if there is one. The result is the same to the bit as without the break.
     log : path or None, default=None
-        File for a log, one JSON object a line (the fields of `Report`).
+        Log file: one JSON object a line, with the fields of `Report`.
     log_every : int, default=16
         Batches between two lines.
     on_report : callable or None, default=None

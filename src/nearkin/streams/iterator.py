@@ -23,14 +23,14 @@ class IteratorStream:
     Parameters
     ----------
     chunks : iterable or callable
-        Chunks, or a function that gives a fresh iterator of them for every pass: a function without arguments, or of
-        the number of the row to begin with.
+        Chunks, or a function that returns a fresh iterator of them for every pass; it may take the number of the row
+        to begin with.
     label, features, drop
         Columns, for Arrow record batches.
     batch_rows : int
         Rows of a batch.
     missing : {"error", "drop"}
-        What to do with rows that lack something.
+        What to do with rows that lack a number or a label.
     """
 
     def __init__(

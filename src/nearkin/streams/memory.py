@@ -1,27 +1,27 @@
-"""How much memory a fit over a stream will take, told before it begins."""
+"""Memory that a fit over a stream needs, estimated before it begins."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nearkin.learners import OnlineLearner
+from nearkin.learners import LPAODML, OnlineLearner
 from nearkin.streams.file_stream import FileStream
 
 __all__ = ["Memory", "memory_estimate"]
 
-#: What Python with the libraries takes before any data, measured.
+#: Python and its libraries before any data, measured.
 _LIBRARIES = 300_000_000
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a fit needs at most, by what needs them.
+    """Most bytes that a fit needs, by purpose.
 
     Parameters
     ----------
     libraries, reader, batch, model : int
-        Python and its libraries; what the reader holds of the file; a batch, scaled and with its scores; the model,
-        its copy for the case of an error, and a checkpoint.
+        Python and its libraries; what the reader holds of the file; a batch, scaled, with its scores; the model, the
+        copy that survives an error, and a checkpoint.
 
     Examples
     --------
@@ -41,16 +41,16 @@ class Memory:
 
 
 def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int = 100) -> Memory:
-    """Memory of a fit over a stream; it does not depend on the number of rows.
+    """Estimate the memory of a fit over a stream; it does not depend on the number of rows.
 
     Parameters
     ----------
     learner : learner of this package
-        It need not be fitted.
+        Fitted or not.
     stream : FileStream
         From `nearkin.streams.open`.
     n_classes : int, default=100
-        Classes to reckon with.
+        Classes to expect.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int =
     components = getattr(learner, "n_components", None)
     if components is None:
         components = d if d <= 128 or not hasattr(learner, "n_components") else 64
-    per_class = n_classes if learner._by_class else 1
+    per_class = n_classes if isinstance(learner, LPAODML) else 1
     parameter = int(components) * d * 8 * per_class * (2 if getattr(learner, "psd", None) == "project" else 1)
     centers = n_classes * d * size
     return Memory(_LIBRARIES, stream.reader.n_bytes, 6 * rows + 4 * scores, 4 * (parameter + centers))

@@ -112,7 +112,7 @@ class Options:
 
 
 class Run:
-    """Keeps the place in a stream, watches, and writes checkpoints and the log.
+    """Keeps the place in a stream, watches it, and writes checkpoints and the log.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Run:
     options : Options
         Passes, files and listeners.
     plan : dict
-        What else must be the same for a checkpoint to go on.
+        What else must be the same for a checkpoint to continue.
     """
 
     def __init__(self, learner: OnlineLearner, stream: Stream, options: Options, plan: dict[str, Any]):
@@ -160,7 +160,7 @@ class Run:
             if not self.options.resume:
                 raise InputError(
                     f"{checkpoint.path} exists already: resume from it with {{resume}}, or remove it (and "
-                    f"{checkpoint.previous.name}) to begin anew.",
+                    f"{checkpoint.previous.name}) to start again.",
                     resume=Option("resume", True),
                 )
             self._restore(checkpoint.read())
@@ -176,8 +176,8 @@ class Run:
         if differs:
             raise InputError(
                 f"{self.options.checkpoint} belongs to another run: {', '.join(differs)} "
-                f"differ{'s' if len(differs) == 1 else ''}. Give the same data, learner and options, or begin "
-                "anew with another checkpoint."
+                f"differ{'s' if len(differs) == 1 else ''}. Give the same data, learner and options, or start "
+                "again with another checkpoint."
             )
         self.learner.__dict__.clear()
         self.learner.__dict__.update(kept["learner"].__dict__)
@@ -244,7 +244,7 @@ class Run:
         left = None if rate is None or total is None else max(0.0, (total - done) / rate)
         return Report(
             watch.n_batches, done, total, self.epoch, rate, left, watch.accuracy, watch.recent_accuracy,
-            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner._state.labels.codes),
+            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner.state_.labels.codes),
             drift,
         )  # fmt: skip
 
@@ -281,7 +281,7 @@ class Journal:
 
 
 def _digest(learner: OnlineLearner) -> str:
-    """Fingerprint of a learner's class and parameters."""
+    """Return a fingerprint of a learner's class and parameters."""
     file = io.BytesIO()
     write_tree(clone(learner), file)
     return hashlib.sha256(file.getvalue()).hexdigest()

@@ -11,19 +11,19 @@ from nearkin.streams.file_stream import FileStream
 
 __all__ = ["sample_rows"]
 
-#: Batches that are looked into.
+#: Most batches to read.
 _BATCHES = 256
 
 
 def sample_rows(stream: FileStream, n_rows: int, seed: int = 0) -> tuple[NDArray[np.floating], NDArray[Any]]:
-    """Rows drawn from all over the files, in their order; the same for the same seed.
+    """Draw rows from all over the files, in their order; the same seed draws the same rows.
 
     Parameters
     ----------
     stream : FileStream
         From `nearkin.streams.open`.
     n_rows : int
-        How many, if there are as many.
+        Number of rows, if the stream has that many.
     seed : int
         For the draw.
 

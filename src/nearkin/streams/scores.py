@@ -44,7 +44,7 @@ def score_stream(
     folder : path or None, default=None
         Where to write; None for beside each input file.
     resume : bool, default=False
-        Leave out files that were scored with this very model already.
+        Skip files that this very model has scored already.
 
     Returns
     -------
@@ -75,13 +75,13 @@ def score_stream(
 
 
 def score_batch(learner: OnlineLearner, batch: Batch) -> Scores:
-    """Labels and plausibilities of the rows behind a batch."""
+    """Return labels and plausibilities of the rows behind a batch."""
     labels: list[Any] = [None] * batch.n_rows
     found = np.full(batch.n_rows, np.nan, dtype=np.float32)
     y = batch.y.tolist()
     for at, label in zip(np.flatnonzero(batch.kept).tolist(), y, strict=True):
         labels[at] = label
-    codes = learner._fitted.labels.codes
+    codes = learner.state_.labels.codes
     known = np.array([one in codes for one in y], dtype=bool)
     if known.any():
         found[np.flatnonzero(batch.kept)[known]] = learner.plausibility(batch.X[known], batch.y[known])
@@ -91,7 +91,7 @@ def score_batch(learner: OnlineLearner, batch: Batch) -> Scores:
 def write_scores(
     learner: OnlineLearner, source: FileStream, folder: str | os.PathLike[str] | None, scored: Any, *, resume: bool
 ) -> list[Path]:
-    """Write what ``scored`` gives for each file of a stream; a file appears when it is complete."""
+    """Write the scores that ``scored`` yields for each file of a stream; a file appears when it is complete."""
     require_pyarrow("score_stream")
     mark = _mark(learner)
     written, done = [], 0
@@ -129,9 +129,9 @@ def _write(file: Any, blocks: Iterator[Scores], mark: str) -> Iterator[int]:
 
 
 def _mark(learner: OnlineLearner) -> str:
-    """Fingerprint of what was learned; the plausibilities of the last batch are no part of it."""
+    """Return a fingerprint of what was learned, without the plausibilities of the last batch."""
     file = io.BytesIO()
-    write_tree(learner._fitted, file)
+    write_tree(learner.state_, file)
     return hashlib.sha256(file.getvalue()).hexdigest()
 
 

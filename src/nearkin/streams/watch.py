@@ -64,19 +64,17 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
 
 def _tested(learner: OnlineLearner, batch: Batch) -> tuple[int, int]:
     """Return how many labels were predicted, and how many are those of the nearest class centre."""
-    state = learner._state
+    state = learner.state_
     centers = getattr(state.source, "centers_", None)
     if centers is None or batch.X.shape[1] != learner.n_features_in_:
         return 0, 0
     owners = state.source.center_codes_  # type: ignore[union-attr]
-    by_item = getattr(state.parameter, "item_scores", None)
 
     def nearest(block: NDArray[Any]) -> NDArray[Any]:
-        scores = state.parameter.scores(block, centers) if by_item is None else by_item(block, centers, owners)
-        return owners[scores.argmax(axis=1)]
+        return owners[state.parameter.item_scores(block, centers, owners).argmax(axis=1)]
 
     with one_blas_thread():
-        guessed = learner._mapped(batch.X, nearest)
+        guessed = learner.map_blocks(batch.X, nearest)
     distinct, inverse = first_appearance(batch.y)
     codes = np.array([state.labels.codes.get(one, -1) for one in distinct], dtype=np.int64)[inverse]
     return len(codes), int((guessed == codes).sum())
@@ -84,19 +82,19 @@ def _tested(learner: OnlineLearner, batch: Batch) -> tuple[int, int]:
 
 @dataclass
 class Drift:
-    """Tells when the mean plausibility of batches falls: a one-sided CUSUM test.
+    """A one-sided CUSUM test that signals when the mean plausibility of batches falls.
 
-    The mean and spread to compare with are running ones, so that a slow change is followed and only a fall that is
-    faster counts. Without a change, a false signal comes about once in twenty thousand batches.
+    It compares with a running mean and spread, so it follows slow changes and only a faster fall counts. Without a
+    change, a false signal comes about once in twenty thousand batches.
 
     Parameters
     ----------
     slack : float
         Standard deviations that a batch may lie below the mean.
     limit : float
-        Sum of what lies lower at which there is a signal.
+        Sum of larger deviations at which it signals.
     warm_up : int
-        Batches before anything is compared; the learner is still improving.
+        Batches before it compares; the learner is still improving.
 
     Examples
     --------
@@ -116,7 +114,7 @@ class Drift:
     fallen: float = 0.0
 
     def see(self, value: float) -> bool:
-        """The next batch; True if it completes a fall. What follows is then compared with a fresh mean."""
+        """Add the mean of a batch; return True if it completes a fall, and start with a fresh mean."""
         if self.n >= self.warm_up:
             spread = max(math.sqrt(self.variance), 1e-3)
             self.fallen = max(0.0, self.fallen + (self.mean - value) / spread - self.slack)
@@ -133,7 +131,7 @@ class Drift:
 
 @dataclass
 class Watch:
-    """Sums over a whole stream, and what the last batches showed."""
+    """Sums over a whole stream, and averages over the last batches."""
 
     total: Seen = field(default_factory=Seen)
     drift: Drift = field(default_factory=Drift)
@@ -143,23 +141,23 @@ class Watch:
     recent_plausibility: float | None = None
 
     def see(self, seen: Seen) -> bool:
-        """Add the next batch; True if plausibility has fallen."""
+        """Add a batch; return True if plausibility has fallen."""
         self.n_batches += 1
         for name, value in asdict(seen).items():
             setattr(self.total, name, getattr(self.total, name) + value)
         if seen.n_tested:
-            self.recent_accuracy = _followed(self.recent_accuracy, seen.n_right / seen.n_tested)
+            self.recent_accuracy = _follow(self.recent_accuracy, seen.n_right / seen.n_tested)
         if not seen.n_rows:
             return False
         mean = seen.plausibility / seen.n_rows
-        self.recent_plausibility = _followed(self.recent_plausibility, mean)
+        self.recent_plausibility = _follow(self.recent_plausibility, mean)
         signal = self.drift.see(mean)
         self.n_signals += signal
         return signal
 
     @property
     def accuracy(self) -> float | None:
-        """Share of labels predicted rightly before they were learned."""
+        """Share of labels predicted correctly before they were learned."""
         return self.total.n_right / self.total.n_tested if self.total.n_tested else None
 
     @property
@@ -168,14 +166,14 @@ class Watch:
         return self.total.plausibility / self.total.n_rows if self.total.n_rows else None
 
     def as_dict(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Return plain values for a checkpoint."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Watch:
-        """From a checkpoint."""
+        """Return the watch that a checkpoint holds."""
         return cls(**{**values, "total": Seen(**values["total"]), "drift": Drift(**values["drift"])})
 
 
-def _followed(before: float | None, value: float) -> float:
+def _follow(before: float | None, value: float) -> float:
     return value if before is None else before + (value - before) / _RECENT

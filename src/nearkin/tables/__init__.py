@@ -1,6 +1,6 @@
 """Tables are read here, once for all: CSV, Parquet, npy and npz, whole or in batches."""
 
-from nearkin.tables.arrow import ArrowTable, layout_of, require_pyarrow
+from nearkin.tables.batches import Chunk, Layout, Reader, Unit, layout_of
 from nearkin.tables.csv_files import CsvReader
 from nearkin.tables.labelled import LabelledRows, kind_of, open_table, read_for_model, read_matrix, read_training
 from nearkin.tables.numpy_files import Arrays, NpyReader, read_labels
@@ -13,8 +13,7 @@ from nearkin.tables.output import (
     write_matrix,
 )
 from nearkin.tables.parquet_files import ParquetReader
-from nearkin.tables.table import Chunk, Layout, Table, find_gap
-from nearkin.tables.units import Reader, Unit
+from nearkin.tables.table import ArrowTable, Table, find_gap, require_pyarrow
 
 __all__ = [
     "ARRAY_SUFFIXES",

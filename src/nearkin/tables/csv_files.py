@@ -17,10 +17,9 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from nearkin.errors import InputError
-from nearkin.tables.arrow import ArrowTable, check_chosen, require_pyarrow
+from nearkin.tables.batches import Chunk, Layout, Unit
 from nearkin.tables.cells import NO_NUMBER, label_kind
-from nearkin.tables.table import CellTable, Chunk, Layout, Table, choose_columns
-from nearkin.tables.units import Unit
+from nearkin.tables.table import ArrowTable, CellTable, Table, require_pyarrow
 
 __all__ = ["CsvReader", "read_csv"]
 
@@ -92,8 +91,8 @@ class CsvReader:
             headers[path] = names, delimiter
             table = CellTable(path, {name: [] for name in names}, 0)
             if path == paths[0]:
-                label = check_chosen(table, label, features, drop)
-                features = choose_columns(table, label, features, drop)
+                table.check_known([*(features or ()), *drop])
+                features = table.choose(table.check_label(label), features, drop)
             table.check_known([*(features or ()), str(label)])
         layout = Layout(list(features or ()), [0] * len(features or ()), str(label), "text", "float64")
         reader = cls(layout, headers)

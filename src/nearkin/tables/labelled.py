@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
-from nearkin.tables.arrow import check_chosen
 from nearkin.tables.csv_files import read_csv
 from nearkin.tables.numpy_files import Arrays, read_arrays, read_labels
 from nearkin.tables.parquet_files import read_parquet
-from nearkin.tables.table import Table, check_classes, choose_columns, expand_name, find_gap, single_or_double
+from nearkin.tables.table import Table, check_classes, find_gap, single_or_double
 
 __all__ = ["LabelledRows", "kind_of", "open_table", "read_for_model", "read_matrix", "read_training"]
 
@@ -112,9 +111,9 @@ def read_training(
         rows = _from_arrays(source, label, labels, features, drop)
     else:
         source.check_known([*features, *drop, *others])
-        label = None if labels is not None else check_chosen(source, label, features, drop)
-        rows = _from_columns(source, choose_columns(source, label, features, [*drop, *others]))
-        rows.label = label
+        label = None if labels is not None else source.check_label(label)
+        chosen = source.choose(label, features, [*drop, *others])
+        rows = LabelledRows(*source.matrix(chosen), label=label, n_unnamed=source.n_unnamed)
     rows.others = _pass_on(source, others, len(rows.X))
     _check_whole(rows, path)
     if labels is not None:
@@ -159,11 +158,11 @@ def read_for_model(
     """
     source = open_table(path)
     if isinstance(source, Arrays):
-        rows = LabelledRows(_stack([source.features(array)]))
+        rows = LabelledRows(_as_floats(source.features(array)))
     else:
         source.check_known([*others, *([label] if label and needs_label else [])])
         if wanted is None:
-            rows = _from_columns(source, choose_columns(source, label, None, [*drop, *others]))
+            rows = LabelledRows(*source.matrix(source.choose(label, None, [*drop, *others])))
         else:
             rows = _match(source, wanted)
     rows.others = _pass_on(source, others, len(rows.X))
@@ -180,10 +179,10 @@ def read_for_model(
 def read_matrix(source: Table | Arrays, drop: Sequence[str]) -> Array:
     """Return all columns but those to drop as finite numbers; npz: the array X, or the only matrix there is."""
     if isinstance(source, Arrays):
-        rows = LabelledRows(_stack([source.features(None)]))
+        rows = LabelledRows(_as_floats(source.features(None)))
     else:
         source.check_known(drop)
-        rows = _from_columns(source, choose_columns(source, None, None, drop))
+        rows = LabelledRows(*source.matrix(source.choose(None, None, drop)))
     _check_whole(rows, source.path)
     return rows.X
 
@@ -209,15 +208,7 @@ def _from_arrays(
             "arrays have no named columns: {features} takes the name of one array.", features=Option("features")
         )
     X = source.features(features[0] if features else None)
-    return LabelledRows(_stack([X]), label=label)
-
-
-def _from_columns(source: Table, chosen: Iterable[str], *, needed: bool = False) -> LabelledRows:
-    blocks = source.features(chosen, needed=needed)
-    names = [
-        one for name, block in blocks.items() for one in expand_name(name, block.shape[1] if block.ndim == 2 else 0)
-    ]
-    return LabelledRows(_stack(list(blocks.values())), names, n_unnamed=source.names.count(""))
+    return LabelledRows(_as_floats(X), label=label)
 
 
 def _match(source: Table, wanted: Sequence[str]) -> LabelledRows:
@@ -230,16 +221,13 @@ def _match(source: Table, wanted: Sequence[str]) -> LabelledRows:
             f"{source.path} lacks {len(missing)} of the model's {len(wanted)} columns: {quote_names(missing)}. "
             f"It holds {quote_names(name for name in source.names if name)}."
         )
-    rows = _from_columns(source, dict.fromkeys(home.values()), needed=True)
-    assert rows.names is not None
-    at = {name: i for i, name in enumerate(rows.names)}
+    X, names = source.matrix(dict.fromkeys(home.values()), needed=True)
+    at = {name: i for i, name in enumerate(names)}
     missing = [name for name in wanted if name not in at]
     if missing:
         raise InputError(f"the vectors in {source.path} are too short for the model: no {quote_names(missing)}.")
     order = [at[name] for name in wanted]
-    rows.X = rows.X if order == list(range(rows.X.shape[1])) else rows.X[:, order]
-    rows.names = list(wanted)
-    return rows
+    return LabelledRows(X if order == list(range(X.shape[1])) else X[:, order], list(wanted))
 
 
 def _pass_on(source: Table | Arrays, names: Sequence[str], n_rows: int) -> dict[str, Sequence[Any] | NDArray[Any]]:
@@ -251,10 +239,8 @@ def _pass_on(source: Table | Arrays, names: Sequence[str], n_rows: int) -> dict[
     return {name: source.array(name) for name in names}
 
 
-def _stack(blocks: Sequence[NDArray[Any]]) -> Array:
-    dtype = single_or_double(block.dtype for block in blocks)
-    X = blocks[0] if len(blocks) == 1 and blocks[0].ndim == 2 else np.column_stack(blocks)
-    return np.ascontiguousarray(X, dtype=dtype)
+def _as_floats(X: NDArray[Any]) -> Array:
+    return np.ascontiguousarray(X, dtype=single_or_double([X.dtype]))
 
 
 def _check_whole(rows: LabelledRows, path: str | Path) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.errors import InputError, Option, quote_names
+from nearkin.tables.batches import Chunk, Unit
 from nearkin.tables.cells import parse_labels
-from nearkin.tables.table import Chunk, Labels, check_classes, single_or_double
-from nearkin.tables.units import Unit
+from nearkin.tables.table import Labels, check_classes, single_or_double
 
 __all__ = ["Arrays", "NpyReader", "read_arrays", "read_labels"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nearkin.errors import InputError
 from nearkin.files import replacing, write_csv
-from nearkin.tables.arrow import require_pyarrow
+from nearkin.tables.table import require_pyarrow
 
 __all__ = ["ARRAY_SUFFIXES", "TABLE_SUFFIXES", "check_destination", "write_columns", "write_matrix"]
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nearkin.errors import InputError
-from nearkin.tables.arrow import ArrowTable, layout_of, require_pyarrow
-from nearkin.tables.table import Chunk, Layout, Table
-from nearkin.tables.units import Unit
+from nearkin.tables.batches import Chunk, Layout, Unit, layout_of
+from nearkin.tables.table import ArrowTable, Table, require_pyarrow
 
 __all__ = ["ParquetReader", "read_parquet"]
 

@@ -1,11 +1,10 @@
-"""A table with named columns, whatever file it came from, and which of its columns are features."""
+"""A table with named columns, whatever file it came from: columns as numbers, labels, or values to pass on."""
 
 from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,12 @@ from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
 from nearkin.tables.cells import BadCell, parse_labels, parse_numbers
 
-__all__ = ["CellTable", "Chunk", "Layout", "Table", "check_classes", "choose_columns", "find_gap", "single_or_double"]
+__all__ = ["ArrowTable", "CellTable", "Table", "check_classes", "find_gap", "require_pyarrow", "single_or_double"]
 
 Labels = tuple[NDArray[Any], NDArray[np.bool_]]
+
+#: What pandas calls an index that has no name.
+_INDEX = "__index_level_"
 
 
 class Table(ABC):
@@ -27,7 +29,7 @@ class Table(ABC):
     ----------
     path : str
         File, for messages.
-    names : list of str
+    names : sequence of str
         Columns; "" for one without a name, which is taken for a row index.
     n_rows : int
         Rows.
@@ -35,8 +37,9 @@ class Table(ABC):
         Number of the first row in the file, from 0.
     """
 
-    def __init__(self, path: str, names: list[str], n_rows: int, first_row: int = 0):
-        self.path, self.names, self.n_rows, self.first_row = path, names, n_rows, first_row
+    def __init__(self, path: str, names: Sequence[str], n_rows: int, first_row: int = 0):
+        self.path, self.n_rows, self.first_row = path, n_rows, first_row
+        self.names = ["" if one.startswith(_INDEX) else one for one in names]
 
     @abstractmethod
     def numbers(self, name: str) -> NDArray[Any]:
@@ -50,42 +53,24 @@ class Table(ABC):
     def values(self, name: str) -> list[Any]:
         """Return a column as it stands in the file."""
 
-    def place(self, row: int) -> str:
+    @property
+    def n_unnamed(self) -> int:
+        """Columns without a name."""
+        return self.names.count("")
+
+    def place(self, row: int | None) -> str:
         """Return where a row stands, for messages."""
-        return f"{self.path}, data row {self.first_row + row + 1:,}"
+        return self.path if row is None else f"{self.path}, data row {self.first_row + row + 1:,}"
 
-    def features(self, columns: Iterable[str], *, needed: bool = False) -> dict[str, NDArray[Any]]:
-        """Return columns of numbers; one that holds text is refused, with the advice to drop it unless ``needed``."""
-        found: dict[str, NDArray[Any]] = {}
-        bad: dict[str, BadCell] = {}
-        for name in columns:
-            try:
-                found[name] = self.numbers(name)
-            except BadCell as error:
-                bad[name] = error
-        if bad:
-            first, error = next(iter(bad.items()))
-            others = f" (also columns {quote_names(list(bad)[1:])})" if len(bad) > 1 else ""
-            advice = f"leave {'them' if others else 'it'} out with {{drop}}"
-            raise InputError(
-                f"column {first!r} {error}{others}; {'the model needs numbers there' if needed else advice}.",
-                place=self.path if error.row is None else self.place(error.row),
-                drop=Option("drop", list(bad)),
-            )
-        return found
-
-    def classes(self, name: str, kind: str | None = None) -> Labels:
-        """Return a column of labels and which are missing; a label that is a quantity is refused."""
-        try:
-            y, missing = self.labels(name, kind)
-        except BadCell as error:
-            raise InputError(
-                f"column {name!r} {error}; read labels as text with {{text}}.",
-                place=self.path if error.row is None else self.place(error.row),
-                text=Option("text_labels", True),
-            ) from None
-        check_classes(y, missing, f"column {name!r} of {self.path}", self.first_row)
-        return y, missing
+    def choose(self, label: str | None, features: Sequence[str] | None, drop: Sequence[str]) -> list[str]:
+        """Return the feature columns: those named, or all, less the label and those to drop."""
+        if label is not None and label in (features or ()):
+            raise InputError(f"{self.path}: column {label!r} is the label and cannot be a feature too.")
+        out = {"", label, *drop}
+        chosen = [name for name in (features or self.names) if name not in out]
+        if not chosen:
+            raise InputError(f"{self.path} has no feature columns left.")
+        return chosen
 
     def check_known(self, columns: Iterable[str]) -> None:
         """Refuse a name that is not a column, and suggest the nearest one."""
@@ -96,6 +81,58 @@ class Table(ABC):
                 close = difflib.get_close_matches(name.lower(), lower, n=1)
                 hint = f"Did you mean {lower[close[0]]!r}?" if close else f"It holds {quote_names(held)}."
                 raise InputError(f"{self.path} has no column {name!r}. {hint}")
+
+    def check_label(self, label: str | None) -> str:
+        """Return the label column, which must be named and there."""
+        if not label:
+            held = quote_names(name for name in self.names if name)
+            raise InputError(
+                f"{{label}} is needed: which column of {self.path} holds the labels? It holds {held}.",
+                label=Option("label"),
+            )
+        self.check_known([label])
+        return label
+
+    def features(self, columns: Iterable[str], *, needed: bool = False) -> dict[str, NDArray[Any]]:
+        """Return columns of numbers; one that holds text is refused, with the advice to drop it unless ``needed``."""
+        found: dict[str, NDArray[Any]] = {}
+        bad: dict[str, BadCell] = {}
+        for name in columns:
+            try:
+                found[name] = self.numbers(name)
+            except BadCell as error:
+                bad[name] = error
+        if not bad:
+            return found
+        first, error = next(iter(bad.items()))
+        others = f" (also columns {quote_names(list(bad)[1:])})" if len(bad) > 1 else ""
+        advice = "the model needs numbers there" if needed else f"leave {'them' if others else 'it'} out with {{drop}}"
+        raise InputError(
+            f"column {first!r} {error}{others}; {advice}.", place=self.place(error.row), drop=Option("drop", list(bad))
+        )
+
+    def matrix(self, columns: Iterable[str], *, needed: bool = False) -> tuple[Array, list[str]]:
+        """Return columns of numbers side by side, and a name for each; an entry of a vector is called ``name[i]``."""
+        blocks = self.features(columns, needed=needed)
+        names = []
+        for name, block in blocks.items():
+            names += [name] if block.ndim == 1 else [f"{name}[{i}]" for i in range(block.shape[1])]
+        held = list(blocks.values())
+        X = held[0] if len(held) == 1 and held[0].ndim == 2 else np.column_stack(held)
+        return np.ascontiguousarray(X, dtype=single_or_double(block.dtype for block in held)), names
+
+    def classes(self, name: str, kind: str | None = None) -> Labels:
+        """Return a column of labels and which are missing; labels of another kind and quantities are refused."""
+        try:
+            y, missing = self.labels(name, kind)
+        except BadCell as error:
+            raise InputError(
+                f"column {name!r} {error}; read labels as text with {{text}}.",
+                place=self.place(error.row),
+                text=Option("text_labels", True),
+            ) from None
+        check_classes(y, missing, f"column {name!r} of {self.path}", self.first_row)
+        return y, missing
 
 
 class CellTable(Table):
@@ -118,101 +155,75 @@ class CellTable(Table):
         return self._columns[name]
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Labelled rows: a missing number is NaN, a missing label is marked."""
-
-    X: Array
-    y: NDArray[Any]
-    no_label: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    def __getitem__(self, part: slice) -> Chunk:
-        return Chunk(self.X[part], self.y[part], self.no_label[part])
-
-    @classmethod
-    def join(cls, parts: list[Chunk]) -> Chunk:
-        """Return the rows of several chunks; labels that are numbers and text stay what they are."""
-        if len(parts) == 1:
-            return parts[0]
-        labels = [one.y for one in parts]
-        if len({one.dtype.kind in "USO" for one in labels}) > 1:
-            labels = [one.astype(object) for one in labels]
-        return cls(
-            np.concatenate([one.X for one in parts]),
-            np.concatenate(labels),
-            np.concatenate([one.no_label for one in parts]),
-        )
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How rows are made of columns, the same in all parts of a table.
+class ArrowTable(Table):
+    """Columns that Arrow holds.
 
     Parameters
     ----------
-    columns : sequence of str
-        Feature columns in order.
-    widths : sequence of int
-        Numbers in each: 0 for a plain column, the length of its vectors for a column of vectors.
-    label : str
-        Label column.
-    kind : {"whole", "decimal", "number", "text"}
-        How labels are written.
-    dtype : str
-        Of the features.
+    path, names, n_rows, first_row
+        As for `Table`.
+    column : callable
+        Returns the column of a name.
+    holds_cells : bool
+        Whether text stands for what it says, as in CSV.
     """
 
-    columns: Sequence[str]
-    widths: Sequence[int]
-    label: str
-    kind: str
-    dtype: str
+    def __init__(
+        self,
+        path: str,
+        names: Sequence[str],
+        n_rows: int,
+        column: Callable[[str], Any],
+        *,
+        first_row: int = 0,
+        holds_cells: bool = False,
+    ):
+        super().__init__(path, names, n_rows, first_row)
+        self._column, self._holds_cells = column, holds_cells
 
-    @property
-    def names(self) -> list[str]:
-        """One name for every feature; an entry of a vector is called ``name[i]``."""
-        sizes = zip(self.columns, self.widths, strict=True)
-        return [one for name, width in sizes for one in expand_name(name, width)]
+    def numbers(self, name: str) -> NDArray[Any]:
+        """Return a column of numbers, NaN where one is missing; a column of vectors as a matrix."""
+        column = self._whole(name)
+        if self._holds_cells and is_text(column.type):
+            fast = _cast_cells(column)
+            return parse_numbers(column.to_pylist()) if fast is None else fast
+        return _vectors(column) if is_list(column.type) else _numbers(column)
 
-    @property
-    def needed(self) -> list[str]:
-        """Columns to read."""
-        return [*self.columns, self.label]
+    def labels(self, name: str, kind: str | None = None) -> Labels:
+        """Return a column of labels and which are missing."""
+        column = self._whole(name)
+        if hasattr(column, "dictionary_decode"):
+            column = column.dictionary_decode()
+        holds_text = is_text(column.type)
+        if self._holds_cells and holds_text:
+            return parse_labels(column.to_pylist(), kind)
+        check_label_type(column.type, name, self.path)
+        if kind is not None and holds_text != (kind == "text"):
+            raise InputError(
+                f"{self.path}: label column {name!r} holds {column.type} here and "
+                f"{'text' if kind == 'text' else 'numbers'} elsewhere; write it as one type."
+            )
+        missing = np.asarray(column.is_null(nan_is_null=True))
+        if holds_text:
+            return np.array(column.fill_null("").to_pylist(), dtype=np.str_), missing
+        return np.asarray(column.fill_null(False if str(column.type) == "bool" else 0)), missing
 
-    def chunk(self, table: Table) -> Chunk:
-        """Return features and labels of a table."""
-        X = np.empty((table.n_rows, sum(max(1, width) for width in self.widths)), self.dtype)
-        at = 0
-        for (name, block), width in zip(table.features(self.columns).items(), self.widths, strict=True):
-            size = max(1, width)
-            if width and not block.size:  # none of the vectors is there
-                block = np.full((len(X), width), np.nan)
-            if block.shape != ((len(X), width) if width else (len(X),)):
-                raise InputError(
-                    f"column {name!r} holds {block[0].size} numbers a row, elsewhere {size}.", place=table.place(0)
-                )
-            X[:, at : at + size] = block.reshape(len(X), size)
-            at += size
-        return Chunk(X, *table.classes(self.label, self.kind))
+    def values(self, name: str) -> list[Any]:
+        """Return a column as Python has it."""
+        return self._column(name).to_pylist()
+
+    def _whole(self, name: str) -> Any:
+        column = self._column(name)
+        return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
-def expand_name(name: str, width: int) -> list[str]:
-    """Return the names of the features that a column gives; ``width`` is 0 unless it holds vectors."""
-    return [f"{name}[{i}]" for i in range(width)] if width else [name]
-
-
-def choose_columns(table: Table, label: str | None, features: Sequence[str] | None, drop: Sequence[str]) -> list[str]:
-    """Return the feature columns: those named, or all, less the label and those to drop."""
-    if label is not None and label in (features or ()):
-        raise InputError(f"{table.path}: column {label!r} is the label and cannot be a feature too.")
-    out = {"", label, *drop}
-    chosen = [name for name in (features or table.names) if name not in out]
-    if not chosen:
-        raise InputError(f"{table.path} has no feature columns left.")
-    return chosen
+def require_pyarrow(what: object) -> Any:
+    """Return the module pyarrow, or say how to get it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(f"{what} needs pyarrow; install it with: pip install 'nearkin[arrow]'") from None
+    return pyarrow
 
 
 def check_classes(y: NDArray[Any], missing: NDArray[np.bool_], title: str, first_row: int = 0) -> None:
@@ -238,3 +249,63 @@ def find_gap(X: Array, names: Sequence[str] | None) -> tuple[int, str]:
 def single_or_double(dtypes: Iterable[Any]) -> str:
     """Return the precision that holds all columns: single only if every one has it."""
     return "float32" if all(one in (np.float16, np.float32) for one in dtypes) else "float64"
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether an Arrow type is text."""
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def is_list(kind: Any) -> bool:
+    """Return whether an Arrow type is a vector."""
+    return hasattr(kind, "value_field")
+
+
+def check_label_type(kind: Any, name: str, path: str) -> None:
+    """Refuse an Arrow type that cannot hold labels."""
+    from pyarrow import types
+
+    if not (is_text(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
+        raise InputError(f"{path}: label column {name!r} holds {kind}; whole numbers or text are needed.")
+
+
+def _cast_cells(column: Any) -> NDArray[Any] | None:
+    """Return finite numbers of a column of text at Arrow's speed; None if it holds anything else."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    try:
+        numbers = compute.cast(compute.utf8_trim_whitespace(column), pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowException:
+        return None
+    return numbers if np.isfinite(numbers).all() else None
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    from pyarrow import float64, types
+
+    kind = column.type
+    if types.is_floating(kind) or (types.is_integer(kind) and not column.null_count):
+        return column.to_numpy(zero_copy_only=False)
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+        return column.cast(float64()).to_numpy(zero_copy_only=False)
+    raise BadCell(f"holds {'text' if is_text(kind) else kind}, not numbers")
+
+
+def _vectors(column: Any) -> NDArray[Any]:
+    """Return the rows of a column of vectors, NaN where there is none."""
+    from pyarrow import compute
+
+    valid = np.asarray(column.is_valid())
+    lengths = np.asarray(compute.list_value_length(column).fill_null(-1))
+    width = getattr(column.type, "list_size", None) or (int(lengths[valid.argmax()]) if valid.any() else 0)
+    other = valid & (lengths != width)
+    if other.any():
+        row = int(other.argmax())
+        raise BadCell(f"holds vectors that differ in length: {width} first, {lengths[row]} here", row)
+    flat = _numbers(column.flatten()).reshape(-1, width) if width else np.empty((len(column), 0))
+    if valid.all():
+        return flat
+    out = np.full((len(column), width), np.nan, flat.dtype if flat.dtype.kind == "f" else np.float64)
+    out[valid] = flat[valid] if len(flat) == len(column) else flat
+    return out

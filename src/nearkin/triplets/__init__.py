@@ -1,10 +1,13 @@
 """Sources of triplets ``(anchor, positive, negative)`` from labelled rows."""
 
+from sklearn.base import clone
+
+from nearkin.errors import InputError
 from nearkin.triplets.batch import BatchTriplets
 from nearkin.triplets.octg import OCTG
 from nearkin.triplets.one_pass import OnePassTriplets
 from nearkin.triplets.random import RandomTriplets
-from nearkin.triplets.source import TripletSource, View
+from nearkin.triplets.source import PlainView, TripletSource, View
 from nearkin.triplets.triplets import NoisyRoles, Triplets
 
 __all__ = [
@@ -12,6 +15,7 @@ __all__ = [
     "BatchTriplets",
     "NoisyRoles",
     "OnePassTriplets",
+    "PlainView",
     "RandomTriplets",
     "TripletSource",
     "Triplets",
@@ -35,12 +39,10 @@ def as_source(triplets: str | TripletSource) -> TripletSource:
     >>> as_source("octg")
     OCTG()
     """
-    from sklearn.base import clone
-
     if isinstance(triplets, TripletSource):
         return clone(triplets)
     if isinstance(triplets, str) and triplets in _BY_NAME:
         return _BY_NAME[triplets]()
-    raise ValueError(
+    raise InputError(
         f"parameter `triplets` must be one of {', '.join(map(repr, _BY_NAME))} or a TripletSource; got {triplets!r}."
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 
 from nearkin.arrays import Codes
-from nearkin.checks import Integer, OneOf, Real, Rule
+from nearkin.checks import Integer, OneOf, Real
 from nearkin.rows import Rows
+from nearkin.settings import declare, setting
 from nearkin.triplets.source import TripletSource, View
 from nearkin.triplets.triplets import Triplets
 
@@ -20,6 +20,7 @@ __all__ = ["BatchTriplets"]
 _TABLE = 1 << 22
 
 
+@declare
 class BatchTriplets(TripletSource):
     """All pairs (target neighbour, impostor) of every row within its batch.
 
@@ -30,12 +31,7 @@ class BatchTriplets(TripletSource):
 
     Parameters
     ----------
-    n_targets : int, default=3
-        Target neighbours per row.
-    margin : float, default=1.0
-        Gap in squared distances (or in similarities), on the learner's scale.
-    max_impostors : int or None, default=None
-        Keep only this many nearest impostors of a pair.
+    {settings}
 
     Examples
     --------
@@ -44,16 +40,16 @@ class BatchTriplets(TripletSource):
     [(0, 1, 2), (1, 0, 2), (2, 3, 0), (2, 3, 1)]
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        "n_targets": (Integer(1),),
-        "margin": (Real(0.0, np.inf, open_high=True),),
-        "max_impostors": (Integer(1), OneOf((None,))),
-    }
-
-    def __init__(self, n_targets: int = 3, *, margin: float = 1.0, max_impostors: int | None = None):
-        self.n_targets = n_targets
-        self.margin = margin
-        self.max_impostors = max_impostors
+    n_targets: int = setting(3, Integer(1), kind="int", doc="Target neighbours per row.", kw_only=False)
+    margin: float = setting(
+        1.0,
+        Real(0.0, np.inf, open_high=True),
+        kind="float",
+        doc="Gap in squared distances (or in similarities), on the learner's scale.",
+    )
+    max_impostors: int | None = setting(
+        None, Integer(1), OneOf((None,)), kind="int or None", doc="Keep only this many nearest impostors of a pair."
+    )
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Triplets of a block of anchors against the whole batch."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array, Codes
-from nearkin.checks import Instance, Integer, OneOf, Real, Rule
+from nearkin.checks import BOOLEAN, Integer, OneOf, Real
+from nearkin.errors import InputError
 from nearkin.labels import as_labels
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.rows import Rows
+from nearkin.settings import declare, setting
 from nearkin.triplets.source import TripletSource, View
 from nearkin.triplets.triplets import Triplets
 
@@ -23,12 +24,13 @@ __all__ = ["OCTG"]
 #: Largest table of scores (rows x centres) held at once, in numbers.
 _TABLE = 1 << 20
 
-#: Numbers of centres that "auto" tries, rows of a class for each of them, and rows by which it chooses.
+#: Numbers of centres that "auto" tries, rows of a class that each of them needs, and rows by which it chooses.
 _TRIED = (1, 2, 5, 10, 20, 40)
 _ROWS_EACH = 15
 _JUDGES = 20_000
 
 
+@declare
 class OCTG(TripletSource):
     """Online cluster-based triplet generator: anchors are rows, positives and negatives are class centres.
 
@@ -39,34 +41,7 @@ class OCTG(TripletSource):
 
     Parameters
     ----------
-    n_centers : int or "auto", default=1
-        Centres per class, by k-means on the first batch. Under label noise one is the safe choice: with several, a
-        centre may settle on wrongly labelled rows. "auto" takes more (2, 5, 10, 20 or 40) where they clearly tell the
-        labels of other rows better: classes that fall into parts, with rows enough.
-    margin : float, default=1.0
-        Required gap between squared distances (or between similarities), on the learner's scale.
-    metric : {"auto", "euclidean", "dot", "learned"}, default="auto"
-        What selects the centres: Euclidean distance or inner product, or the metric learned so far. "auto" is the
-        learner's own measure before learning.
-    max_impostors : int or None, default=None
-        Keep only this many nearest impostors of a row.
-    update_centers : bool, default=False
-        Move the nearest centre of its class towards each row, with the row's plausibility as its weight.
-    refresh : int, default=32
-        With ``metric="learned"`` or ``update_centers=True``, rows between two looks at the learned metric and
-        centres; 1 is the literal algorithm. Counted along the stream, so that the chunks it comes in do not matter.
-    n_init : int or None, default=None
-        Rows of the first batch that k-means sees; None for all.
-    centers : array-like of shape (n_given, n_features) or None, default=None
-        Centres to use instead of k-means, as raw features.
-    center_labels : array-like of shape (n_given,) or None, default=None
-        Labels of `centers`.
-    max_centers : int or None, default=None
-        Most centres in all. A class that appears when there are as many takes the place of the centre that has not been
-        the nearest of its class for the longest time; a class without any centre is forgotten.
-    forget_after : float or None, default=None
-        With ``update_centers=True``, most weight behind a centre, so that it follows a class that moves: old rows count
-        for less, about as if only the newest `forget_after` rows stood behind it.
+    {settings}
 
     Attributes
     ----------
@@ -92,49 +67,79 @@ class OCTG(TripletSource):
     ([1, 2], [0.8, 0.8])
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        "n_centers": (Integer(1), OneOf(("auto",))),
-        "margin": (Real(0.0, np.inf, open_high=True),),
-        "metric": (OneOf(("auto", "euclidean", "dot", "learned")),),
-        "max_impostors": (Integer(1), OneOf((None,))),
-        "update_centers": (Instance((bool, np.bool_), "True or False"),),
-        "refresh": (Integer(1),),
-        "n_init": (Integer(2), OneOf((None,))),
-        "max_centers": (Integer(2), OneOf((None,))),
-        "forget_after": (Real(1.0, np.inf, open_high=True), OneOf((None,))),
-    }
+    n_centers: int | str = setting(
+        1,
+        Integer(1),
+        OneOf(("auto",)),
+        kind='int or "auto"',
+        doc="""Centres per class, by k-means on the first batch. Under label noise one is the safe choice: with several,
+        a centre may settle on wrongly labelled rows. "auto" takes more (2, 5, 10, 20 or 40) where they clearly predict
+        the labels of other rows better: classes that fall into parts, with rows enough.""",
+        kw_only=False,
+    )
+    margin: float = setting(
+        1.0,
+        Real(0.0, np.inf, open_high=True),
+        kind="float",
+        doc="Required gap between squared distances (or between similarities), on the learner's scale.",
+    )
+    metric: str = setting(
+        "auto",
+        OneOf(("auto", "euclidean", "dot", "learned")),
+        kind='{"auto", "euclidean", "dot", "learned"}',
+        doc="""What selects the centres: Euclidean distance or inner product, or the metric learned so far. "auto" is
+        the learner's own measure before learning.""",
+    )
+    max_impostors: int | None = setting(
+        None, Integer(1), OneOf((None,)), kind="int or None", doc="Keep only this many nearest impostors of a row."
+    )
+    update_centers: bool = setting(
+        False,
+        BOOLEAN,
+        kind="bool",
+        doc="Move the nearest centre of its class towards each row, with the row's plausibility as its weight.",
+    )
+    refresh: int = setting(
+        32,
+        Integer(1),
+        kind="int",
+        doc="""With ``metric="learned"`` or ``update_centers=True``, rows between two looks at the learned metric and
+        centres; 1 is the literal algorithm. Counted along the stream, so that the chunks it comes in do not matter.""",
+    )
+    n_init: int | None = setting(
+        None, Integer(2), OneOf((None,)), kind="int or None", doc="Rows of the first batch for k-means; None for all."
+    )
+    centers: ArrayLike | None = setting(
+        None,
+        kind="array-like of shape (n_given, n_features) or None",
+        doc="Centres to use instead of k-means, as raw features.",
+    )
+    center_labels: ArrayLike | None = setting(
+        None, kind="array-like of shape (n_given,) or None", doc="Labels of `centers`."
+    )
+    max_centers: int | None = setting(
+        None,
+        Integer(2),
+        OneOf((None,)),
+        kind="int or None",
+        doc="""Most centres in all. A class that appears when there are as many takes the place of the centre that has
+        not been the nearest of its class for the longest time; a class without any centre is forgotten.""",
+    )
+    forget_after: float | None = setting(
+        None,
+        Real(1.0, np.inf, open_high=True),
+        OneOf((None,)),
+        kind="float or None",
+        doc="""With ``update_centers=True``, most weight behind a centre, so that it follows a class that moves: old
+        rows count for less, about as if only the newest `forget_after` rows stood behind it.""",
+    )
 
-    # Models saved before these existed do without.
-    max_centers: int | None = None
-    forget_after: float | None = None
-    is_share_: bool = False
+    is_share_ = False  # whether it goes on with a share of the rows
 
-    def __init__(
-        self,
-        n_centers: int | str = 1,
-        *,
-        margin: float = 1.0,
-        metric: str = "auto",
-        max_impostors: int | None = None,
-        update_centers: bool = False,
-        refresh: int = 32,
-        n_init: int | None = None,
-        centers: ArrayLike | None = None,
-        center_labels: ArrayLike | None = None,
-        max_centers: int | None = None,
-        forget_after: float | None = None,
-    ):
-        self.n_centers = n_centers
-        self.margin = margin
-        self.metric = metric
-        self.max_impostors = max_impostors
-        self.update_centers = update_centers
-        self.refresh = refresh
-        self.n_init = n_init
-        self.centers = centers
-        self.center_labels = center_labels
-        self.max_centers = max_centers
-        self.forget_after = forget_after
+    @property
+    def watches_metric(self) -> bool:
+        """Whether centres are chosen by the metric learned so far."""
+        return self.metric == "learned"
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Find the centres of every class in the first batch, or take those that were given."""
@@ -145,9 +150,10 @@ class OCTG(TripletSource):
             self._find(rows, codes, rng)
         if self.max_centers is not None:
             if len(self.centers_) > self.max_centers:
-                raise ValueError(
-                    f"OCTG: the first batch needs {len(self.centers_)} centres, more than "
-                    f"max_centers={self.max_centers}; raise it, or begin with fewer classes."
+                raise InputError(
+                    f"the first batch needs {len(self.centers_)} centres, more than max_centers={self.max_centers}; "
+                    "raise it, or begin with fewer classes.",
+                    owner=self,
                 )
             self.center_seen_ = np.zeros(len(self.centers_), dtype=np.int64)
 
@@ -161,14 +167,16 @@ class OCTG(TripletSource):
         try:
             given = np.asarray(self.centers, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"OCTG: `centers` must be numbers; got {self.centers!r}.") from None
+            raise InputError(f"`centers` must be numbers; got {self.centers!r}.", owner=self) from None
         if given.ndim != 2 or given.shape[1] != rows.n_features or not np.isfinite(given).all():
-            raise ValueError(
-                f"OCTG: `centers` must be finite numbers of shape (n_given, {rows.n_features}); "
-                f"got shape {given.shape}."
+            raise InputError(
+                f"`centers` must be finite numbers of shape (n_given, {rows.n_features}); got shape {given.shape}.",
+                owner=self,
             )
         if self.center_labels is None or len(as_labels(self.center_labels, "OCTG")) != len(given):
-            raise ValueError(f"OCTG: `centers` needs `center_labels`, one label for each of the {len(given)} centres.")
+            raise InputError(
+                f"`centers` needs `center_labels`, one label for each of the {len(given)} centres.", owner=self
+            )
         self.centers_ = np.ascontiguousarray(view.scaled(given.astype(rows.dtype)), dtype=rows.dtype)
         self.center_codes_ = view.codes_of(self.center_labels)
         self.center_counts_ = np.ones(len(given))
@@ -301,11 +309,7 @@ class OCTG(TripletSource):
 
         most = len(self.center_codes_) if self.max_impostors is None else self.max_impostors
         if self.metric == "learned":
-            metric = self.shown_metric_
-            if hasattr(metric, "anchor_scores"):  # a metric that depends on the class of the row
-                scores = metric.anchor_scores(block, codes, self.shown_centers_)
-            else:
-                scores = metric.scores(block, self.shown_centers_)
+            scores = self.shown_metric_.anchor_scores(block, codes, self.shown_centers_)
             return scan(scores, scores.dtype.type(self.margin), codes, self.center_codes_, most)
         measure = {"auto": view.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
         form = measure.linear(self.shown_centers_)
@@ -370,7 +374,7 @@ def _centers(rows: Rows, codes: Codes, n_centers: int, rng: np.random.Generator)
 
 
 def _best_number(rows: Rows, codes: Codes, rng: np.random.Generator) -> int:
-    """Centres per class with which the nearest centre tells most labels of rows that had no part in the centres.
+    """Number of centres per class that best predicts held-out labels.
 
     Uniform noise lowers all shares alike. A larger number must be better by two standard errors.
     """

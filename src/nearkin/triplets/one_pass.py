@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Codes
-from nearkin.checks import Instance, Rule
+from nearkin.checks import BOOLEAN
 from nearkin.rows import Rows
+from nearkin.settings import declare, setting
 from nearkin.triplets.source import TripletSource, View
 from nearkin.triplets.triplets import Triplets
 
@@ -20,6 +20,7 @@ __all__ = ["OnePassTriplets"]
 _BLOCK = 4096
 
 
+@declare
 class OnePassTriplets(TripletSource):
     """Triplets from the newest row of each class; at most one per row, memory O(n_classes * d).
 
@@ -29,9 +30,7 @@ class OnePassTriplets(TripletSource):
 
     Parameters
     ----------
-    cold_start : bool, default=False
-        Whether to learn while only one class has been seen (COPML): each row and the one before it are then a similar
-        pair, given as the triplet ``(x, previous, x)`` whose negative is the anchor itself.
+    {settings}
 
     Attributes
     ----------
@@ -56,10 +55,13 @@ class OnePassTriplets(TripletSource):
     (np.int64(2), np.int64(0), np.int64(1))
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {"cold_start": (Instance((bool, np.bool_), "True or False"),)}
-
-    def __init__(self, *, cold_start: bool = False):
-        self.cold_start = cold_start
+    cold_start: bool = setting(
+        False,
+        BOOLEAN,
+        kind="bool",
+        doc="""Whether to learn while only one class has been seen (COPML): each row and the one before it are then a
+        similar pair, given as the triplet ``(x, previous, x)`` whose negative is the anchor itself.""",
+    )
 
     @property
     def n_classes_needed(self) -> int:

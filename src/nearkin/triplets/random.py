@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 
 from nearkin.arrays import Codes
-from nearkin.checks import Integer, Rule
+from nearkin.checks import Integer
 from nearkin.rows import Rows
+from nearkin.settings import declare, setting
 from nearkin.triplets.source import TripletSource, View
 from nearkin.triplets.triplets import Triplets
 
 __all__ = ["RandomTriplets"]
 
 
+@declare
 class RandomTriplets(TripletSource):
     """For every row: another row of its class and a row of another class, uniformly from the batch.
 
     Parameters
     ----------
-    n_per_row : int, default=1
-        Triplets per row.
+    {settings}
 
     Notes
     -----
@@ -36,10 +36,7 @@ class RandomTriplets(TripletSource):
     [1, 0, 3, 2]
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {"n_per_row": (Integer(1),)}
-
-    def __init__(self, n_per_row: int = 1):
-        self.n_per_row = n_per_row
+    n_per_row: int = setting(1, Integer(1), kind="int", doc="Triplets per row.", kw_only=False)
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """One piece for the whole batch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,19 +12,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_X_y
 
 from nearkin.arrays import Array, Codes
-from nearkin.checks import Rule, check_parameters, generator
+from nearkin.checks import generator
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.rows import Rows
+from nearkin.settings import check_settings
 from nearkin.triplets.triplets import Triplets
 
 __all__ = ["Scorer", "TripletSource", "View"]
 
 
 class Scorer(Protocol):
-    """Something that scores pairs of scaled rows."""
+    """Scores anchors of known classes against other rows, all scaled."""
 
-    def scores(self, left: Array, right: Array) -> Array:
-        """All pairs; larger is closer."""
+    def anchor_scores(self, anchors: Array, codes: Codes, others: Array) -> Array:
+        """Score all pairs; larger is closer."""
 
 
 class View(Protocol):
@@ -65,6 +66,10 @@ class PlainView:
         """Scores under the identity."""
         return self.measure.scores(left, right)
 
+    def anchor_scores(self, anchors: Array, codes: Codes, others: Array) -> Array:
+        """Score under the identity; classes do not matter."""
+        return self.scores(anchors, others)
+
     def frozen(self) -> Scorer:
         """Nothing is learned here."""
         return self
@@ -80,7 +85,7 @@ class PlainView:
 
 
 class TripletSource(BaseEstimator):
-    """Base of all sources: parameters in the constructor, state in attributes that end in an underscore.
+    """Base of all sources: settings in the constructor, state in attributes that end in an underscore.
 
     A learner calls `start` with its first batch, then for every batch iterates over `generate` and tells the source
     with `receive` how plausible each triplet was before it asks for the next piece. Labels arrive as whole numbers
@@ -109,9 +114,12 @@ class TripletSource(BaseEstimator):
     [(2, 1, 0), (4, 3, 2)]
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {}
-
     n_rows_seen_: int
+
+    @property
+    def watches_metric(self) -> bool:
+        """Whether triplets depend on the metric learned so far."""
+        return False
 
     @property
     def n_classes_needed(self) -> int:
@@ -120,7 +128,7 @@ class TripletSource(BaseEstimator):
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Begin a stream with its first batch; overriding methods call this first."""
-        check_parameters(self, self._rules)
+        check_settings(self)
         self.n_rows_seen_ = 0
         self.rng_ = rng
 

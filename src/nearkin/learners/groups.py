@@ -1,0 +1,153 @@
+"""Settings that learners share, so that the same word means the same thing in every class."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nearkin.accelerator import find, is_accelerator
+from nearkin.accelerator.device import DeviceRule
+from nearkin.checks import BOOLEAN, Instance, Integer, OneOf, Real
+from nearkin.errors import InputError
+from nearkin.losses import Loss, as_loss, exponential_weight
+from nearkin.settings import declare, setting
+from nearkin.triplets import TripletSource
+
+__all__ = [
+    "DeviceSettings",
+    "HedgeSettings",
+    "StepSettings",
+    "StreamSettings",
+    "aggressiveness",
+]
+
+#: Device code writes out every half-quadratic iteration.
+_MOST_HQ = 16
+
+
+def aggressiveness(default: float = 0.1, *, kw_only: bool = False) -> Any:
+    """Declare the setting C."""
+    doc = """Aggressiveness: upper bound on a step before robust weighting; 0 never moves, infinity always removes the
+        loss."""
+    return setting(default, Real(0.0, np.inf), kind="float", doc=doc, kw_only=kw_only)
+
+
+@declare
+class StepSettings:
+    """How far a triplet moves what is learned."""
+
+    C: float = aggressiveness()
+    loss: str | Loss = setting(
+        "hinge",
+        OneOf(("hinge", "rescaled_hinge")),
+        Instance(Loss, "a Loss object"),
+        kind='{"hinge", "rescaled_hinge"} or Loss',
+        doc=""""hinge" trusts every triplet alike (Eq. 8); "rescaled_hinge" bounds what one triplet can do (Eq. 10).""",
+    )
+    eta: float = setting(
+        1.0,
+        Real(0.0, np.inf, open_high=True),
+        kind="float",
+        doc="""How fast a triplet's weight falls with its hinge, for "rescaled_hinge"; 0 is the plain hinge.""",
+    )
+    max_hq_iter: int = setting(
+        3,
+        Integer(1),
+        kind="int",
+        doc="""Half-quadratic iterations per triplet, each weighing it anew at the parameters reached (step 3.3 of
+        Algorithm 1).""",
+    )
+
+
+@declare
+class StreamSettings:
+    """Which triplets are learned, and in which order."""
+
+    triplets: str | TripletSource = setting(
+        "octg",
+        kind='{"octg", "one_pass", "batch", "random"} or TripletSource',
+        doc="Where triplets come from when rows and labels are given.",
+    )
+    n_epochs: int = setting(1, Integer(1), kind="int", doc="Passes of `fit` over the rows.")
+    shuffle: bool = setting(
+        True,
+        BOOLEAN,
+        kind="bool",
+        doc="Whether each pass of `fit` takes the rows in a new random order; `partial_fit` keeps the order given.",
+    )
+    scale: str | None = setting(
+        "auto",
+        OneOf(("auto", "pairs", "unit", None)),
+        kind='{"auto", "pairs", "unit", None}',
+        doc="""How raw features come to the scale on which the margin 1 is meaningful; learned at the first batch.
+        "pairs": unit variance per feature, then one number so that two rows have mean squared distance 1 ("auto" for
+        distances). "unit": zero mean and unit variance per feature, then rows of length 1 ("auto" for similarities).
+        None: as they come.""",
+    )
+    rescore: bool = setting(
+        True,
+        BOOLEAN,
+        kind="bool",
+        doc="""Whether `fit` scores all rows with the final metric for `plausibility_`; otherwise these are the weights
+        of the last pass.""",
+    )
+    random_state: Any = setting(
+        None,
+        kind="int, Generator, RandomState or None",
+        doc="Seed of the order, of k-means and of drawn triplets.",
+    )
+
+
+@declare
+class DeviceSettings:
+    """Where learning takes place."""
+
+    #: Settings of the learner, with the only values that a device knows.
+    on_device: ClassVar[dict[str, tuple[Any, ...]]] = {}
+
+    device: str = setting(
+        "cpu",
+        DeviceRule(),
+        kind="str",
+        doc=""""cuda" or "cuda:N" learns on an NVIDIA GPU, which needs torch and Triton; the results are those of "cpu"
+        up to rounding. Without a GPU that is an error: nothing moves to the processor by itself.""",
+    )
+
+    def _check_device(self) -> None:
+        own: Any = self
+        if not is_accelerator(own.device):
+            return
+        where = f"device={own.device!r}"
+        if as_loss(own.loss, own.eta).weight_of_hinge is not exponential_weight:
+            raise InputError(
+                f"{where} knows the losses 'hinge' and 'rescaled_hinge'; for {own.loss!r} use device='cpu'.", owner=self
+            )
+        if own.max_hq_iter > _MOST_HQ:
+            raise InputError(
+                f"{where} takes max_hq_iter up to {_MOST_HQ}; got {own.max_hq_iter}. Or use device='cpu'.", owner=self
+            )
+        for name, known in self.on_device.items():
+            value = getattr(self, name)
+            if value not in known:
+                words = " or ".join(f"{name}={one!r}" for one in known)
+                raise InputError(f"{where} needs {words}; got {name}={value!r}. Or use device='cpu'.", owner=self)
+        find(own.device, type(self).__name__)
+
+
+@declare
+class HedgeSettings:
+    """How modalities lose weight."""
+
+    beta: float = setting(
+        0.9,
+        Real(0.0, 1.0, open_low=True, open_high=True),
+        kind="float",
+        doc="What is left of a modality's weight when it orders a triplet wrongly, in (0, 1); see `Hedge`.",
+    )
+    margin: float = setting(
+        1.0,
+        Real(0.0, np.inf, open_high=True),
+        kind="float",
+        doc="A triplet is learned while the weighted sum of its margins is below this.",
+    )

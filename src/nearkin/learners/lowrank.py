@@ -1,0 +1,135 @@
+"""What the low-rank learners share: rank, start and solver of the map."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearkin.arrays import Array
+from nearkin.checks import Integer, OneOf, Real
+from nearkin.errors import InputError
+from nearkin.kernels import one_blas_thread
+from nearkin.learners.groups import aggressiveness
+from nearkin.measures import Measure
+from nearkin.parameters import LowRank
+from nearkin.rows import Rows
+from nearkin.settings import declare, setting
+
+__all__ = ["LowRankMixin", "principal_directions"]
+
+
+#: Numbers of the sample from which principal directions are found.
+_PCA_NUMBERS = 1 << 23
+
+
+@declare
+class LowRankMixin:
+    """Settings and start of `LOSL` and `LODML`."""
+
+    on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"solver": ("exact",)}
+
+    n_components: int | None = setting(
+        None,
+        Integer(1),
+        OneOf((None,)),
+        kind="int or None",
+        doc="Rank r of the map; None for all features up to 128, else 64.",
+        kw_only=False,
+    )
+    C: float = aggressiveness(kw_only=True)
+    init: str | ArrayLike = setting(
+        "auto",
+        kind='{"auto", "pca", "identity"} or array of shape (n_components, n_features)',
+        doc="""Start of the map: "auto" is the identity when r equals the number of features, else the leading principal
+        directions of the first batch; "identity" keeps the first r features, as printed in the paper.""",
+    )
+    solver: str = setting(
+        "exact",
+        OneOf(("exact", "subgradient")),
+        kind='{"exact", "subgradient"}',
+        doc=""""exact" solves each step in closed form; "subgradient" takes the paper's steps (Eqs. 32, 33).""",
+    )
+    step_size: float = setting(
+        1.0,
+        Real(0.0, np.inf, open_low=True, open_high=True),
+        kind="float",
+        doc="Of the sub-gradient steps.",
+    )
+    n_steps: int = setting(1, Integer(1), kind="int", doc="Sub-gradient steps per half-quadratic iteration.")
+
+    measure: ClassVar[Measure]
+
+    def rank_for(self, d: int) -> int:
+        """Rank of the map of rows with d features, where no start is given."""
+        return self.n_components if self.n_components is not None else (d if d <= 128 else 64)
+
+    def _begin(self, rows: Rows, rng: np.random.Generator) -> LowRank:
+        start = self._start(rows, rng).astype(rows.dtype)
+        return LowRank(start, self.measure, self.solver, self.step_size, self.n_steps)
+
+    def _start(self, rows: Rows, rng: np.random.Generator) -> Array:
+        d = rows.n_features
+        if not isinstance(self.init, str):
+            return self._given_start(d)
+        r = self.rank_for(d)
+        if r > d:
+            raise InputError(f"n_components={r} exceeds the {d} features; use at most {d}.", owner=self)
+        if self.init == "pca" or (self.init == "auto" and r < d):
+            return principal_directions(rows, r, rng)
+        if self.init in ("auto", "identity"):
+            return np.eye(r, d)
+        raise InputError(
+            f"parameter `init` must be 'auto', 'pca', 'identity' or an array; got {self.init!r}.", owner=self
+        )
+
+    def _given_start(self, d: int) -> Array:
+        try:
+            start = np.asarray(self.init, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"parameter `init` must be 'auto', 'pca', 'identity' or an array of numbers; got {self.init!r}.",
+                owner=self,
+            ) from None
+        r = self.n_components if self.n_components is not None else (len(start) if start.ndim == 2 else 0)
+        if start.shape != (r, d) or not np.isfinite(start).all():
+            raise InputError(
+                f"`init` must be finite numbers of shape (n_components, n_features) = ({r}, {d}); "
+                f"got {self.init!r}, of shape {start.shape}.",
+                owner=self,
+            )
+        return start
+
+
+def principal_directions(
+    rows: Rows, r: int, rng: np.random.Generator, columns: NDArray[np.integer] | None = None
+) -> Array:
+    """The r leading principal directions of the rows (of a sample, if they are many), or of some of their columns.
+
+    Orthonormal; if the rows span fewer, unit vectors made orthogonal to them fill up.
+    """
+    d = rows.n_features if columns is None else len(columns)
+    most = max(4 * r, _PCA_NUMBERS // d)
+    which = np.arange(len(rows)) if len(rows) <= most else np.sort(rng.permutation(len(rows))[:most])
+    sample = rows.take(which)
+    sample = (sample if columns is None else sample[:, columns]).astype(np.float64)
+    sample -= sample.mean(axis=0)
+    if d <= 1024:
+        with one_blas_thread():  # more are many times slower where other processes want the cores too
+            values, vectors = np.linalg.eigh(sample.T @ sample)
+        values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
+        spread = np.sqrt(np.maximum(values, 0))
+    else:
+        from sklearn.utils.extmath import randomized_svd
+
+        k = min(r, min(sample.shape))
+        _, spread, found = randomized_svd(sample, k, random_state=int(rng.integers(2**31 - 1)))
+        vectors = found.T
+    alive = spread > 1e-10 * max(spread[0], 1e-300)
+    if np.count_nonzero(alive) < r:
+        filled, _ = np.linalg.qr(np.concatenate([vectors[:, alive], np.eye(d, r)], axis=1))
+        filled[:, : np.count_nonzero(alive)] = vectors[:, alive]
+        vectors = filled[:, :r]
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(r)])
+    return (vectors * np.where(signs == 0, 1, signs)).T

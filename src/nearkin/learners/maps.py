@@ -1,0 +1,153 @@
+"""What learners offer whose parameter has a map: rows embedded, distances, the matrix itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from nearkin.accelerator import find, is_accelerator
+from nearkin.arrays import Array
+from nearkin.errors import owned_by
+from nearkin.parameters import MappedParameter
+from nearkin.rows import LARGEST
+
+__all__ = ["MapMixin"]
+
+#: Numbers from which rows are mapped on the device.
+_MANY_NUMBERS = 1 << 22
+
+
+class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
+    """`transform`, pair distances and scores, and the maps as arrays; goes before `OnlineLearner` among the bases."""
+
+    fitted = """
+    metric_ : ndarray of shape (n_features, n_features)
+        M on the learner's scale, ``L L'`` for low rank (made when read).
+    components_ : ndarray of shape (n_components, n_features)
+        ``transform(X) == scaling_.apply(X) @ components_.T``.
+    query_map_, item_map_ : ndarray of shape (n_components, n_features)
+        The two sides whose inner product is the score of a similarity.
+    """
+
+    _fitted: Any
+    _learned: Any
+    _name: str
+    measure: Any
+    map_blocks: Any
+    check_rows: Any
+    device: Any
+    _check_pairs: Any
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Map rows so that the measure becomes Euclidean distance (or inner product): scaled X times `components_`'.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Raw features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Mapped rows.
+        """
+        return self.embed(X)
+
+    def embed(self, X: ArrayLike) -> Array:
+        """Do as `transform`, but return a plain array whatever output scikit-learn was told to make."""
+        with owned_by(self):
+            parameter = self._fitted.parameter
+            is_elsewhere = is_accelerator(self.device) and parameter.has_matrix
+            found = self._embed_on_device(X) if is_elsewhere else None
+            return self.map_blocks(X, parameter.embed) if found is None else found
+
+    def _embed_on_device(self, X: ArrayLike) -> Array | None:
+        """Map many rows there; None leaves few rows, and rows that are wrong, to the processor."""
+        if not isinstance(X, np.ndarray) or X.size < _MANY_NUMBERS:
+            return None
+        from nearkin.accelerator.mapping import mapped
+
+        rows, state = self.check_rows(X), self._fitted
+        limit = LARGEST[np.dtype(state.dtype)]
+        return mapped(rows, state.scaling, state.parameter.components, limit, find(self.device, self._name))
+
+    def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> Array:
+        """Score of row i of X1 with row i of X2; larger is closer.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            ``x1' M x2`` for similarities, minus `pair_distance` for distances.
+        """
+        if self.measure.is_distance:
+            return -self.pair_distance(X1, X2)
+        left, right = self.map_queries(X1), self.map_items(X2)
+        self._check_pairs(left, right)
+        return (left * right).sum(axis=1)
+
+    def pair_distance(self, X1: ArrayLike, X2: ArrayLike) -> Array:
+        """Distance between row i of X1 and row i of X2, ``sqrt((x1 - x2)' M (x1 - x2))`` (Eq. 1).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Distances; only for learners whose measure is one.
+        """
+        if not self.measure.is_distance:
+            raise TypeError(f"{self._name} learns a similarity, which is not a distance: use pair_score.")
+        left, right = self.embed(X1), self.embed(X2)
+        self._check_pairs(left, right)
+        return np.sqrt(-self.measure.pair_scores(left, right))
+
+    def map_queries(self, X: ArrayLike) -> Array:
+        """Left side of the score: scaled X times `query_map_`'. Inner products with `map_items` are the scores."""
+        return self._side(X, "query_map")
+
+    def map_items(self, X: ArrayLike) -> Array:
+        """Right side of the score: scaled X times `item_map_`'."""
+        return self._side(X, "item_map")
+
+    def _side(self, X: ArrayLike, name: str) -> Array:
+        parameter = self._fitted.parameter
+        if self.measure.is_distance:
+            return self.embed(X)
+        matrix = getattr(parameter, name)
+        return self.map_blocks(X, lambda block: block @ matrix.T)
+
+    def _map(self, attribute: str) -> MappedParameter:
+        found: MappedParameter = self._learned(attribute).parameter
+        return found
+
+    @property
+    def metric_(self) -> Array:
+        """M on the learner's scale."""
+        return self._map("metric_").metric
+
+    @property
+    def components_(self) -> Array:
+        """Map of shape (n_components, n_features); ``transform(X) == scaling_.apply(X) @ components_.T``."""
+        with owned_by(self):
+            return self._map("components_").components
+
+    @property
+    def query_map_(self) -> Array:
+        """Left side of the score, of shape (n_components, n_features)."""
+        return self._map("query_map_").query_map
+
+    @property
+    def item_map_(self) -> Array:
+        """Right side of the score, of shape (n_components, n_features)."""
+        return self._map("item_map_").item_map
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        """Keeps float32."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,172 @@
+"""Parts of files that can be read again on their own (row groups, ranges, blocks of lines), and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.arrays import Array
+from nearkin.errors import InputError
+from nearkin.tables.table import ArrowTable, Table, check_label_type, is_list, is_text, single_or_double
+
+__all__ = ["Chunk", "Layout", "Reader", "Unit", "layout_of"]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Labelled rows: a missing number is NaN, a missing label is marked."""
+
+    X: Array
+    y: NDArray[Any]
+    no_label: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, part: slice) -> Chunk:
+        return Chunk(self.X[part], self.y[part], self.no_label[part])
+
+    @classmethod
+    def join(cls, parts: list[Chunk]) -> Chunk:
+        """Return the rows of several chunks; labels that are numbers and text stay what they are."""
+        if len(parts) == 1:
+            return parts[0]
+        labels = [one.y for one in parts]
+        if len({one.dtype.kind in "USO" for one in labels}) > 1:
+            labels = [one.astype(object) for one in labels]
+        X, no_label = (np.concatenate([getattr(one, name) for one in parts]) for name in ("X", "no_label"))
+        return cls(X, np.concatenate(labels), no_label)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Rows that are read together.
+
+    Parameters
+    ----------
+    path : str
+        File.
+    n_rows : int
+        Rows in it.
+    first_row : int
+        Number of its first row in the file, from 0.
+    at : tuple of int
+        Where in the file it is; only its reader knows what the numbers mean.
+    """
+
+    path: str
+    n_rows: int
+    first_row: int
+    at: tuple[int, ...] = ()
+
+
+class Reader(Protocol):
+    """Reads units of one kind of file; a dataclass of plain values, so that it can be sent elsewhere."""
+
+    kind: str
+    n_bytes: int
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the features."""
+
+    def read(self, unit: Unit, start: int, size: int) -> Iterator[Chunk]:
+        """Yield the rows of a unit from ``start`` on, at most ``size`` at a time."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How rows are made of columns, the same in all parts of a table.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Feature columns in order.
+    widths : sequence of int
+        Numbers in each: 0 for a plain column, the length of its vectors for a column of vectors.
+    label : str
+        Label column.
+    kind : {"whole", "decimal", "number", "text"}
+        How labels are written.
+    dtype : str
+        Of the features.
+    """
+
+    columns: Sequence[str]
+    widths: Sequence[int]
+    label: str
+    kind: str
+    dtype: str
+
+    @property
+    def names(self) -> list[str]:
+        """One name for every feature; an entry of a vector is called ``name[i]``."""
+        out: list[str] = []
+        for name, width in zip(self.columns, self.widths, strict=True):
+            out += [f"{name}[{i}]" for i in range(width)] if width else [name]
+        return out
+
+    @property
+    def needed(self) -> list[str]:
+        """Columns to read."""
+        return [*self.columns, self.label]
+
+    def chunk(self, table: Table) -> Chunk:
+        """Return features and labels of a table."""
+        X = np.empty((table.n_rows, sum(max(1, width) for width in self.widths)), self.dtype)
+        at = 0
+        for (name, block), width in zip(table.features(self.columns).items(), self.widths, strict=True):
+            size = max(1, width)
+            if width and not block.size:  # none of the vectors is there
+                block = np.full((len(X), width), np.nan)
+            if block.shape != ((len(X), width) if width else (len(X),)):
+                problem = f"column {name!r} holds {block[0].size} numbers a row, elsewhere {size}."
+                raise InputError(problem, place=table.place(0))
+            X[:, at : at + size] = block.reshape(len(X), size)
+            at += size
+        return Chunk(X, *table.classes(self.label, self.kind))
+
+
+def layout_of(
+    schema: Any,
+    path: str,
+    width: Callable[[str], int],
+    label: str | None,
+    features: Sequence[str] | None,
+    drop: Sequence[str],
+) -> Layout:
+    """Return the layout of Arrow tables with a schema.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Columns and types.
+    path : str
+        For messages.
+    width : callable
+        Returns the length of the vectors in a column whose type does not tell it.
+    label, features, drop
+        As the user gave them.
+    """
+    empty = ArrowTable(path, schema.names, 0, schema.empty_table().column)
+    empty.check_known([*(features or ()), *drop])
+    label = empty.check_label(label)
+    chosen = empty.choose(label, features, drop)
+    found = empty.features(chosen)
+    kinds = [schema.field(name).type for name in chosen]
+    widths = [
+        (getattr(kind, "list_size", None) or width(name)) if is_list(kind) else 0
+        for name, kind in zip(chosen, kinds, strict=True)
+    ]
+    dtypes = [
+        kind.value_type.to_pandas_dtype() if is_list(kind) else block.dtype
+        for kind, block in zip(kinds, found.values(), strict=True)
+    ]
+    kind = schema.field(label).type
+    kind = getattr(kind, "value_type", kind)  # of a dictionary
+    check_label_type(kind, label, path)
+    return Layout(chosen, widths, label, "text" if is_text(kind) else "number", single_or_double(dtypes))
