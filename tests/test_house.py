@@ -12,9 +12,6 @@ from sources import SOURCES, walk
 NOT_YET: dict[str, set[str]] = {
     "private modules": set(),
     "private attributes": {
-        "nearkin.deep.storage uses saving._checked",
-        "nearkin.deep.storage uses saving._decode",
-        "nearkin.deep.storage uses saving._encode",
         "nearkin.saving uses nearkin._HOME",
     },
     "late imports": {
