@@ -241,7 +241,7 @@ def test_only_the_same_numbers_in_memory_are_shared():
     whole = np.arange(6.0)
     parts = [whole, whole[:], whole.reshape(2, 3), whole[:3], whole.view(np.int64), whole.copy(), np.empty(0)]
     arrays = []
-    places = [saving.encode(one, arrays, "here")["$array"] for one in parts]
+    places = [saving._encode(one, arrays, "here")["$array"] for one in parts]
     assert places == ["0", "0", "1", "2", "3", "4", "5"]
     for one, place in zip(parts, places, strict=True):
         _same(arrays[int(place)], one)
@@ -359,9 +359,6 @@ def test_class_outside_the_list_is_refused(tmp_path, name):
         {"$class": "learners.OASIS", "state": {"C": {"$dict": [[{"$list": []}, 1]]}}},
         {"$class": "learners.OASIS", "state": {"random_state": {"$generator": {"$dict": [["bit_generator", "os"]]}}}},
         {"$class": "learners.OASIS", "state": {"C": {"$generator": {"$dict": [["bit_generator", "PCG64"]]}}}},
-            "$class": "learners.OASIS",
-            "state": {"random_state": {"$generator": {"$dict": [["bit_generator", "PCG64"]]}}},
-        },
         {"$class": "learners.OASIS", "state": {"random_state": {"$generator": 1}}},
         {"$class": "learners.OASIS", "state": {"C": {"$list": 3}}},
     )
@@ -535,7 +532,7 @@ def test_newer_format_is_refused_and_the_message_says_to_upgrade(tmp_path):
 
 
 @each(number=(None, "1", 1.5, [1]))
-def test_format_that_is_no_number_is_refused(tmp_path, number):
+def test_format_that_is_not_a_number_is_refused(tmp_path, number):
     _refused(_crafted(tmp_path / "bad", {"$class": "learners.OASIS", "state": {}}, format=number))
 
 
@@ -622,7 +619,7 @@ def test_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeyp
 
 
 class OwnSource(nearkin.TripletSource):
-    """A source that somebody wrote."""
+    """A user's own source."""
 
     def generate(self, rows, codes, view):
         self.number_rows(len(rows))
@@ -630,11 +627,11 @@ class OwnSource(nearkin.TripletSource):
 
 
 class OwnLoss(nearkin.RescaledHinge):
-    """A loss that somebody wrote."""
+    """A user's own loss."""
 
 
 class OwnLearner(nearkin.OASIS):
-    """A learner that somebody wrote."""
+    """A user's own learner."""
 
 
 class OASIS(nearkin.OASIS):

@@ -26,7 +26,7 @@ from nearkin import files
 from nearkin._version import __version__
 from nearkin.stored import attributes_of, is_stored, state_of
 
-__all__ = ["FORMAT", "Newer", "check_model", "decode", "encode", "load", "read_tree", "replacing", "save", "write_tree"]
+__all__ = ["FORMAT", "Newer", "load", "model_from", "read_tree", "replacing", "save", "to_tree", "write_tree"]
 
 FORMAT = 1
 MODEL = "nearkin-model"
@@ -60,8 +60,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 def write_tree(value: Any, file: BinaryIO, kind: str = MODEL) -> None:
     """Write a value made of this package's objects, arrays and plain Python as one archive of the given kind."""
-    arrays: list[np.ndarray] = []
-    tree = encode(value, arrays, "model")
+    tree, arrays = to_tree(value)
     header = {"kind": kind, "format": FORMAT, "nearkin": __version__, "model": tree}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         # Without the time of writing, equal models are equal files.
@@ -69,6 +68,17 @@ def write_tree(value: Any, file: BinaryIO, kind: str = MODEL) -> None:
         for i, array in enumerate(arrays):
             with archive.open(zipfile.ZipInfo(f"{i}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def to_tree(value: Any) -> tuple[Any, list[np.ndarray]]:
+    """Return a JSON tree of a value, and the arrays that it refers to by number."""
+    arrays: list[np.ndarray] = []
+    return _encode(value, arrays, "model"), arrays
+
+
+def model_from(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return the model of a JSON tree; raises if it is not one, or incomplete."""
+    return _check_model(_decode(tree, arrays))
 
 
 def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
@@ -81,7 +91,7 @@ def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
             raise Newer(header.get("nearkin", "unknown"))
         names = [n for n in archive.namelist() if n.endswith(".npy")]
         arrays = {n[:-4]: np.lib.format.read_array(io.BytesIO(archive.read(n)), allow_pickle=False) for n in names}
-        return decode(header["model"], arrays)
+        return _decode(header["model"], arrays)
 
 
 @contextmanager
@@ -128,7 +138,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     path = Path(path)
     try:
-        return check_model(read_tree(path))
+        return _check_model(read_tree(path))
     except (FileNotFoundError, PermissionError, ImportError):  # an extra may be missing
         raise
     except Newer as error:
@@ -141,7 +151,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from None
 
 
-def check_model(model: Any) -> Any:
+def _check_model(model: Any) -> Any:
     """Return a model that a file held, if it is one and complete."""
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         raise TypeError(f"it holds {type(model).__name__}, which is not a model")
@@ -152,13 +162,13 @@ class Newer(Exception):
     """The file's format is newer than this package."""
 
 
-def encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
+def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
     """Turn a value into a JSON tree, and collect its arrays beside it; ``where`` names it in messages."""
     if value is None or (isinstance(value, (bool, str, int)) and type(value) in (bool, str, int)):
         return value
     if isinstance(value, np.generic) and not isinstance(value, float | str):
         plain = value.astype(np.int64).item() if value.dtype.kind in "mM" else value.item()
-        return {"$scalar": encode(plain, arrays, where), "dtype": value.dtype.str}
+        return {"$scalar": _encode(plain, arrays, where), "dtype": value.dtype.str}
     if isinstance(value, str):
         return str(value)
     if isinstance(value, float):
@@ -167,31 +177,31 @@ def encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         return {"$dtype": value.str}
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
-            return {"$objects": [encode(one, arrays, where) for one in value.ravel()], "shape": list(value.shape)}
+            return {"$objects": [_encode(one, arrays, where) for one in value.ravel()], "shape": list(value.shape)}
         for i, known in enumerate(arrays):  # parts of a model may share their rows or labels
             if _is_same(known, value):
                 return {"$array": str(i)}
         arrays.append(np.ascontiguousarray(value).reshape(value.shape))
         return {"$array": str(len(arrays) - 1)}
     if isinstance(value, slice):
-        return {"$slice": [encode(one, arrays, where) for one in (value.start, value.stop, value.step)]}
+        return {"$slice": [_encode(one, arrays, where) for one in (value.start, value.stop, value.step)]}
     if isinstance(value, (list, tuple)):
-        return {"$" + type(value).__name__: [encode(one, arrays, where) for one in value]}
+        return {"$" + type(value).__name__: [_encode(one, arrays, where) for one in value]}
     if isinstance(value, dict):
-        return {"$dict": [[encode(k, arrays, where), encode(v, arrays, where)] for k, v in value.items()]}
+        return {"$dict": [[_encode(k, arrays, where), _encode(v, arrays, where)] for k, v in value.items()]}
     if isinstance(value, np.random.Generator):
-        return {"$generator": encode(value.bit_generator.state, arrays, where)}
+        return {"$generator": _encode(value.bit_generator.state, arrays, where)}
     if isinstance(value, np.random.RandomState):
-        return {"$random_state": encode(value.get_state(legacy=False), arrays, where)}
+        return {"$random_state": _encode(value.get_state(legacy=False), arrays, where)}
     if isinstance(value, FrozenEstimator):
-        return {"$frozen": encode(value.estimator, arrays, where)}
+        return {"$frozen": _encode(value.estimator, arrays, where)}
     name = _name_of(type(value))
     if name is None:
         raise TypeError(
             f"cannot save {where}: {type(value).__module__}.{type(value).__name__} is not a class of nearkin that may "
             "stand in a file. Models with parts of your own cannot be written to a nearkin file."
         )
-    return {"$class": name, "state": {k: encode(v, arrays, f"{where}.{k}") for k, v in state_of(value).items()}}
+    return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in state_of(value).items()}}
 
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -200,7 +210,7 @@ def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
     return one.size > 0 and described[0] == described[1]
 
 
-def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Turn a JSON tree and its arrays back into a value."""
     if not isinstance(tree, dict):
         return tree
@@ -210,20 +220,20 @@ def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
         return arrays[tree["$array"]]
     if "$objects" in tree:
         flat = np.empty(len(tree["$objects"]), dtype=object)
-        flat[:] = [decode(one, arrays) for one in tree["$objects"]]
+        flat[:] = [_decode(one, arrays) for one in tree["$objects"]]
         return flat.reshape(tree["shape"])
     if "$scalar" in tree:
         dtype = np.dtype(tree["dtype"])
-        plain = decode(tree["$scalar"], arrays)
+        plain = _decode(tree["$scalar"], arrays)
         return np.array(plain, dtype=np.int64).view(dtype)[()] if dtype.kind in "mM" else dtype.type(plain)
     if "$float" in tree:
         return float(tree["$float"])
     if "$dtype" in tree:
         return np.dtype(tree["$dtype"])
     if "$dict" in tree:
-        return {decode(k, arrays): decode(v, arrays) for k, v in tree["$dict"]}
+        return {_decode(k, arrays): _decode(v, arrays) for k, v in tree["$dict"]}
     if "$generator" in tree:
-        state = decode(tree["$generator"], arrays)
+        state = _decode(tree["$generator"], arrays)
         if state["bit_generator"] not in _BIT_GENERATORS:
             raise KeyError(f"generator {state['bit_generator']!r}")
         bits = getattr(np.random, state["bit_generator"])()
@@ -231,16 +241,16 @@ def decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
         return np.random.Generator(bits)
     if "$random_state" in tree:
         made = np.random.RandomState()
-        made.set_state(decode(tree["$random_state"], arrays))
+        made.set_state(_decode(tree["$random_state"], arrays))
         return made
     if "$frozen" in tree:
-        return FrozenEstimator(decode(tree["$frozen"], arrays))
+        return FrozenEstimator(_decode(tree["$frozen"], arrays))
     if "$slice" in tree:
-        return slice(*(decode(one, arrays) for one in tree["$slice"]))
+        return slice(*(_decode(one, arrays) for one in tree["$slice"]))
     if "$list" in tree:
-        return [decode(one, arrays) for one in tree["$list"]]
+        return [_decode(one, arrays) for one in tree["$list"]]
     if "$tuple" in tree:
-        return tuple(decode(one, arrays) for one in tree["$tuple"])
+        return tuple(_decode(one, arrays) for one in tree["$tuple"])
     raise KeyError(f"unknown entry {sorted(tree)[:3]}")
 
 
@@ -271,7 +281,7 @@ def _object(tree: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     room, _, name = str(tree["$class"]).partition(".")
     cls = _find_class(room, name)
     made: Any = object.__new__(cls)
-    vars(made).update({str(k): decode(v, arrays) for k, v in tree["state"].items()})
+    vars(made).update({str(k): _decode(v, arrays) for k, v in tree["state"].items()})
     needed = set(made.get_params(deep=False)) if issubclass(cls, BaseEstimator) else set(attributes_of(cls))
     if missing := needed - set(vars(made)):
         raise KeyError(f"{name} without {sorted(missing)}")
