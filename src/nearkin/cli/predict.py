@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli._options import DATA, MODEL, PATH, Passed, option, options, quiet_option, takes
+from nearkin.cli._options import DATA, MODEL, Passed, option, options, quiet_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from nearkin.tables import LabelledRows
 
 __all__ = ["predict"]
-
-#: Rows predicted at once.
-_BLOCK = 4096
 
 
 @options
@@ -28,9 +24,7 @@ class PredictOptions(Passed):
     """Options of ``nearkin predict``."""
 
     label: str | None = option(metavar="COL", help="Column of true labels, to report accuracy.  [default: as fitted]")
-    output: Path | None = option(
-        "-o", "--output", type=PATH, metavar="FILE", help=".csv, .tsv or .parquet.  [default: CSV to stdout]"
-    )
+    output: Path | None = option("-o", "--output", help=".csv, .tsv or .parquet.  [default: CSV to stdout]")
 
 
 @command(
@@ -67,24 +61,10 @@ def predict(model: Path, data: Path, given: PredictOptions, quiet: bool) -> None
         needs_label=given.label is not None, others=given.others, array=given.array, drop=given.drop,
     )  # fmt: skip
     with progress_bar(quiet=quiet):
-        labels, shares = _predict(estimator, rows.X)
+        labels, shares = loaded.predict(rows.X)
     write_columns(given.output, {**rows.others, "prediction": labels, "share": shares.round(4)})
     if not quiet:
         _report(rows, labels, estimator.classes_, given.output)
-
-
-def _predict(estimator: Any, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.floating]]:
-    import numpy as np
-
-    from nearkin import progress
-
-    codes, shares = np.empty(len(X), dtype=np.int64), np.empty(len(X))
-    for start in range(0, len(X), _BLOCK):
-        part = slice(start, min(len(X), start + _BLOCK))
-        votes = estimator.predict_proba(X[part])
-        codes[part], shares[part] = votes.argmax(axis=1), votes.max(axis=1)
-        progress.advance("predicting", part.stop, len(X))
-    return estimator.classes_[codes], shares
 
 
 def _report(rows: LabelledRows, predicted: NDArray[Any], classes: NDArray[Any], output: Path | None) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nearkin.cli._options import DATA, MODEL, PATH, Passed, option, options, quiet_option, takes
+from nearkin.cli._options import DATA, MODEL, Passed, option, options, quiet_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
 
@@ -18,7 +18,7 @@ class TransformOptions(Passed):
     """Options of ``nearkin transform``."""
 
     output: Path | None = option(
-        "-o", "--output", type=PATH, metavar="FILE",
+        "-o", "--output", metavar="FILE",
         help=".csv, .tsv, .npy, .npz or .parquet.  [default: CSV to stdout]",
     )  # fmt: skip
 
