@@ -223,9 +223,9 @@ def test_parts_of_a_model_that_share_an_array_share_it_in_the_file_and_after_loa
     nearkin.save(model, path)
     other = nearkin.load(path)
     for one in (model, other):
-        smooth = one._jury.voters[-2:]
+        near, _, *smooth = one.decision_.jury.voters
         assert smooth[0]._rows is smooth[1]._rows
-        assert smooth[0]._codes is one._jury.codes
+        assert smooth[0]._codes is near.codes
     arrays = [
         np.load(io.BytesIO(content), allow_pickle=False)
         for name, content in _members(path).items()
@@ -525,7 +525,7 @@ def test_newer_format_is_refused_and_the_message_says_to_upgrade(tmp_path):
 
 
 @each(number=(None, "1", 1.5, [1]))
-def test_format_that_is_no_number_is_refused(tmp_path, number):
+def test_format_that_is_not_a_number_is_refused(tmp_path, number):
     _refused(_crafted(tmp_path / "bad", {"$class": "OASIS", "state": {}}, format=number))
 
 
@@ -612,7 +612,7 @@ def test_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeyp
 
 
 class OwnSource(nearkin.TripletSource):
-    """A source that somebody wrote."""
+    """A user's own source."""
 
     def generate(self, rows, codes, view):
         self.number_rows(len(rows))
@@ -620,11 +620,11 @@ class OwnSource(nearkin.TripletSource):
 
 
 class OwnLoss(nearkin.RescaledHinge):
-    """A loss that somebody wrote."""
+    """A user's own loss."""
 
 
 class OwnLearner(nearkin.OASIS):
-    """A learner that somebody wrote."""
+    """A user's own learner."""
 
 
 class OASIS(nearkin.OASIS):

@@ -104,8 +104,8 @@ def name_of(owner: object | None) -> str:
 
 
 @contextmanager
-def owned_by(owner: object) -> Iterator[None]:
-    """Make ``owner`` the one who speaks in every `InputError` of the block.
+def owned_by(owner: object, instead_of: object | None = None) -> Iterator[None]:
+    """Make ``owner`` the one who speaks in every `InputError` of the block, or in those of another owner only.
 
     Examples
     --------
@@ -117,7 +117,8 @@ def owned_by(owner: object) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        error.owner = name_of(owner)
+        if instead_of is None or error.owner == name_of(instead_of):
+            error.owner = name_of(owner)
         raise
 
 

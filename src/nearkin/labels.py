@@ -13,35 +13,41 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from nearkin.arrays import Codes
+from nearkin.errors import InputError
 
 __all__ = ["Labels", "as_labels", "first_appearance", "sorted_classes"]
 
 
 def as_labels(y: Any, owner: str) -> NDArray[Any]:
     """One-dimensional array of labels; missing, continuous and unhashable ones are refused with a clear message."""
-    labels = _one_array(y)
+    try:
+        labels = _one_array(y)
+    except ValueError as error:
+        raise InputError(str(error), owner=owner) from None
     kind = labels.dtype.kind
     if kind in "mM":  # as scalars, or their numbers would take their place
         labels = _objects(list(labels))
     elif kind in "fc":
         bad = np.flatnonzero(~np.isfinite(labels))
         if len(bad):
-            raise ValueError(
-                f"{owner}: y holds {labels[bad[0]]} at row {bad[0]}; every row needs a label. Drop such rows."
+            raise InputError(
+                f"y holds {labels[bad[0]]} at row {bad[0]}; every row needs a label. Drop such rows.", owner=owner
             )
         try:
             check_classification_targets(labels)
         except ValueError as error:
-            raise ValueError(f"{owner}: {error}") from None
+            raise InputError(str(error), owner=owner) from None
     if labels.dtype.kind == "O":
         for row, label in enumerate(labels):
             if _is_missing(label):
-                raise ValueError(f"{owner}: y holds {label!r} at row {row}; every row needs a label. Drop such rows.")
+                raise InputError(
+                    f"y holds {label!r} at row {row}; every row needs a label. Drop such rows.", owner=owner
+                )
             try:
                 hash(label)
             except TypeError:
-                raise ValueError(
-                    f"{owner}: y holds {label!r} at row {row}, which cannot be hashed; use text, numbers or tuples."
+                raise InputError(
+                    f"y holds {label!r} at row {row}, which cannot be hashed; use text, numbers or tuples.", owner=owner
                 ) from None
     return labels
 

@@ -40,6 +40,11 @@ class Model:
         """The learner inside a classifier, or the model itself."""
         return getattr(self.estimator, "learner_", self.estimator)
 
+    @property
+    def embed(self) -> Any:
+        """Function that maps rows into the learned space; None for a learner that compares by a kernel."""
+        return getattr(self.learner, "transform", getattr(self.learner, "embed", None))
+
     def predict(self, X: Array) -> tuple[NDArray[Any], Array]:
         """Return the label of every row and its share of the votes, and report progress."""
         codes, shares = np.empty(len(X), dtype=np.int64), np.empty(len(X))
@@ -120,15 +125,16 @@ def describe_model(path: Path) -> dict[str, Any]:
     facts["n_features"] = int(estimator.n_features_in_)
     if hasattr(estimator, "kept_identity_") or hasattr(estimator, "engine_"):
         return facts | {"search": _search_facts(estimator)}
-    is_classifier = learner is not estimator
+    is_classifier, has_learner = hasattr(estimator, "noise_rate_"), hasattr(learner, "n_updates_")
     facts |= {
-        "learner": type(learner).__name__ if is_classifier else None,
-        "learner_parameters": _parameters(learner) if is_classifier else None,
+        "learner": type(learner).__name__ if is_classifier and has_learner else None,
+        "learner_parameters": _parameters(learner) if is_classifier and has_learner else None,
+        "voters": _voters(estimator),
         "feature_names": model.feature_names,
         "label": model.label,
         "classes": [one.item() if hasattr(one, "item") else one for one in estimator.classes_],
-        "map_shape": _map_shape(learner),
-        "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS},
+        "map_shape": _map_shape(learner) if has_learner else None,
+        "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS if has_learner},
     }
     if is_classifier:
         n_rows = len(estimator.plausibility_)
@@ -148,6 +154,12 @@ def _search_facts(model: Any) -> dict[str, Any]:
         "triplets": int(model.n_triplets_seen_),
         "triplets_left_out": int(model.n_skipped_),
     }
+
+
+def _voters(estimator: Any) -> dict[str, float]:
+    """Return the shares of the voters of a jury by name; empty without one."""
+    jury = getattr(getattr(estimator, "decision_", None), "jury", None)
+    return {} if jury is None else dict(zip((one.name for one in jury.voters), jury.shares, strict=True))
 
 
 def _map_shape(learner: Any) -> list[int] | None:

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from nearkin.arrays import Array
+from nearkin.errors import InputError, Row
 
-__all__ = ["Rows", "Scaling"]
+__all__ = ["LARGEST", "Rows", "Scaling", "check_range"]
 
+#: Largest scaled feature for which every product of a step stays finite.
+LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
 
 #: Most bytes that one dense block of a sparse matrix may take.
 _BLOCK_BYTES = 1 << 24
@@ -184,3 +187,19 @@ class Rows:
         for start in range(0, len(self), max(1, step)):
             part = slice(start, min(len(self), start + step))
             yield part, self.take(part)
+
+
+def check_range(rows: Rows, owner: object, hint: str) -> None:
+    """Refuse scaled rows that are too large to compute with."""
+    limit = LARGEST[np.dtype(rows.dtype)]
+    for part, block in rows.blocks():
+        if -limit <= block.min(initial=0.0) and block.max(initial=0.0) <= limit:
+            continue
+        largest = np.abs(block).max(axis=1, initial=0.0)
+        bad = np.flatnonzero(~(largest <= limit))
+        if len(bad):
+            raise InputError(
+                f"{{row}} holds a value of {largest[bad[0]]:.3g} after scaling; the largest that "
+                f"{np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. {hint}",
+                owner=owner, row=Row(part.start + bad[0]),
+            )  # fmt: skip

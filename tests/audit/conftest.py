@@ -2,12 +2,13 @@
 
 import pytest
 
-from nearkin.audit import _layout
+from nearkin.audit import map as map_of
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _hasty_layout():
     patch = pytest.MonkeyPatch()
-    patch.setattr(_layout, "_STEPS", 10)
+    patch.setattr(map_of, "_STEPS", 250)  # the least that scikit-learn allows
+    patch.setattr(map_of, "_LANDMARKS", 120)
     yield
     patch.undo()

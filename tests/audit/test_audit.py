@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearkin
-from nearkin.audit._suggest import suggest
+from nearkin.noise import suggest_labels
 
 
 @pytest.fixture(scope="module")
@@ -108,14 +108,14 @@ def test_a_suggestion_is_bayes_rule_under_uniform_noise(rng):
     literal = shares * transition[:, codes].T
     literal /= literal.sum(axis=1, keepdims=True)
     plausibility = literal[np.arange(n), codes]
-    best, confidence = suggest(lambda rows: shares[rows], codes, plausibility, np.ones(n, dtype=bool), k)
+    best, confidence = suggest_labels(lambda rows: shares[rows], codes, plausibility, np.ones(n, dtype=bool), k)
     literal[np.arange(n), codes] = -1
     assert np.array_equal(best, literal.argmax(axis=1))
     assert np.allclose(confidence, literal.max(axis=1))
 
 
 def test_a_suggestion_without_any_vote_for_it_is_still_another_class():
-    best, confidence = suggest(
+    best, confidence = suggest_labels(
         lambda rows: np.array([[0.0, 0.0, 1.0]]), np.array([2]), np.array([0.4]), np.array([True]), 3
     )
     assert best[0] != 2
@@ -440,7 +440,7 @@ def test_a_failed_write_leaves_the_old_file(audit, tmp_path, monkeypatch, kind):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"nearkin.audit._{'page.as_json' if kind == 'html' else 'exports.json.dumps'}", full)
+    monkeypatch.setattr(f"nearkin.audit.{'page.as_json' if kind == 'html' else 'exports.json.dumps'}", full)
     monkeypatch.setattr("nearkin.audit.exports.write_csv", full)
     with pytest.raises(OSError, match="No space"):
         getattr(audit, f"to_{kind}")(path)

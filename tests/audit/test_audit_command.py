@@ -53,7 +53,7 @@ def folder(tmp_path, wine):
     return tmp_path
 
 
-def test_it_writes_a_page_a_table_and_ten_lines(folder, wine):
+def test_it_writes_a_page_a_table_and_a_few_lines(folder, wine):
     outcome = run(
         folder / "wine.csv", "--label", "cultivar", "--id", "bottle", "--text", "note", "-o", folder / "out.html"
     )
@@ -61,8 +61,8 @@ def test_it_writes_a_page_a_table_and_ten_lines(folder, wine):
     assert outcome.stderr == ""
     names = [line[2:].split("  ")[0] for line in outcome.stdout.splitlines() if not line.startswith("   ")]
     assert names == [
-        "rows", "classes", "wrong labels", "suspects", "suggestions", "confused", "worst classes", "time", "page",
-        "suspects in",
+        "rows", "classes", "voters", "wrong labels", "suspects", "suggestions", "confused", "worst classes", "time",
+        "page", "suspects in",
     ]  # fmt: skip
     assert files_in(folder) == ["out.html", "suspects.csv", "wine.csv"]
     page = (folder / "out.html").read_text()

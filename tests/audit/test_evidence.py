@@ -1,87 +1,111 @@
-"""Evidence against slow, literal twins."""
+"""Evidence shows what decided: against slow, literal twins."""
 
 import numpy as np
 import pytest
 from sklearn.neighbors import NearestNeighbors
 
 import nearkin
+from nearkin.jury.voters import N_VOTING
 
 
-@pytest.fixture(scope="module", params=["auto", "several centres", "no centres"])
+@pytest.fixture(scope="module", params=["auto", "own", "fitted"])
 def found(request):
     rng = np.random.default_rng(5)
     y = rng.permutation(np.arange(120) % 3)
-    X = (3.0 * rng.normal(size=(3, 4)))[y] + rng.normal(size=(120, 4))
+    X = (3.0 * rng.normal(size=(3, 4)))[y] + 2.0 * rng.normal(size=(120, 4))
     given, _ = nearkin.flip_labels(y, 0.1, random_state=1)
-    learner = {
-        "auto": None,
-        "several centres": nearkin.RobustLODML(triplets=nearkin.OCTG(n_centers=2)),
-        "no centres": nearkin.RobustLODML(triplets="one_pass"),
-    }[request.param]
-    return X, given, nearkin.audit_labels(X, given, learner, 0)
+    learner = {"auto": None, "own": nearkin.RobustODML(), "fitted": nearkin.LODML(random_state=0).fit(X, given)}
+    return X, given, nearkin.audit_labels(X, given, learner[request.param], 0)
 
 
-def test_neighbours_are_the_nearest_plausible_rows(found):
-    X, given, audit = found
-    mapped = audit.classifier.learner_.transform(X)
-    kept = np.flatnonzero(~audit.is_suspect)
-    for row in (*audit.order[:4], *audit.order[-4:]):
-        distance = np.linalg.norm(mapped[kept] - mapped[row], axis=1)
-        distance[kept == row] = np.inf
-        nearest = kept[np.argsort(distance, kind="stable")[:5]]
+def literal_votes(audit, row):
+    """Part of the jury's vote that each row casts on another one, voter by voter, by the definition of the votes."""
+    jury, parts = audit.decision.jury, {}
+    for voter, share in zip(jury.voters, jury.shares, strict=True):
+        if not hasattr(voter, "neighbours"):
+            continue
+        bandwidth = jury.voters[0].bandwidth
+        cast = np.exp(-np.arange(min(N_VOTING, 119)) / bandwidth) * audit.plausibility[voter.among[row]]
+        parts[voter.name] = dict(zip(voter.among[row].tolist(), (share * cast / cast.sum()).tolist(), strict=True))
+    return parts
+
+
+def test_every_neighbour_shown_is_among_the_nearest_of_a_voter_and_says_of_which(found):
+    _, given, audit = found
+    voters = [voter for voter in audit.decision.jury.voters if hasattr(voter, "among")]
+    assert len(voters) == 2
+    in_both = 0
+    for row in (*audit.order[:12], *audit.order[-12:]):
         why = audit.evidence(int(row))
-        assert [one.row for one in why.neighbours] == nearest.tolist()
-        assert [one.label for one in why.neighbours] == given[nearest].tolist()
-        assert np.allclose([one.distance for one in why.neighbours], np.sort(distance)[:5])
-        assert [one.plausibility for one in why.neighbours] == audit.plausibility[nearest].tolist()
+        assert len({one.row for one in why.neighbours}) == 5
+        for one in why.neighbours:
+            assert one.voters == tuple(v.name for v in voters if one.row in v.among[row][:5])
+            assert one.voters and one.row != row
+            assert one.label == given[one.row] and one.plausibility == audit.plausibility[one.row]
+            in_both += len(one.voters) == 2
+    assert 0 < in_both < 24 * 5  # the spaces differ, so this could fail
 
 
-def test_prototypes_belong_to_their_classes_and_are_the_nearest(found):
+def test_neighbours_are_those_with_the_largest_parts_of_the_vote(found):
+    _, _, audit = found
+    for row in (*audit.order[:6], *audit.order[-6:]):
+        parts = literal_votes(audit, row)
+        candidates = {j for some in parts.values() for j in list(some)[:5]}
+        total = {j: sum(some.get(j, 0.0) for some in parts.values()) for j in candidates}
+        shown = audit.evidence(int(row)).neighbours
+        np.testing.assert_allclose([one.share for one in shown], sorted(total.values(), reverse=True)[:5], rtol=1e-9)
+        np.testing.assert_allclose([one.share for one in shown], [total[one.row] for one in shown], rtol=1e-9)
+
+
+def test_opinions_are_the_votes_of_every_voter_and_sum_to_what_judged_the_label(found):
+    _, _, audit = found
+    names = audit.classes.tolist()
+    for row in (*audit.order[:4], *audit.order[-4:]):
+        why = audit.evidence(int(row))
+        assert [one.voter for one in why.opinions] == [one.name for one in audit.decision.jury.voters]
+        assert sum(one.share for one in why.opinions) == pytest.approx(1.0)
+        votes = audit.classifier.left_out_votes([row])
+        code = names.index(why.given_label)
+        mixed = sum(one.share * one.for_given for one in why.opinions)
+        assert mixed == pytest.approx(votes.total[0, code])
+        expected = audit.decision.jury.left_out(audit.plausibility)(np.array([row]))
+        np.testing.assert_allclose(votes.total, expected, rtol=1e-12)
+
+
+def test_whose_label_is_changed_changes_no_vote_about_itself(found):
+    """The voters judge a row without its label."""
     X, given, audit = found
-    learner = audit.classifier.learner_
-    mapped = learner.transform(X)
-    kept = ~audit.is_suspect
-    source = learner.triplet_source_
+    row = int(audit.order[0])
+    other = given.copy()
+    other[row] = (given[row] + 1) % 3
+    votes = nearkin.RobustKNeighborsClassifier(noise_rate=0.1, random_state=0)
+    one, two = (votes.fit(X, labels).decision_.jury.voters[0] for labels in (given, other))
+    np.testing.assert_array_equal(one.left_out(np.ones(120))([row]), two.left_out(np.ones(120))([row]))
+
+
+def test_prototypes_belong_to_their_classes_and_are_typical_in_the_space_that_votes(found):
+    X, given, audit = found
+    mapped, kept = audit.classifier.embed(X), ~audit.is_suspect
     for row in (*audit.order[:3], *audit.order[-3:]):
         why = audit.evidence(int(row))
         for prototype, label in ((why.given, given[row]), (why.suggested, audit.suggested_label[row])):
-            assert prototype.label == label == given[prototype.row]
-            assert kept[prototype.row]
-            if hasattr(source, "centers_"):
-                code = learner.state_.labels.codes[label]
-                centers = source.centers_[source.center_codes_ == code] @ learner.components_.T
-            else:
-                centers = mapped[kept & (given == label)].mean(axis=0, keepdims=True)
-            distance = np.linalg.norm(centers - mapped[row], axis=1)
-            assert prototype.distance == pytest.approx(distance.min())
             members = np.flatnonzero(kept & (given == label))
-            there = np.linalg.norm(mapped[members] - centers[distance.argmin()], axis=1)
-            assert prototype.row == members[there.argmin()]
+            centre = mapped[members].mean(axis=0)
+            assert prototype.label == label
+            assert prototype.distance == pytest.approx(np.linalg.norm(mapped[row] - centre), rel=1e-5)
+            assert prototype.row == members[np.linalg.norm(mapped[members] - centre, axis=1).argmin()]
 
 
-def test_the_costliest_triplet_has_the_weight_that_the_learner_gives_the_row(found):
-    X, given, audit = found
-    learner = audit.classifier.learner_
-    if not hasattr(learner.triplet_source_, "centers_"):
-        return
-    for row in audit.order[:5]:
-        why = audit.evidence(int(row))
-        assert why.triplet is not None
-        expected = learner.plausibility(X[[row]], given[[row]])[0]
-        assert why.triplet.weight == pytest.approx(expected)
-        assert why.triplet.positive.label == given[row] != why.triplet.negative.label
-        assert why.triplet.loss > 0
-    inside = audit.order[np.argmax(learner.plausibility(X, given)[audit.order] == 1.0)]
-    assert audit.evidence(int(inside)).triplet is None
-
-
-def test_a_learner_that_saw_only_triplets_has_no_costliest_one():
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 2
-    X = 3 * np.eye(2)[y] + rng.normal(size=(60, 2))
-    learner = nearkin.LODML(random_state=0).fit(X, y)
-    audit = nearkin.audit_labels(X, y, learner)
-    assert str(audit.evidence(0)).startswith("row 0: label")
+def test_the_space_of_the_map_is_one_in_which_neighbours_vote(found):
+    X, _, audit = found
+    learned = audit.decision.jury.voters[1]
+    mapped = audit.classifier.embed(X)
+    spaces = [one.space for one in getattr(learned, "voters", [learned])]
+    widths = [len(one) if isinstance(one, np.ndarray) else mapped.shape[1] for one in spaces]
+    ends = np.cumsum([0, *widths])
+    for i, one in enumerate(getattr(learned, "voters", [learned])):
+        part = mapped[:, ends[i] : ends[i + 1]] * np.sqrt(len(spaces))
+        np.testing.assert_allclose(one.near._rows, part - part.mean(axis=0), atol=1e-5)
 
 
 def test_evidence_reads_like_a_sentence(found):
@@ -89,13 +113,13 @@ def test_evidence_reads_like_a_sentence(found):
     row = int(audit.order[0])
     text = str(audit.evidence(row))
     assert f"row {row}" in text and "suggested" in text and repr(int(given[row])) in text
+    assert all(voter.name in text for voter in audit.decision.jury.voters)
 
 
 def test_the_graph_is_what_scikit_learn_would_find(found):
     X, _, audit = found
     graph = audit.knn_graph(7)
-    mapped = audit.classifier.learner_.transform(X)
-    distances, index = NearestNeighbors(n_neighbors=7).fit(mapped).kneighbors()
+    distances, index = NearestNeighbors(n_neighbors=7).fit(audit.classifier.embed(X)).kneighbors()
     assert np.array_equal(graph.indices.reshape(-1, 7), index)
     assert np.allclose(graph.data.reshape(-1, 7), distances)
     assert (np.diff(graph.data.reshape(-1, 7), axis=1) >= 0).all()

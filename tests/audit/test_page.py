@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import nearkin
-from nearkin.audit._layout import _affinities, kl_gradient, neighbour_layout
-from nearkin.audit.map import flat_map, framed, shown_rows
+from nearkin.audit.evidence import PrototypeMap
+from nearkin.audit.map import choose_rows, draw_map, fit_frame, separate_classes
 from nearkin.audit.page.packing import as_json, pack
 from nearkin.audit.page.thumbnails import thumbnails
+from nearkin.jury import CastVotes, Votes
+from nearkin.noise import NoiseModel
 
 HOSTILE = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\u202egnp.exe", "\"'`${1}&amp;"]
 
@@ -82,7 +84,13 @@ def test_the_numbers_in_the_page_are_those_of_the_audit(page, audit):
     assert np.array_equal(audit.classes[held["codes"]], audit.given_label)
     assert np.abs(held["sure"] / 100 - audit.plausibility).max() <= 0.005 + 1e-9
     first = audit.evidence(int(order[0]))
-    assert (held["near"][:5] - 1).tolist() == [one.row for one in first.neighbours]
+    assert held["near"][:5].tolist() == [one.row for one in first.neighbours]
+    assert data["voters"] == [one.voter for one in first.opinions]
+    for name, said in (("saidGiven", "for_given"), ("saidBest", "for_suggested"), ("voterShare", "share")):
+        expected = np.array([getattr(one, said) for one in first.opinions])
+        assert np.abs(held[name][: len(expected)] / data["steps"] - expected).max() <= 0.5 / data["steps"] + 1e-9
+    by = [{name for v, name in enumerate(data["neighbourVoters"]) if bits >> v & 1} for bits in held["nearBy"][:5]]
+    assert by == [set(one.voters) for one in first.neighbours]
     assert held["toGiven"][0] == pytest.approx(first.given.distance, rel=1e-6)
     assert held["toBest"][0] == pytest.approx(first.suggested.distance, rel=1e-6)
     assert len(held["mapRow"]) == 240 and held["mapSuspect"].sum() == audit.n_suspects
@@ -94,6 +102,22 @@ def test_an_equal_audit_gives_an_equal_page(audit, page, tmp_path):
     assert (tmp_path / "again.html").read_text() == page
 
 
+class GuessedDecision:
+    """Votes of nobody about many rows, in the shape of a jury's."""
+
+    def __init__(self, jury, classes, n, rate):
+        self.jury, self.classes, self.n, self.rng = jury, classes, n, np.random.default_rng(0)
+        self.neighbourhoods, self.noise = jury.voters[:2], NoiseModel(rate, len(classes))
+
+    def left_out_votes(self, rows):
+        votes = self.rng.dirichlet(np.ones(len(self.classes)), (4, len(rows)))
+        return Votes(tuple(one.name for one in self.jury.voters), np.array(self.jury.shares), votes, self.classes)
+
+    def cast_left_out(self, rows, k):
+        near, shape = self.rng.integers(0, self.n, (len(rows), k)), (2, len(rows), k)
+        return CastVotes(("a", "b"), near, self.rng.random(shape) / 20, self.rng.random(shape) < 0.7)
+
+
 class Guessed:
     """Stands for the audit of many rows, without the hours of one."""
 
@@ -102,21 +126,18 @@ class Guessed:
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(n, 4)), rng.integers(0, n_classes, n)
         y[:n_classes] = np.arange(n_classes)
-        model = nearkin.RobustKNeighborsClassifier(nearkin.Euclidean(), n_neighbors="auto", noise_rate=rate)
-        model.fit(X[:small_n], y[:small_n] % 2)
+        model = nearkin.RobustKNeighborsClassifier(noise_rate=rate, random_state=0).fit(X[:small_n], y[:small_n] % 2)
         labels = np.array([f"class {code:05d}" for code in range(n_classes)])[y]
         made = object.__new__(nearkin.LabelAudit)
-        learner = nearkin.Euclidean().fit(X[: 2 * n_classes], labels[: 2 * n_classes])
         made.classifier, made.given_label, made.classes = model, labels, np.unique(labels)
         made.plausibility, made.score = rng.uniform(0.001, 1, n), rng.uniform(size=n)
         made.is_suspect = made.score < np.quantile(made.score, rate)
-        made._codes = y.astype(np.int64)
-        made._best = np.where(made.is_suspect, (y + rng.integers(1, n_classes, n)) % n_classes, y)
-        made.suggested_label, made.confidence = made.classes[made._best], 1 - made.plausibility
+        made.given_code = y.astype(np.int64)
+        made.suggested_code = np.where(made.is_suspect, (y + rng.integers(1, n_classes, n)) % n_classes, y)
+        made.suggested_label, made.confidence = made.classes[made.suggested_code], 1 - made.plausibility
         made.noise_rate, made.noise_interval, made._X = rate, (rate, rate), X
-        model.learner_, model.kept_ = learner, np.flatnonzero(~made.is_suspect)
-        model._items, model._codes, model.classes_ = learner.map_items(X)[model.kept_], y[model.kept_], made.classes
-        model._search = None
+        made.decision = GuessedDecision(model.decision_.jury, made.classes, n, rate)
+        made.prototypes = PrototypeMap(X, made.given_code, made.is_suspect)
         return made
 
 
@@ -158,7 +179,7 @@ def test_json_in_a_page_cannot_end_its_element():
     text = as_json({"a": "</script><!--\u2028&"})
     assert not set(text) & set("<>&\u2028")
     assert json.loads(text) == {"a": "</script><!--\u2028&"}
-    as_json("\ud800")  # half a character is no reason to fail
+    as_json("\ud800")  # half a character must not fail
 
 
 def test_packed_arrays_come_back():
@@ -172,7 +193,7 @@ def test_packed_arrays_come_back():
 def test_the_map_separates_classes_that_are_apart(n_classes, d, rng):
     codes = np.repeat(np.arange(n_classes), 30)
     rows = 30.0 * rng.normal(size=(n_classes, d))[codes] + rng.normal(size=(len(codes), d))
-    flat = framed(flat_map(rows, codes, np.ones(len(codes))))
+    flat = fit_frame(separate_classes(rows, codes, np.ones(len(codes))))
     assert flat.shape == (len(codes), 2) and flat.min() >= 0 and flat.max() <= 1
     if n_classes == 2:
         assert (
@@ -182,59 +203,30 @@ def test_the_map_separates_classes_that_are_apart(n_classes, d, rng):
 
 
 def test_equal_rows_have_a_map_too():
-    assert np.isfinite(flat_map(np.ones((10, 3)), np.arange(10) % 2, np.ones(10))).all()
+    assert np.isfinite(separate_classes(np.ones((10, 3)), np.arange(10) % 2, np.ones(10))).all()
 
 
 def test_the_map_shows_the_most_doubtful_rows():
     is_suspect = np.zeros(1000, dtype=bool)
     is_suspect[:600] = True
-    rows = shown_rows(is_suspect, np.arange(1000), 300)
+    rows = choose_rows(is_suspect, np.arange(1000), 300)
     assert len(set(rows.tolist())) == 300
     assert sorted(rows[rows < 600].tolist()) == list(range(100))
 
 
-def divergence(shared, flat):
-    """Kullback and Leibler's, literally."""
-    n = len(flat)
-    closeness = np.array(
-        [[0.0 if i == j else 1 / (1 + ((flat[i] - flat[j]) ** 2).sum()) for j in range(n)] for i in range(n)]
-    )
-    other = closeness / closeness.sum()
-    return sum(shared[i, j] * np.log(shared[i, j] / other[i, j]) for i in range(n) for j in range(n) if i != j)
-
-
-def test_the_slope_of_the_layout_is_that_of_the_divergence(rng):
-    rows, flat = rng.normal(size=(12, 4)), rng.normal(size=(12, 2))
-    squares = ((rows[:, None] - rows) ** 2).sum(axis=2)
-    shared = _affinities(squares, 4.0).astype(np.float64)
-    assert shared.sum() == pytest.approx(1.0, abs=1e-5) and np.allclose(shared, shared.T)
-    slope = kl_gradient(shared, flat)
-    for i, j in ((0, 0), (5, 1), (11, 0)):
-        step = np.zeros_like(flat)
-        step[i, j] = 1e-5
-        expected = (divergence(shared, flat + step) - divergence(shared, flat - step)) / 2e-5
-        assert slope[i, j] == pytest.approx(expected, rel=1e-3, abs=1e-7)
-
-
-def test_every_row_has_as_many_neighbours_as_asked_for(rng):
-    rows = rng.normal(size=(60, 3)) * np.linspace(1, 20, 60)[:, None]
-    squares = ((rows[:, None] - rows) ** 2).sum(axis=2)
-    shared = _affinities(squares, 10.0)
-    assert np.isfinite(shared).all() and (np.diag(shared) == 0).all()
-
-
 def test_groups_are_laid_out_apart_and_late_rows_join_their_own(rng, monkeypatch):
-    monkeypatch.setattr("nearkin.audit._layout._STEPS", 150)
+    monkeypatch.setattr("nearkin.audit.map._STEPS", 400)
     codes = rng.integers(0, 5, 1500)
     rows = 8.0 * rng.normal(size=(5, 10))[codes] + rng.normal(size=(1500, 10))
-    flat = neighbour_layout(rows, flat_map(rows, codes, np.ones(1500)))
+    flat = draw_map(rows, separate_classes(rows, codes, np.ones(1500)))
     centers = np.stack([np.median(flat[codes == code], axis=0) for code in range(5)])
     nearest = ((flat[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
     assert (nearest == codes).mean() > 0.99
-    assert np.array_equal(flat, neighbour_layout(rows, flat_map(rows, codes, np.ones(1500))))
+    assert np.array_equal(flat, draw_map(rows, separate_classes(rows, codes, np.ones(1500))))
 
 
 @pytest.mark.parametrize("rows", [np.ones((10, 3)), np.repeat(np.eye(3), 2, axis=0), np.arange(8.0)[:, None]])
 def test_few_or_equal_rows_are_laid_out_too(rows):
     codes = np.arange(len(rows)) % 2
-    assert np.isfinite(framed(neighbour_layout(rows, flat_map(rows, codes, np.ones(len(rows)))))).all()
+    flat = draw_map(rows, separate_classes(rows, codes, np.ones(len(rows))))
+    assert ((flat >= 0) & (flat <= 1)).all()

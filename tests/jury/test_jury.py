@@ -18,15 +18,25 @@ from sklearn.preprocessing import StandardScaler
 import nearkin
 from each import each
 from nearkin import RobustKNeighborsClassifier, RobustODML
-from nearkin.jury import Jury, LocalNeighbours, rank_votes
+from nearkin.jury import (
+    CrossFittedVoter,
+    Jury,
+    LocalNeighbours,
+    NeighbourVoter,
+    RidgeVoter,
+    SuspectRules,
+    mix_votes,
+    rank_votes,
+    stack_votes,
+    whiten_classes,
+)
 from nearkin.jury import local_scaling as local
-from nearkin.jury.learned_spaces import whitening
-from nearkin.jury.ridge import RidgeVotes
-from nearkin.jury.voters import BANDWIDTHS, CrossVotes, NeighbourVotes, mixed, stacked
+from nearkin.jury.voters import BANDWIDTHS
 from nearkin.measures import DISTANCE
-from nearkin.neighbors.classifier import _kept
-from nearkin.noise import _votes as votes_of
-from nearkin.noise import flip_labels
+from nearkin.noise import NoiseModel, flip_labels
+from nearkin.noise import rate as rate_of
+from nearkin.parameters import LowRank
+from nearkin.rows import Scaling
 
 
 def _literal(queries, rows, scale, k, own=None):
@@ -124,9 +134,9 @@ def test_neighbours_of_some_rows_are_those_of_all(rng):
 def test_each_row_is_judged_in_the_space_of_its_judge(rng):
     rows, codes, judge = rng.normal(size=(80, 3)), rng.integers(0, 3, 80), rng.integers(0, 2, 80)
     spaces = [rng.normal(size=(2, 3)) for _ in range(2)]
-    voters = [NeighbourVotes(LocalNeighbours(rows @ one.T), codes, 3, 4.0, one) for one in spaces]
+    voters = [NeighbourVoter("a space", LocalNeighbours(rows @ one.T), codes, 3, 4.0, one) for one in spaces]
     weights = rng.random(80)
-    both = CrossVotes(voters, judge)
+    both = CrossFittedVoter("learned spaces", voters, judge)
     apart = [one.left_out(weights)(slice(None)) for one in voters]
     np.testing.assert_array_equal(both.left_out(weights)(slice(None)), np.where(judge[:, None] == 0, *apart))
     np.testing.assert_array_equal(both.left_out(weights)(np.array([7, 2])), both.left_out(weights)(slice(None))[[7, 2]])
@@ -134,31 +144,26 @@ def test_each_row_is_judged_in_the_space_of_its_judge(rng):
     np.testing.assert_allclose(
         both.answers(queries, weights), np.mean([one.answers(queries, weights) for one in voters], axis=0)
     )
-    assert Jury([both], [1.0], codes, 3).neighbours == voters
 
 
 def test_a_row_has_no_part_in_the_learned_space_that_judges_it(rng):
     rows, codes = rng.normal(size=(120, 4)), np.repeat([0, 1, 2], 40)
     rows[:, 0] += codes
-    learned = next(voter for voter in _fitted_jury(rows, codes).voters if isinstance(voter, CrossVotes))
+    learned = next(voter for voter in _fitted_jury(rows, codes).voters if isinstance(voter, CrossFittedVoter))
     other = codes.copy()
     other[7] = 2  # a label that only one of the two spaces sees
-    again = next(voter for voter in _fitted_jury(rows, other).voters if isinstance(voter, CrossVotes))
+    again = next(voter for voter in _fitted_jury(rows, other).voters if isinstance(voter, CrossFittedVoter))
     own = learned.judge[7]
     assert again.judge[7] == own
     assert not np.array_equal(learned.voters[1 - own].space, again.voters[1 - own].space)
 
 
 def _fitted_jury(rows, codes):
-    from nearkin.neighbors import RobustKNeighborsClassifier
-
-    return RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(rows, codes)._jury
+    return RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(rows, codes).decision_.jury
 
 
 @each(n=[2, 3, 4, 7])
 def test_few_rows_are_judged_too(n, rng):
-    from nearkin.neighbors import RobustKNeighborsClassifier
-
     rows, codes = rng.normal(size=(n, 2)), np.arange(n) % 2
     found = RobustKNeighborsClassifier(random_state=0).fit(rows, codes)
     assert np.isfinite(found.predict_proba(rows)).all()
@@ -196,7 +201,7 @@ def test_whitened_classes_are_round_and_wrong_labels_hardly_matter(rng):
     rows = rng.normal(size=(4000, 3)) @ np.diag([1.0, 4.0, 0.2]) + 6.0 * codes[:, None]
     weights = np.where(rng.random(4000) < 0.2, 1e-6, 1.0)
     given = np.where(weights < 0.5, 1 - codes, codes)
-    white = whitening(rows, given, weights)
+    white = whiten_classes(rows, given, weights)
     spread = np.array([(rows @ white.T)[codes == one].std(axis=0) for one in (0, 1)])
     assert spread.max() / spread.min() < 1.15
     mapped = rows @ white.T
@@ -216,8 +221,8 @@ def voters(blobs):
         X,
         codes,
         [
-            NeighbourVotes(LocalNeighbours(X), codes, 3),
-            NeighbourVotes(LocalNeighbours(X @ space.T), codes, 3, 4.0, space),
+            NeighbourVoter("a space", LocalNeighbours(X), codes, 3),
+            NeighbourVoter("a space", LocalNeighbours(X @ space.T), codes, 3, 4.0, space),
         ],
     )
 
@@ -242,33 +247,32 @@ def test_the_bandwidth_agrees_best_with_the_labels(voters, monkeypatch):
     agreement = [np.mean(rank_votes(index, codes, np.ones(80), 3, one).argmax(axis=1) == codes) for one in BANDWIDTHS]
     assert near.bandwidth == BANDWIDTHS[int(np.argmax(agreement))]
     assert len(set(agreement)) > 1
-    monkeypatch.setattr(votes_of, "_AT_ONCE", 50)
-    assert NeighbourVotes(LocalNeighbours(X), codes, 3).bandwidth == near.bandwidth
+    monkeypatch.setattr(rate_of, "_AT_ONCE", 50)
+    assert NeighbourVoter("a space", LocalNeighbours(X), codes, 3).bandwidth == near.bandwidth
 
 
 def test_a_space_may_be_a_matrix_or_a_learned_parameter(voters, rng):
     X, codes, (_, by_matrix) = voters
-    parameter = nearkin.parameters.LowRank(by_matrix.space, DISTANCE)
-    by_parameter = NeighbourVotes(LocalNeighbours(parameter.embed(X)), codes, 3, 4.0, parameter)
+    parameter = LowRank(by_matrix.space, DISTANCE)
+    by_parameter = NeighbourVoter("a space", LocalNeighbours(parameter.embed(X)), codes, 3, 4.0, parameter)
     queries = rng.normal(size=(6, 3))
     for voter in (by_matrix, by_parameter):
         np.testing.assert_allclose(voter.answers(queries, np.ones(80)), by_matrix.answers(queries, np.ones(80)))
 
 
 def test_a_jury_is_the_mean_of_its_voters_by_their_shares(voters, rng):
-    _, codes, both = voters
-    jury, weights = Jury(both, [3.0, 1.0], codes, 3), rng.random(80)
+    _, _, both = voters
+    jury, weights = Jury(both, [3.0, 1.0]), rng.random(80)
     expected = 0.75 * both[0].left_out(weights)(slice(None)) + 0.25 * both[1].left_out(weights)(slice(None))
-    np.testing.assert_allclose(jury.votes(weights), expected, rtol=1e-12)
+    np.testing.assert_allclose(jury.left_out(weights)(slice(None)), expected, rtol=1e-12)
     np.testing.assert_allclose(jury.left_out(weights)(slice(10, 30)), expected[10:30], rtol=1e-12)
     queries = rng.normal(size=(4, 3))
     expected = 0.75 * both[0].answers(queries, weights) + 0.25 * both[1].answers(queries, weights)
     np.testing.assert_allclose(jury.answers(queries, weights), expected, rtol=1e-12)
-    assert jury.neighbours == both
 
 
 def test_whose_word_counts_nothing_is_not_asked(voters):
-    _, codes, both = voters
+    _, _, both = voters
 
     class Silent:
         def left_out(self, weights):
@@ -276,15 +280,14 @@ def test_whose_word_counts_nothing_is_not_asked(voters):
 
         answers = left_out
 
-    jury = Jury([both[0], Silent()], [1.0, 0.0], codes, 3)
-    np.testing.assert_array_equal(jury.votes(np.ones(80)), both[0].left_out(np.ones(80))(slice(None)))
-    assert jury.neighbours == both[:1]
+    jury = Jury([both[0], Silent()], [1.0, 0.0])
+    np.testing.assert_array_equal(jury.left_out(np.ones(80))(slice(None)), both[0].left_out(np.ones(80))(slice(None)))
 
 
 def test_a_mixture_leaves_what_was_said_as_it_is(rng):
     said = [rng.dirichlet(np.ones(3), 5) for _ in range(3)]
     kept = [one.copy() for one in said]
-    found = mixed([one.__getitem__ for one in said], np.array([0.5, 0.3, 0.2]))
+    found = mix_votes([one.__getitem__ for one in said], np.array([0.5, 0.3, 0.2]))
     for part in (slice(None), slice(1, 3), np.array([4, 0])):
         expected = 0.5 * said[0][part] + 0.3 * said[1][part] + 0.2 * said[2][part]
         np.testing.assert_allclose(found(part), expected, rtol=1e-12)
@@ -294,14 +297,14 @@ def test_a_mixture_leaves_what_was_said_as_it_is(rng):
 
 @each(at_once=[1 << 22, 60], n_classes=[2, 5])
 def test_shares_are_those_of_least_squares_without_negative_ones(n_classes, at_once, rng, monkeypatch):
-    monkeypatch.setattr(votes_of, "_AT_ONCE", at_once)
+    monkeypatch.setattr(rate_of, "_AT_ONCE", at_once)
     codes = rng.choice(n_classes, 90, p=rng.dirichlet(np.full(n_classes, 5.0)))
     truth = np.eye(n_classes)[codes]
     said = [a * truth + (1 - a) * rng.dirichlet(np.ones(n_classes), 90) for a in (0.1, 0.5, 0.4)]
     prior = np.bincount(codes, minlength=n_classes) / 90
     table = np.stack([(one - prior).ravel() for one in said], axis=1)
     expected, _ = nnls(table, (truth - prior).ravel())
-    found = stacked([one.__getitem__ for one in said], codes, n_classes)
+    found = stack_votes([one.__getitem__ for one in said], codes, n_classes)
     np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-8)
     assert found.sum() == pytest.approx(1.0)
 
@@ -311,8 +314,8 @@ def test_shares_are_equal_where_nobody_says_anything_of_use(rng):
     prior = np.tile(np.bincount(codes) / 6, (6, 1))
     against = np.eye(2)[1 - codes]
     for said in ([prior, prior], [against, 0.9 * against + 0.05]):
-        np.testing.assert_array_equal(stacked([one.__getitem__ for one in said], codes, 2), [0.5, 0.5])
-    twice = stacked([np.eye(2)[codes].__getitem__] * 2, codes, 2)  # the same voter twice
+        np.testing.assert_array_equal(stack_votes([one.__getitem__ for one in said], codes, 2), [0.5, 0.5])
+    twice = stack_votes([np.eye(2)[codes].__getitem__] * 2, codes, 2)  # the same voter twice
     assert twice.sum() == pytest.approx(1.0) and (twice >= 0.0).all()
 
 
@@ -371,11 +374,11 @@ def test_predictions_are_the_true_classes_for_which_all_rows_speak(rng):
     X, y = apart(rng)
     for given, has_matrix in ((one_sided(y, rng), True), (flip_labels(y, 0.2, random_state=0)[0], False)):
         model = RobustKNeighborsClassifier(random_state=0).fit(X, given)
-        assert (model._flips.matrix is not None) is has_matrix
-        votes = model._jury.answers(model.learner_.scaling_.apply(X), np.ones(900))
-        np.testing.assert_allclose(model.predict_proba(X), model._flips.true_shares(votes), rtol=1e-12)
-        np.testing.assert_allclose(model.noise_rates_, model._flips.rates)
-        assert model.noise_rate_ == model._flips.rate
+        assert (model.decision_.noise.matrix is not None) is has_matrix
+        votes = model.votes(X).total
+        np.testing.assert_allclose(model.predict_proba(X), model.decision_.noise.true_shares(votes), rtol=1e-12)
+        np.testing.assert_allclose(model.noise_rates_, model.decision_.noise.rates)
+        assert model.noise_rate_ == model.decision_.noise.rate
 
 
 @pytest.mark.parametrize("weights", ["uniform", "plausibility"])
@@ -385,7 +388,8 @@ def test_where_doubtful_rows_do_not_vote_nothing_is_corrected(weights, blobs):
     model = RobustKNeighborsClassifier(weights=weights, random_state=0).fit(X, noisy)
     counts = np.zeros(150)
     counts[model.kept_] = 1.0 if weights == "uniform" else model.plausibility_[model.kept_]
-    votes = model._jury.answers(model.learner_.scaling_.apply(X), counts)
+    scaled = Scaling.learn(X, "pairs").apply(X)
+    votes = model.decision_.jury.answers(scaled, counts)
     np.testing.assert_allclose(model.predict_proba(X), votes, atol=2e-3)
     assert len(model.kept_) < 150
 
@@ -406,6 +410,12 @@ def test_a_rate_beyond_belief_does_not_turn_the_answers_round(rate, rng):
     assert ((model.plausibility_ > 0) & (model.plausibility_ <= 1)).all()
 
 
+def kept_by_rate(score, rate, codes):
+    """Rows that are not suspects where the rate alone decides."""
+    noise = NoiseModel(rate, int(codes.max()) + 1)
+    return np.flatnonzero(~SuspectRules().apply(score, codes, noise, rate_is_given=True))
+
+
 def test_doubtful_rows_are_the_lowest_scores_below_half_and_two_of_a_class_stay(rng):
     for _ in range(200):
         n, k = int(rng.integers(2, 30)), int(rng.integers(1, 6))
@@ -416,22 +426,22 @@ def test_doubtful_rows_are_the_lowest_scores_below_half_and_two_of_a_class_stay(
         for one in range(k):
             best = [i for i in reversed(order) if codes[i] == one][:2]
             doubtful = [i for i in doubtful if i not in best]
-        expected = sorted(set(range(n + k)) - set(doubtful))
-        np.testing.assert_array_equal(_kept(score, rate, codes, 0.5), expected)
+        found = SuspectRules().apply(score, codes, NoiseModel(rate, max(k, 2)), rate_is_given=True)
+        assert np.flatnonzero(found).tolist() == sorted(doubtful)
 
 
 def test_doubtful_rows_are_as_many_as_the_rate_says_or_between_that_and_all_that_lose(blobs):
     X, y = blobs(n=120, d=3, spread=0.9)
     noisy, _ = flip_labels(y, 0.3, random_state=0)
     given = RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(X, noisy)
-    np.testing.assert_array_equal(given.kept_, _kept(given.score_, 0.1, noisy, 0.5))
+    np.testing.assert_array_equal(given.kept_, kept_by_rate(given.score_, 0.1, noisy))
     assert len(given.kept_) == 108
     guessed = RobustKNeighborsClassifier(random_state=0).fit(X, noisy)
     n_losing, n_guessed = np.count_nonzero(guessed.score_ < 0.5), guessed.noise_rate_ * 120
     dropped = np.setdiff1d(np.arange(120), guessed.kept_)
     assert min(n_losing, n_guessed) - 1 <= len(dropped) <= max(n_losing, n_guessed)
     assert guessed.score_[dropped].max() < 0.5
-    by_rate = _kept(guessed.score_, float(np.sqrt(guessed.noise_rate_ * n_losing / 120)), noisy, 0.5)
+    by_rate = kept_by_rate(guessed.score_, float(np.sqrt(guessed.noise_rate_ * n_losing / 120)), noisy)
     beyond = set(by_rate) - set(guessed.kept_)
     assert set(guessed.kept_) <= set(by_rate)
     assert all(guessed.score_[i] < 1 / 3 for i in beyond)
@@ -455,7 +465,7 @@ def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_n
     rows = rng.normal(size=(2020, 3)) + 2.5 * rare[:, None] * [1.0, 0.0, 0.0]
     clean = RobustKNeighborsClassifier(random_state=0).fit(rows, rare)
     share = min(2 * clean.noise_rate_, float(np.sqrt(clean.noise_rate_ * np.mean(clean.score_ < 0.5))))
-    by_rate = _kept(clean.score_, share, rare, 0.5)
+    by_rate = kept_by_rate(clean.score_, share, rare)
     np.testing.assert_array_equal(clean.kept_[clean.kept_ >= 2000], by_rate[by_rate >= 2000])
     assert np.count_nonzero(clean.score_[2000:] < 1 / 3) > 2  # the votes alone would doubt some
 
@@ -476,8 +486,8 @@ def test_the_learner_may_be_ones_own_and_all_survives_a_file(blobs, tmp_path):
         nearkin.save(model, tmp_path / "model.nearkin")
         again = nearkin.load(tmp_path / "model.nearkin")
         np.testing.assert_array_equal(again.predict_proba(X[:20]), shares)
-        np.testing.assert_array_equal(again._jury.votes(np.ones(120)), model._jury.votes(np.ones(120)))
-        assert model.kneighbors(X[:3])[1].shape == (3, int(model._jury.neighbours[0].bandwidth))
+        np.testing.assert_array_equal(again.left_out_votes().votes, model.left_out_votes().votes)
+        assert model.kneighbors(X[:3])[1].shape == (3, int(model.decision_.jury.voters[0].bandwidth))
 
 
 @pytest.mark.parametrize("has_matrix", [False, True])
@@ -485,18 +495,18 @@ def test_a_file_holds_the_rows_once_and_gives_the_same_answers(has_matrix, rng, 
     X, y = apart(rng)
     noisy = one_sided(y, rng) if has_matrix else y
     model = RobustKNeighborsClassifier(random_state=0).fit(X, noisy)
-    assert (model._flips.matrix is not None) is has_matrix
+    assert (model.decision_.noise.matrix is not None) is has_matrix
     path = tmp_path / "model.nearkin"
     nearkin.save(model, path)
     again = nearkin.load(path)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(again.noise_rates_, model.noise_rates_)
     np.testing.assert_array_equal(again.score_, model.score_)
-    scaled = model.learner_.scaling_.apply(X)
+    scaled = Scaling.learn(X, "pairs").apply(X)
     with zipfile.ZipFile(path) as archive:
         arrays = [np.load(io.BytesIO(archive.read(name))) for name in archive.namelist() if name.endswith(".npy")]
     assert sum(one.shape == scaled.shape and np.array_equal(one, scaled) for one in arrays) == 1
-    smooth = [voter for voter in again._jury.voters if isinstance(voter, RidgeVotes)]
+    smooth = [voter for voter in again.decision_.jury.voters if isinstance(voter, RidgeVoter)]
     assert smooth[0]._rows is smooth[1]._rows
 
 
@@ -554,6 +564,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @each(shape=tuple(SHAPES), kind=["normal", "constant", "repeated"])
 def test_any_shape_is_judged(kind, shape, rng):
     n, d, k = SHAPES[shape]
@@ -573,6 +584,7 @@ def test_any_shape_is_judged(kind, shape, rng):
     assert ((model.score_ >= 0) & (model.score_ <= 1)).all()
 
 
+@pytest.mark.slow
 def test_wide_rows_need_no_matrix_of_all_pairs_of_features(rng):
     """Neither for whitening nor for a learner that has none itself."""
     y = np.arange(60) % 2
@@ -585,9 +597,10 @@ def test_wide_rows_need_no_matrix_of_all_pairs_of_features(rng):
         tracemalloc.stop()
         assert peak < 6000 * 6000 * 8 / 2
         assert model.score(X, y) > 0.9
-        assert model._jury is not None
+        assert len(model.votes(X[:2]).voters) == 4
 
 
+@pytest.mark.slow
 def test_thousands_of_classes_fit_into_bounded_memory(rng):
     n, k = 6000, 2000
     y = rng.permutation(np.arange(n) % k)

@@ -1,14 +1,13 @@
-"""How labels get wrong: undoing it, Bayes' rule, whether it depends on the class, and what follows for every label."""
+"""How labels go wrong: undoing it, Bayes' rule, whether it depends on the class, and what follows for every label."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearkin.noise import Flips, estimate_flips, estimate_noise_rate, judged
-from nearkin.noise import _votes as votes_of
-from nearkin.noise._votes import parts, survey
-from nearkin.noise.rate import certain_rate, most_noise
+from nearkin.noise import NoiseModel, certain_rate, estimate_noise_model, estimate_noise_rate, judge_labels, split_rows
+from nearkin.noise import rate as rate_of
+from nearkin.noise.rate import max_rate, survey
 
 
 def uniform_matrix(rate, n_classes):
@@ -40,17 +39,19 @@ def world(matrix, rng, n=4000, overlap=0.4):
 def test_true_shares_undo_the_noise(n_classes, rate, rng):
     truth = 0.9 * rng.dirichlet(np.ones(n_classes), 50) + 0.1 / n_classes  # none near zero, where shares are cut
     noisy = truth @ uniform_matrix(rate, n_classes)
-    np.testing.assert_allclose(Flips(rate, n_classes).true_shares(noisy), truth, atol=1e-12)
+    np.testing.assert_allclose(NoiseModel(rate, n_classes).true_shares(noisy), truth, atol=1e-12)
     matrix = some_matrix(n_classes, rng)
-    np.testing.assert_allclose(Flips(0.2, n_classes, matrix).true_shares(truth @ matrix), truth, atol=1e-9)
+    np.testing.assert_allclose(NoiseModel(0.2, n_classes, matrix).true_shares(truth @ matrix), truth, atol=1e-9)
 
 
 @given(st.integers(2, 6), st.floats(0.0, 0.99), st.integers(0, 2**32 - 1), st.booleans())
 def test_corrected_and_settled_shares_are_shares_and_keep_the_order(n_classes, rate, seed, has_matrix):
     rng = np.random.default_rng(seed)
     votes = rng.dirichlet(np.full(n_classes, 0.1), 20)
-    flips = Flips(rate, n_classes, uniform_matrix(min(rate, most_noise(n_classes)), n_classes) if has_matrix else None)
-    for shares in (flips.true_shares(votes), flips.settled(votes)):
+    noise = NoiseModel(
+        rate, n_classes, uniform_matrix(min(rate, max_rate(n_classes)), n_classes) if has_matrix else None
+    )
+    for shares in (noise.true_shares(votes), noise.lift_zeros(votes)):
         assert (shares > 0.0).all()
         np.testing.assert_allclose(shares.sum(axis=1), 1.0)
         best = votes.argmax(axis=1)
@@ -61,9 +62,9 @@ def test_corrected_and_settled_shares_are_shares_and_keep_the_order(n_classes, r
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_a_label_is_right_by_bayes_rule(n_classes, has_matrix, rng):
     matrix = some_matrix(n_classes, rng) if has_matrix else uniform_matrix(0.3, n_classes)
-    flips = Flips(0.3, n_classes, matrix if has_matrix else None)
+    noise = NoiseModel(0.3, n_classes, matrix if has_matrix else None)
     shares, codes = rng.dirichlet(np.ones(n_classes), 40), rng.integers(0, n_classes, 40)
-    found = flips.right(shares, codes)
+    found = noise.probability_right(shares, codes)
     for i, label in enumerate(codes):
         ways = [shares[i, true] * matrix[true, label] for true in range(n_classes)]
         assert found[i] == pytest.approx(ways[label] / sum(ways), rel=1e-12)
@@ -74,32 +75,32 @@ def test_bayes_rule_agrees_with_counting(rng):
     matrix = np.array([[0.6, 0.4], [0.1, 0.9]])
     true = (rng.random(200_000) < 0.3).astype(int)
     label = np.where(rng.random(200_000) < matrix[true, 1], 1, 0)
-    found = Flips(0.2, 2, matrix).right(np.array([[0.7, 0.3]] * 2), np.array([0, 1]))
+    found = NoiseModel(0.2, 2, matrix).probability_right(np.array([[0.7, 0.3]] * 2), np.array([0, 1]))
     for one in (0, 1):
         assert found[one] == pytest.approx(np.mean(true[label == one] == one), abs=0.01)
 
 
 def test_a_class_that_is_often_mistaken_for_the_label_becomes_likelier(rng):
     matrix = np.array([[0.6, 0.4, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    likely = Flips(0.15, 3, matrix).likely(np.array([[0.4, 0.4, 0.2]]), np.array([1]))[0]
+    likely = NoiseModel(0.15, 3, matrix).relative_likelihood(np.array([[0.4, 0.4, 0.2]]), np.array([1]))[0]
     assert likely[0] > likely[1] > 2.0 * likely[2] > 0.0  # a two is hardly ever labelled one
     shares = rng.dirichlet(np.ones(3), 4)
-    np.testing.assert_array_equal(Flips(0.15, 3).likely(shares, np.array([0, 1, 2, 0])), shares)
+    np.testing.assert_array_equal(NoiseModel(0.15, 3).relative_likelihood(shares, np.array([0, 1, 2, 0])), shares)
 
 
 @pytest.mark.parametrize("has_matrix", [False, True])
-def test_expected_wrong_labels_are_those_that_flips_bring(has_matrix, rng):
+def test_expected_wrong_labels_are_those_that_noise_bring(has_matrix, rng):
     matrix = some_matrix(4, rng) if has_matrix else uniform_matrix(0.3, 4)
     true = np.array([500.0, 40.0, 300.0, 160.0])
-    flips = Flips(0.3, 4, matrix if has_matrix else None)
+    noise = NoiseModel(0.3, 4, matrix if has_matrix else None)
     expected = [sum(true[k] * matrix[k, j] for k in range(4) if k != j) for j in range(4)]
-    np.testing.assert_allclose(flips.expected_wrong(true @ matrix), expected)
-    np.testing.assert_array_equal(Flips(0.0, 3).expected_wrong(np.array([5, 6, 7])), 0.0)
+    np.testing.assert_allclose(noise.expected_wrong(true @ matrix), expected)
+    np.testing.assert_array_equal(NoiseModel(0.0, 3).expected_wrong(np.array([5, 6, 7])), 0.0)
 
 
 def test_rates_are_those_of_the_classes():
-    np.testing.assert_array_equal(Flips(0.2, 3).rates, [0.2, 0.2, 0.2])
-    np.testing.assert_allclose(Flips(0.2, 2, np.array([[0.7, 0.3], [0.0, 1.0]])).rates, [0.3, 0.0])
+    np.testing.assert_array_equal(NoiseModel(0.2, 3).rates, [0.2, 0.2, 0.2])
+    np.testing.assert_allclose(NoiseModel(0.2, 2, np.array([[0.7, 0.3], [0.0, 1.0]])).rates, [0.3, 0.0])
 
 
 # ---------------------------------------------------------------- estimates
@@ -110,9 +111,9 @@ def test_rates_are_those_of_the_classes():
 def test_uniform_noise_gives_no_matrix(n_classes, rate, rng):
     for _ in range(3):
         _, true, codes, votes = world(uniform_matrix(rate, n_classes), rng)
-        flips = estimate_flips(votes.__getitem__, codes, n_classes)
-        assert flips.matrix is None
-        assert flips.rate == pytest.approx(np.mean(true != codes), abs=0.05)
+        noise = estimate_noise_model(votes.__getitem__, codes, n_classes)
+        assert noise.matrix is None
+        assert noise.rate == pytest.approx(np.mean(true != codes), abs=0.05)
 
 
 @pytest.mark.parametrize(("source", "target", "n_classes"), [(0, 1, 2), (1, 0, 2), (2, 0, 4), (7, 3, 10)])
@@ -120,22 +121,22 @@ def test_noise_of_one_class_is_found_with_its_rate_and_direction(source, target,
     matrix = np.eye(n_classes)
     matrix[source, source], matrix[source, target] = 0.65, 0.35
     _, true, codes, votes = world(matrix, rng, overlap=0.15)
-    flips = estimate_flips(votes.__getitem__, codes, n_classes)
-    assert flips.matrix is not None
-    np.testing.assert_allclose(flips.matrix.sum(axis=1), 1.0)
-    assert (flips.matrix >= 0.0).all()
-    np.testing.assert_allclose(flips.rates, 1.0 - np.diag(matrix), atol=0.08)
-    assert flips.matrix[source, target] == pytest.approx(0.35, abs=0.08)
-    assert flips.rate == pytest.approx(np.mean(true != codes), abs=0.04)
+    noise = estimate_noise_model(votes.__getitem__, codes, n_classes)
+    assert noise.matrix is not None
+    np.testing.assert_allclose(noise.matrix.sum(axis=1), 1.0)
+    assert (noise.matrix >= 0.0).all()
+    np.testing.assert_allclose(noise.rates, 1.0 - np.diag(matrix), atol=0.08)
+    assert noise.matrix[source, target] == pytest.approx(0.35, abs=0.08)
+    assert noise.rate == pytest.approx(np.mean(true != codes), abs=0.04)
 
 
 def test_a_label_that_more_than_half_of_a_class_bears_is_still_undone(rng):
     """The most certain rows of what the class is mistaken for show nothing; those of its own do, once corrected."""
     matrix = np.array([[0.55, 0.45, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     truth, true, codes, votes = world(matrix, rng)
-    flips = estimate_flips(votes.__getitem__, codes, 3)
+    noise = estimate_noise_model(votes.__getitem__, codes, 3)
     before = np.mean(votes.argmax(axis=1) == true)
-    after = np.mean(flips.true_shares(votes).argmax(axis=1) == true)
+    after = np.mean(noise.true_shares(votes).argmax(axis=1) == true)
     best = np.mean(truth.argmax(axis=1) == true)
     assert before < best - 0.01  # labels mislead
     assert after > best - 0.005
@@ -150,16 +151,16 @@ def test_wrong_labels_that_follow_the_features_give_no_matrix(n_classes, rng):
     is_wrong = (rng.random(4000) < 0.5) & (certainty < np.where(codes == 0, 0.999, 0.95))
     codes[is_wrong] = order[is_wrong, -2]
     assert is_wrong.mean() > 0.08
-    assert estimate_flips(truth.__getitem__, codes, n_classes).matrix is None
+    assert estimate_noise_model(truth.__getitem__, codes, n_classes).matrix is None
 
 
 def test_too_many_classes_get_no_matrix(rng, monkeypatch):
     matrix = np.eye(6)
     matrix[0, :2] = 0.65, 0.35
     _, _, codes, votes = world(matrix, rng, overlap=0.15)
-    assert estimate_flips(votes.__getitem__, codes, 6).matrix is not None
+    assert estimate_noise_model(votes.__getitem__, codes, 6).matrix is not None
     monkeypatch.setattr("nearkin.noise.model._MOST_CLASSES", 5)
-    assert estimate_flips(votes.__getitem__, codes, 6).matrix is None
+    assert estimate_noise_model(votes.__getitem__, codes, 6).matrix is None
 
 
 def test_a_class_that_is_never_predicted_is_taken_to_be_like_the_others(rng):
@@ -168,12 +169,12 @@ def test_a_class_that_is_never_predicted_is_taken_to_be_like_the_others(rng):
     codes = np.where(rng.random(3000) < matrix[true, true], true, 1)
     codes[rng.permutation(3000)[:6]] = 2
     shares = np.eye(3)[true] @ matrix
-    flips = estimate_flips(shares.__getitem__, codes, 3)
-    assert flips.matrix is not None
-    assert np.isfinite(flips.matrix).all()
-    assert flips.rates[2] == pytest.approx(flips.rates.mean(), abs=0.15)
-    assert 0.0 < flips.rate < 1.0
-    assert np.isfinite(flips.true_shares(shares)).all()
+    noise = estimate_noise_model(shares.__getitem__, codes, 3)
+    assert noise.matrix is not None
+    assert np.isfinite(noise.matrix).all()
+    assert noise.rates[2] == pytest.approx(noise.rates.mean(), abs=0.15)
+    assert 0.0 < noise.rate < 1.0
+    assert np.isfinite(noise.true_shares(shares)).all()
 
 
 @given(st.integers(2, 5), st.integers(2, 40), st.integers(0, 2**32 - 1))
@@ -181,16 +182,16 @@ def test_any_votes_give_a_rate_that_can_be_believed(n_classes, n, seed):
     rng = np.random.default_rng(seed)
     votes = rng.dirichlet(np.full(n_classes, 0.3), n)
     codes = rng.integers(0, n_classes, n)
-    assert 0.0 <= estimate_noise_rate(votes, codes) <= most_noise(n_classes)
-    flips = estimate_flips(votes.__getitem__, codes, n_classes)
-    assert 0.0 <= flips.rate <= 1.0
-    assert ((flips.rates >= -1e-12) & (flips.rates <= 1.0)).all()
+    assert 0.0 <= estimate_noise_rate(votes, codes) <= max_rate(n_classes)
+    noise = estimate_noise_model(votes.__getitem__, codes, n_classes)
+    assert 0.0 <= noise.rate <= 1.0
+    assert ((noise.rates >= -1e-12) & (noise.rates <= 1.0)).all()
 
 
 def test_the_rate_lies_between_nothing_and_the_most_that_is_believed():
     certainty = np.linspace(0.5, 1.0, 50)
     assert certain_rate(np.zeros(50, dtype=bool), certainty, 4) == 0.0
-    assert certain_rate(np.ones(50, dtype=bool), certainty, 4) == most_noise(4) == pytest.approx(0.675)
+    assert certain_rate(np.ones(50, dtype=bool), certainty, 4) == max_rate(4) == pytest.approx(0.675)
     assert certain_rate(np.array([True]), np.array([0.7]), 2) == 0.45
 
 
@@ -210,9 +211,9 @@ def test_only_certain_rows_count_for_the_rate():
 
 
 def test_parts_cover_all_rows_once_and_stay_small(monkeypatch):
-    monkeypatch.setattr(votes_of, "_AT_ONCE", 30)
+    monkeypatch.setattr(rate_of, "_AT_ONCE", 30)
     for n, k in ((1, 2), (10, 3), (11, 3), (7, 100)):
-        found = parts(n, k)
+        found = split_rows(n, k)
         assert np.concatenate([np.arange(n)[part] for part in found]).tolist() == list(range(n))
         assert all((part.stop - part.start) * k <= max(30, k) for part in found)
 
@@ -231,14 +232,14 @@ def test_what_is_asked_in_parts_equals_what_is_asked_at_once(rng, monkeypatch):
             return ask
 
         monkeypatch.undo()
-        whole = estimate_flips(votes.__getitem__, codes, 3)
-        expected = judged(left_out, codes, whole)
+        whole = estimate_noise_model(votes.__getitem__, codes, 3)
+        expected = judge_labels(left_out, codes, whole)
         n_whole = len(asked)
-        monkeypatch.setattr(votes_of, "_AT_ONCE", 100)
-        in_parts = estimate_flips(votes.__getitem__, codes, 3)
+        monkeypatch.setattr(rate_of, "_AT_ONCE", 100)
+        in_parts = estimate_noise_model(votes.__getitem__, codes, 3)
         assert (whole.matrix is None) == (in_parts.matrix is None)
         np.testing.assert_array_equal(in_parts.rates, whole.rates)
-        for one, other in zip(judged(left_out, codes, in_parts), expected, strict=True):
+        for one, other in zip(judge_labels(left_out, codes, in_parts), expected, strict=True):
             np.testing.assert_array_equal(one, other)
         assert len(asked) - n_whole > 10 * n_whole
         for one, other in zip(
@@ -263,7 +264,7 @@ def test_plausibility_is_the_posterior_and_voters_hear_it_in_the_next_round(rng)
         heard.append(weights)
         return (noisy if len(heard) == 1 else truth).__getitem__
 
-    plausibility, _ = judged(left_out, codes, Flips(rate, n_classes))
+    plausibility, _ = judge_labels(left_out, codes, NoiseModel(rate, n_classes))
     own = truth[np.arange(n), codes]
     expected = (1 - rate) * own / ((1 - rate) * own + b * (1 - own))
     assert len(heard) == 3
@@ -277,7 +278,7 @@ def test_plausibility_is_the_posterior_and_voters_hear_it_in_the_next_round(rng)
 
 def test_scores_compare_the_label_with_the_best_other_one(rng):
     votes = np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.0, 0.0, 0.0]])
-    _, score = judged(lambda weights: votes.__getitem__, np.array([0, 1, 2, 1]), Flips(0.1, 3), n_rounds=1)
+    _, score = judge_labels(lambda weights: votes.__getitem__, np.array([0, 1, 2, 1]), NoiseModel(0.1, 3), n_rounds=1)
     np.testing.assert_allclose(score, [0.5 / 0.8, 0.3 / 0.8, 0.2 / 0.7, 0.5], atol=2e-3)
 
 
@@ -285,8 +286,8 @@ def test_with_a_matrix_the_score_knows_which_mistakes_are_usual():
     """The same votes for the label: suspicious where zeros are labelled one, not where ones are labelled zero."""
     votes = np.array([[0.4, 0.6], [0.6, 0.4]])
     matrix = np.array([[0.6, 0.4], [0.0, 1.0]])
-    _, plain = judged(lambda weights: votes.__getitem__, np.array([1, 0]), Flips(0.2, 2))
-    _, found = judged(lambda weights: votes.__getitem__, np.array([1, 0]), Flips(0.2, 2, matrix))
+    _, plain = judge_labels(lambda weights: votes.__getitem__, np.array([1, 0]), NoiseModel(0.2, 2))
+    _, found = judge_labels(lambda weights: votes.__getitem__, np.array([1, 0]), NoiseModel(0.2, 2, matrix))
     assert plain[0] == pytest.approx(plain[1])
     assert found[0] < 0.5 < found[1]
 
@@ -298,7 +299,7 @@ def test_at_rate_zero_voters_are_asked_once_and_every_label_is_taken_as_right():
         heard.append(weights)
         return np.array([[0.9, 0.1], [0.2, 0.8]]).__getitem__
 
-    plausibility, score = judged(left_out, np.array([1, 1]), Flips(0.0, 2))
+    plausibility, score = judge_labels(left_out, np.array([1, 1]), NoiseModel(0.0, 2))
     assert len(heard) == 1
     np.testing.assert_array_equal(plausibility, 1.0)
     np.testing.assert_allclose(score, [0.1, 0.8], atol=2e-3)
@@ -306,7 +307,7 @@ def test_at_rate_zero_voters_are_asked_once_and_every_label_is_taken_as_right():
 
 def test_plausibility_is_never_zero_where_weights_would_vanish():
     votes = np.tile([1.0, 0.0], (3, 1))
-    flips = Flips(0.1, 2, np.array([[1.0, 0.0], [0.2, 0.8]]))  # a zero is never labelled one
-    plausibility, _ = judged(lambda weights: votes.__getitem__, np.array([0, 1, 1]), flips)
+    noise = NoiseModel(0.1, 2, np.array([[1.0, 0.0], [0.2, 0.8]]))  # a zero is never labelled one
+    plausibility, _ = judge_labels(lambda weights: votes.__getitem__, np.array([0, 1, 1]), noise)
     assert (plausibility > 0.0).all()
     assert np.isfinite(plausibility).all()

@@ -1,25 +1,30 @@
-"""How an audit is made."""
+"""How an audit is made, as a function and as the last step of a scikit-learn pipeline."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from nearkin.audit._names import speaking_as
+from nearkin.arrays import Array
 from nearkin.audit.label_audit import LabelAudit
-from nearkin.checks import OneOf
+from nearkin.checks import OneOf, Real
+from nearkin.errors import InputError, owned_by
+from nearkin.jury import JuryDecision
 from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
+from nearkin.settings import declare, setting
+from nearkin.transactions import all_or_nothing
 
-__all__ = ["audit_labels"]
+__all__ = ["LabelAuditor", "audit_labels", "check_labelled_rows"]
 
 
-@speaking_as("audit_labels")
 def audit_labels(
     X: ArrayLike,
     y: ArrayLike,
@@ -28,10 +33,11 @@ def audit_labels(
     *,
     noise_rate: float | str = "auto",
 ) -> LabelAudit:
-    """Say which labels are wrong, what they should be, and how many there are.
+    """Find labels that are probably wrong, what they should be, and how many there are.
 
-    One pass learns a measure that wrong labels move little; neighbours in several spaces then vote on every label.
-    There is no model to bring and nothing is cross-validated.
+    A jury votes on every label: neighbours in the input space and in learned spaces, and two ridge regressions. No
+    voter has seen the label it judges: learned spaces are cross-fitted in two halves, the others leave the row out. You
+    need no model of your own.
 
     Parameters
     ----------
@@ -45,7 +51,7 @@ def audit_labels(
     random_state : int, Generator, RandomState or None, default=None
         Seed.
     noise_rate : float in [0, 1) or "auto", default="auto"
-        Share of wrong labels, if you know it; then as many rows are suspects.
+        Share of wrong labels, if you know it; that many rows are then suspects.
 
     Returns
     -------
@@ -62,54 +68,157 @@ def audit_labels(
     >>> round(audit.noise_rate, 1), bool(is_wrong[audit.is_suspect].mean() > 0.8)
     (0.2, True)
     """
-    labels = as_labels(y, "audit_labels")
-    n_classes = len(set(labels.tolist()))
-    if len(labels) > 10 and 2 * n_classes > len(labels):
-        raise ValueError(
-            f"audit_labels: y holds {n_classes:,} different values in {len(labels):,} rows; is it a class at all? "
-            "A label can be judged only by other rows that have it."
-        )
-    if isinstance(X, (list, tuple)):
-        X = np.asarray(X)
+    return _audit(X, y, learner, random_state, noise_rate, "audit_labels")
+
+
+@declare
+class LabelAuditor(ClassifierMixin, BaseEstimator):
+    """`audit_labels` as an estimator, for the end of a `Pipeline`.
+
+    `fit` audits the labels of the rows that reach it; `predict` answers as if they were clean.
+
+    Parameters
+    ----------
+    {settings}
+
+    Attributes
+    ----------
+    audit_ : LabelAudit
+        What was found.
+    classes_ : ndarray
+        Sorted classes.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.pipeline import make_pipeline
+    >>> import nearkin
+    >>> X, y = load_digits(n_class=3, return_X_y=True)
+    >>> noisy, is_wrong = nearkin.flip_labels(y, 0.1, random_state=0)
+    >>> steps = make_pipeline(PCA(20, random_state=0), nearkin.LabelAuditor(random_state=0)).fit(X, noisy)
+    >>> bool(is_wrong[steps[-1].audit_.is_suspect].mean() > 0.9)
+    True
+    """
+
+    learner: OnlineLearner | str | None = setting(
+        None, kind='OnlineLearner, "auto" or None', doc="See `audit_labels`.", kw_only=False
+    )
+    noise_rate: float | str = setting(
+        "auto", Real(0.0, 1.0, open_high=True), OneOf(("auto",)), kind='float in [0, 1) or "auto"',
+        doc="Share of wrong labels, if you know it.",
+    )  # fmt: skip
+    random_state: Any = setting(None, kind="int, Generator, RandomState or None", doc="Seed.")
+
+    @all_or_nothing
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Audit the labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels, some of which may be wrong.
+
+        Returns
+        -------
+        self
+            With `audit_`.
+        """
+        self.audit_ = _audit(X, y, self.learner, self.random_state, self.noise_rate, type(self).__name__)
+        model = self.audit_.classifier
+        self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the class with most votes of plausible rows."""
+        check_is_fitted(self)
+        return self.audit_.classifier.predict(X)
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the share of the votes of each class."""
+        check_is_fitted(self)
+        return self.audit_.classifier.predict_proba(X)
+
+
+def _audit(
+    X: ArrayLike, y: ArrayLike, learner: Any, random_state: Any, noise_rate: float | str, owner: str
+) -> LabelAudit:
     if sparse.issparse(X):
-        raise ValueError(
-            "audit_labels: X is sparse, and neighbours are looked for among dense rows; reduce it first, for example "
-            "with make_pipeline(TruncatedSVD(100), LabelAuditor())."
+        raise InputError(
+            "X is sparse, and neighbours are searched among dense rows; reduce it first, for example with "
+            "make_pipeline(TruncatedSVD(100), LabelAuditor()).",
+            owner=owner,
         )
     if isinstance(learner, OnlineLearner) and not learner.measure.is_distance:
-        raise ValueError(
-            f"audit_labels: {type(learner).__name__} learns a similarity; give a learner of a distance, such as "
-            "RobustLODML."
+        raise InputError(
+            f"{type(learner).__name__} learns a similarity; give a learner of a distance, such as RobustLODML.",
+            owner=owner,
+        )
+    X, labels = check_labelled_rows(X, y, owner)
+    n_classes = len(set(labels.tolist()))
+    if len(labels) > 10 and 2 * n_classes > len(labels):
+        raise InputError(
+            f"y holds {n_classes:,} different values in {len(labels):,} rows; is it a class at all? "
+            "A label can be judged only by other rows that have it.",
+            owner=owner,
         )
     if isinstance(learner, RobustKNeighborsClassifier):
-        model = _ready(learner, labels, noise_rate)
-    else:
-        chosen = "auto" if learner is None else learner
-        model = RobustKNeighborsClassifier(chosen, n_neighbors="auto", noise_rate=noise_rate, random_state=random_state)
-        inner = [type(model).__name__]
-        if chosen == "auto":
-            inner.append(type(model.default_learner()).__name__)
-        with speaking_as("audit_labels", *inner):
-            model.fit(X, labels)
-    if model._jury is None:
-        raise ValueError(
-            f"audit_labels: {type(model.learner_).__name__} has no one map into a space with distances; give another "
-            "learner, such as RobustLODML."
+        return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels)
+    chosen = "auto" if learner is None else learner
+    model = RobustKNeighborsClassifier(chosen, noise_rate=noise_rate, random_state=random_state)
+    with owned_by(owner, instead_of=model):
+        model.fit(X, labels)
+    if not isinstance(model.decision_, JuryDecision):
+        raise InputError(
+            f"{type(model.learner_).__name__} has no single map into a space with distances; give another, such "
+            "as RobustLODML.",
+            owner=owner,
         )
     return LabelAudit(model, X, labels)
 
 
-def _ready(
-    model: RobustKNeighborsClassifier, labels: NDArray[Any], noise_rate: float | str
+def check_labelled_rows(X: Any, y: ArrayLike, owner: str) -> tuple[Any, NDArray[Any]]:
+    """Refuse, in the name of the caller, rows that are not finite numbers and labels that are missing or too few.
+
+    Returns
+    -------
+    X : array-like
+        As given, or an array where it was a list.
+    labels : ndarray
+        One for each row.
+    """
+    labels = as_labels(y, owner)
+    if isinstance(X, Mapping):  # modalities, which the learner checks
+        return X, labels
+    try:
+        X = np.asarray(X) if isinstance(X, (list, tuple)) else X
+        n_rows = check_array(X, dtype=[np.float64, np.float32]).shape[0]
+    except ValueError as error:
+        advice = " Fill the gaps, or drop such rows or columns." if "NaN" in str(error) else ""
+        raise InputError(f"{error}{advice}", owner=owner) from error
+    if n_rows != len(labels):
+        raise InputError(f"X has {n_rows} rows but y has {len(labels)} labels.", owner=owner)
+    return X, labels
+
+
+def _check_fitted(
+    model: RobustKNeighborsClassifier, labels: NDArray[Any], noise_rate: float | str, owner: str
 ) -> RobustKNeighborsClassifier:
     check_is_fitted(model)
-    if not hasattr(model, "score_"):
-        raise ValueError("audit_labels: a classifier is audited if it has n_neighbors='auto'; fit such a one.")
+    if not isinstance(model.decision_, JuryDecision):
+        raise InputError("only a classifier with n_neighbors='auto' can be audited; fit one.", owner=owner)
     if len(model.plausibility_) != len(labels):
-        raise ValueError(
-            f"audit_labels: the classifier was fitted on {len(model.plausibility_)} rows, y has {len(labels)} labels; "
-            "give the rows and labels that it was fitted on."
+        raise InputError(
+            f"the classifier was fitted on {len(model.plausibility_)} rows, y has {len(labels)} labels; "
+            "give the rows and labels that it was fitted on.",
+            owner=owner,
         )
     if not OneOf(("auto",)).allows(noise_rate):
-        raise ValueError("audit_labels: the rate of a fitted classifier is settled; leave out `noise_rate`.")
+        raise InputError("the rate of a fitted classifier is settled; leave out `noise_rate`.", owner=owner)
     return model

@@ -1,4 +1,4 @@
-"""What becomes of the suspects when labels are cleaned."""
+"""What happens to suspects when labels are cleaned."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.checks import OneOf, Real
+from nearkin.errors import InputError
 
-__all__ = ["DEFAULT_HOW", "MIN_CONFIDENCE", "WAYS", "Cleaning", "taken"]
+__all__ = ["DEFAULT_HOW", "MIN_CONFIDENCE", "WAYS", "Cleaning", "take_rows"]
 
 #: What may be done. Dropping never makes a right label wrong, which relabelling does where classes overlap.
 WAYS = ("drop", "relabel")
@@ -22,7 +23,7 @@ MIN_CONFIDENCE = 0.8
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What is done with suspects: all are dropped, or those with a confident suggestion take it and the others go.
+    """What happens to suspects: drop all, or relabel those with a confident suggestion and drop the others.
 
     A suggestion below the bound is dropped, not kept: its row is a suspect, so its label is in doubt too.
 
@@ -36,7 +37,7 @@ class Cleaning:
     Examples
     --------
     >>> rule = Cleaning("relabel", 0.8)
-    >>> kept, relabelled = rule.of(np.array([False, True, True]), np.array([0.9, 0.9, 0.3]))
+    >>> kept, relabelled = rule.apply(np.array([False, True, True]), np.array([0.9, 0.9, 0.3]))
     >>> kept.tolist(), relabelled.tolist()
     ([True, True, False], [False, True, False])
     """
@@ -46,17 +47,19 @@ class Cleaning:
 
     def __post_init__(self) -> None:
         if not OneOf(WAYS).allows(self.how):
-            raise ValueError(f"LabelAudit: `how` must be 'drop' or 'relabel'; got {self.how!r}.")
+            raise InputError(f"`how` must be 'drop' or 'relabel'; got {self.how!r}.", owner="LabelAudit")
         if self.min_confidence is None:
             return
         if not Real(0.0, 1.0).allows(self.min_confidence):
-            raise ValueError(
-                f"LabelAudit: `min_confidence` must be {Real(0.0, 1.0)} or None; got {self.min_confidence!r}."
+            raise InputError(
+                f"`min_confidence` must be {Real(0.0, 1.0)} or None; got {self.min_confidence!r}.", owner="LabelAudit"
             )
         if self.how != "relabel":
-            raise ValueError("LabelAudit: `min_confidence` is for how='relabel'; 'drop' leaves out every suspect.")
+            raise InputError(
+                "`min_confidence` is for how='relabel'; 'drop' leaves out every suspect.", owner="LabelAudit"
+            )
 
-    def of(
+    def apply(
         self, is_suspect: NDArray[np.bool_], confidence: NDArray[np.floating]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which rows stay, and which of them take the suggested label."""
@@ -65,7 +68,7 @@ class Cleaning:
         return ~is_suspect | relabelled, relabelled
 
 
-def taken(values: Any, rows: NDArray[np.int64], index: NDArray[np.int64] | None = None) -> Any:
+def take_rows(values: Any, rows: NDArray[np.int64], index: NDArray[np.int64] | None = None) -> Any:
     """Entries of an array, frame, series, list or tuple, as the same kind of thing.
 
     Parameters
@@ -79,7 +82,7 @@ def taken(values: Any, rows: NDArray[np.int64], index: NDArray[np.int64] | None 
 
     Examples
     --------
-    >>> taken(("a", "b", "c"), np.array([2, 0, 2]))
+    >>> take_rows(("a", "b", "c"), np.array([2, 0, 2]))
     ('c', 'a', 'c')
     """
     if isinstance(values, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What an audit found as columns, tables and input of other tools; `nearkin.audit.page` makes the page."""
+"""What an audit found as columns, CSV and JSON; `nearkin.audit.page` makes the page."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from nearkin._version import __version__
-from nearkin.audit._interval import LEVEL
+from nearkin.errors import InputError
 from nearkin.files import write_csv
+from nearkin.noise import LEVEL
 
 if TYPE_CHECKING:
     from nearkin.audit.cleaning import Cleaning
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = [
-    "CLEANED", "COLUMNS", "Columns", "checked_ids", "cleaned_columns", "columns_of", "knn_graph", "plain", "write_json",
-    "write_table",
-]  # fmt: skip
+__all__ = ["CLEANED", "COLUMNS", "Columns", "check_ids", "list_cleaned", "list_rows", "write_json", "write_table"]
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
@@ -34,39 +31,39 @@ COLUMNS = (
 #: Columns of cleaned labels.
 CLEANED = ("row", "label", "given_label", "confidence")
 
-#: Neighbours that stand in a table of suspects.
+#: Neighbours listed in a table of suspects.
 _NEAR = 5
 
 
-def columns_of(audit: LabelAudit, ids: Columns | None, first_row: int) -> dict[str, Any]:
+def list_rows(audit: LabelAudit, ids: Columns | None, first_row: int) -> dict[str, Any]:
     """All rows as named columns, in their order."""
     values = (
         np.arange(first_row, first_row + audit.n_rows), audit.given_label, audit.suggested_label, audit.is_suspect,
         audit.plausibility, audit.confidence, audit.score,
     )  # fmt: skip
-    return {**checked_ids(ids, audit.n_rows, COLUMNS), **dict(zip(COLUMNS, values, strict=False))}
+    return {**check_ids(ids, audit.n_rows, COLUMNS), **dict(zip(COLUMNS, values, strict=False))}
 
 
-def cleaned_columns(audit: LabelAudit, cleaning: Cleaning, ids: Columns | None, first_row: int) -> dict[str, Any]:
-    """Labels that are left, with what they were and how sure they are."""
-    kept = np.flatnonzero(cleaning.of(audit.is_suspect, audit.confidence)[0])
-    # A suspect that stays has taken the suggested label, and the suggested label of other rows is their own.
+def list_cleaned(audit: LabelAudit, cleaning: Cleaning, ids: Columns | None, first_row: int) -> dict[str, Any]:
+    """Labels that are left, with the given ones and their confidence."""
+    kept = np.flatnonzero(cleaning.apply(audit.is_suspect, audit.confidence)[0])
+    # A suspect that stays has taken its suggested label; that of other rows is the given one.
     values = (
         np.arange(first_row, first_row + audit.n_rows),
         audit.suggested_label,
         audit.given_label,
         audit.confidence,
     )
-    found = {**checked_ids(ids, audit.n_rows, CLEANED), **dict(zip(CLEANED, values, strict=True))}
+    found = {**check_ids(ids, audit.n_rows, CLEANED), **dict(zip(CLEANED, values, strict=True))}
     return {name: _take(one, kept) for name, one in found.items()}
 
 
 def write_table(audit: LabelAudit, file: BinaryIO, *, ids: Columns | None, suspects_only: bool, first_row: int) -> None:
     """Rows as CSV, the most doubtful first."""
     order = audit.order[: audit.n_suspects] if suspects_only else audit.order
-    columns = {name: _take(values, order) for name, values in columns_of(audit, ids, first_row).items()}
+    columns = {name: _take(values, order) for name, values in list_rows(audit, ids, first_row).items()}
     if suspects_only:
-        near = audit._space.neighbours(order, _NEAR)[0] if len(order) else np.empty((0, _NEAR), dtype=np.int64)
+        near = audit.decision.cast_left_out(order, _NEAR).rows
         labels = audit.given_label[near]
         columns[COLUMNS[-2]] = [" ".join(map(str, one)) for one in (near + first_row).tolist()]
         columns[COLUMNS[-1]] = [" | ".join(map(str, one)) for one in labels.tolist()]
@@ -92,35 +89,20 @@ def write_json(audit: LabelAudit, file: BinaryIO, ids: Columns | None) -> None:
         ],
         "rows": {
             name: [_jsonable(one) for one in (values.tolist() if isinstance(values, np.ndarray) else values)]
-            for name, values in columns_of(audit, ids, 0).items()
+            for name, values in list_rows(audit, ids, 0).items()
         },
     }
     file.write(json.dumps(held, ensure_ascii=False, allow_nan=False).encode())
 
 
-def knn_graph(audit: LabelAudit, n_neighbors: int) -> sparse.csr_matrix:
-    """Distances to the nearest other rows in the learned space."""
-    from sklearn.neighbors import NearestNeighbors
-
-    n = audit.n_rows
-    distances, index = NearestNeighbors(n_neighbors=n_neighbors).fit(audit._space.rows).kneighbors()
-    ends = np.arange(0, n * n_neighbors + 1, n_neighbors)
-    return sparse.csr_matrix((distances.ravel(), index.ravel(), ends), shape=(n, n))
-
-
-def checked_ids(ids: Columns | None, n: int, taken: Sequence[str] = ()) -> dict[str, Any]:
+def check_ids(ids: Columns | None, n: int, taken: Sequence[str] = ()) -> dict[str, Any]:
     """Columns of the user, one value a row, under names that are free."""
     for name, values in (ids or {}).items():
         if name in taken:
-            raise ValueError(f"LabelAudit: a column {name!r} is there already; rename yours.")
+            raise InputError(f"a column {name!r} is there already; rename yours.", owner="LabelAudit")
         if len(values) != n:
-            raise ValueError(f"LabelAudit: {name!r} has {len(values)} values for {n} rows.")
+            raise InputError(f"{name!r} has {len(values)} values for {n} rows.", owner="LabelAudit")
     return dict(ids or {})
-
-
-def plain(label: Any) -> Any:
-    """A label of an array as plain Python."""
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def _take(values: Sequence[Any] | NDArray[Any], rows: NDArray[np.int64]) -> Sequence[Any] | NDArray[Any]:
@@ -128,8 +110,8 @@ def _take(values: Sequence[Any] | NDArray[Any], rows: NDArray[np.int64]) -> Sequ
 
 
 def _jsonable(value: Any) -> Any:
-    """Numbers, text and truth values as they are, a number that is none as null, anything else as text."""
-    value = plain(value)
+    """Finite numbers, text and truth values as they are, other numbers as null, anything else as text."""
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

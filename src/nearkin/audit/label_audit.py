@@ -4,51 +4,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from nearkin.audit._interval import rate_interval
-from nearkin.audit._suggest import suggest
-from nearkin.audit._votes import truths, votes_on
-from nearkin.audit.cleaning import DEFAULT_HOW, Cleaning, taken
-from nearkin.audit.evidence import Evidence, Neighbour, Prototype, Space
+from nearkin.arrays import Array, Index
+from nearkin.audit.cleaning import DEFAULT_HOW, Cleaning, take_rows
+from nearkin.audit.evidence import Evidence, PrototypeMap, explain
 from nearkin.audit.exports import (
     COLUMNS,
     Columns,
-    checked_ids,
-    cleaned_columns,
-    columns_of,
-    knn_graph,
-    plain,
+    check_ids,
+    list_cleaned,
+    list_rows,
     write_json,
     write_table,
 )
-from nearkin.audit.summary import notes_on, summary_of
+from nearkin.audit.summary import summarise, warn_of
 from nearkin.checks import Integer
+from nearkin.errors import InputError
 from nearkin.files import replacing
+from nearkin.jury import JuryDecision
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
+from nearkin.noise import rate_interval, suggest_labels
+from nearkin.settings import check_argument
 
-__all__ = ["ASKED", "LabelAudit"]
+__all__ = ["COUNTED", "LabelAudit"]
 
-Array = NDArray[np.floating]
-
-#: Share of the rows that the estimate of the rate asks at least; see `nearkin.noise.estimate_noise_rate`.
-ASKED = 0.1
+#: Share of the rows that the estimate of the rate counts at least; see `nearkin.noise.estimate_noise_rate`.
+COUNTED = 0.1
 
 
 class LabelAudit:
-    """What is known about every label; made by `audit_labels`.
+    """What an audit found about every label; made by `audit_labels`.
 
     Parameters
     ----------
     classifier : RobustKNeighborsClassifier
         Fitted on ``X`` and ``y`` with ``n_neighbors="auto"``.
     X : array-like of shape (n_samples, n_features)
-        The rows; kept, not copied, since `evidence` looks at them again.
+        The rows; kept, not copied, since the map and the prototypes need them again.
     y : array-like of shape (n_samples,)
         The labels.
 
@@ -65,7 +64,7 @@ class LabelAudit:
         Rows whose labels are probably wrong: about as many as the noise rate says, and some where another label has
         twice the votes.
     suggested_label : ndarray of shape (n_samples,)
-        Label that fits best; the given one for rows that are no suspects.
+        Label that fits best; the given one for rows that are not suspects.
     confidence : ndarray of shape (n_samples,)
         Probability that the suggested label is right.
     noise_rate : float
@@ -76,10 +75,13 @@ class LabelAudit:
     noise_interval : tuple of float
         Interval that holds the rate with probability 0.95 if wrong labels do not follow the features; see
         `nearkin.audit.rate_interval`. Both ends are the rate itself where it was given.
+    given_code, suggested_code : ndarray of int64 of shape (n_samples,)
+        The labels as positions in `classes`.
     classes : ndarray
         Sorted classes.
     classifier : RobustKNeighborsClassifier
-        The fitted classifier, which predicts as if the labels were clean.
+        The fitted classifier, which predicts as if the labels were clean. Its `left_out_votes` has the votes of every
+        voter on every row.
 
     Examples
     --------
@@ -95,34 +97,33 @@ class LabelAudit:
     True
     """
 
-    # The rows in the learned space, which are mapped again when somebody asks, and not saved.
-    _transient = ("_held",)
-    _held: Space | None = None
+    # Mapped again when needed, and not saved.
+    _transient = ("prototypes",)
 
     def __init__(self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike):
         labels = as_labels(y, type(self).__name__)
-        self.classifier = classifier
-        self.given_label = labels
-        self.classes = classifier.classes_
+        if not isinstance(classifier.decision_, JuryDecision):
+            raise InputError("the classifier has no jury; fit one with n_neighbors='auto'.", owner=self)
+        self.classifier, self.decision = classifier, classifier.decision_
+        self.given_label, self.classes = labels, classifier.classes_
         found, codes = sorted_classes(labels)
         if found.tolist() != self.classes.tolist():
-            raise ValueError(f"{type(self).__name__}: y is not what the classifier was fitted on; its classes differ.")
-        self.plausibility: Array = classifier.plausibility_
-        self.score: Array = classifier.score_
-        self.is_suspect = np.ones(len(labels), dtype=bool)
-        self.is_suspect[classifier.kept_] = False
-        votes, flips = votes_on(classifier), classifier._flips
-        best, self.confidence = suggest(
-            lambda rows: truths(flips, votes(rows), codes[rows]),
+            raise InputError("y is not what the classifier was fitted on; its classes differ.", owner=self)
+        self.plausibility: Array = self.decision.plausibility
+        self.score: Array = self.decision.score
+        self.is_suspect = self.decision.is_suspect
+        noise = self.decision.noise
+        best, self.confidence = suggest_labels(
+            lambda rows: noise.joint(self.decision.left_out_shares(rows), codes[rows]),
             codes, self.plausibility, self.is_suspect, len(self.classes),
         )  # fmt: skip
         self.suggested_label = np.where(self.is_suspect, self.classes[best], labels)
-        self.noise_rate = float(classifier.noise_rate_)
-        self.noise_rates: Array = flips.rates
+        self.noise_rate = float(noise.rate)
+        self.noise_rates: Array = noise.rates
         self.noise_interval = (self.noise_rate, self.noise_rate)
         if self.rate_is_estimated:
-            self.noise_interval = rate_interval(self.noise_rate, max(1, round(ASKED * len(labels))))
-        self._codes, self._best = codes, best
+            self.noise_interval = rate_interval(self.noise_rate, max(1, round(COUNTED * len(labels))))
+        self.given_code, self.suggested_code = codes, best
         self._X: Any = X
 
     @property
@@ -147,11 +148,11 @@ class LabelAudit:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to beware of: sentences about data that is too small, or tells too little, for its figures."""
-        return notes_on(self)
+        """Warnings: sentences about data that is too small, or tells too little, for its figures."""
+        return warn_of(self)
 
     @property
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Index:
         """Rows in the order in which to look at them: the most doubtful first."""
         return np.lexsort((self.plausibility, self.score, ~self.is_suspect))
 
@@ -163,12 +164,12 @@ class LabelAudit:
         `noise_pairs` is smaller.
         """
         k = len(self.classes)
-        return np.bincount(self._codes * k + self._best, minlength=k * k).reshape(k, k)
+        return np.bincount(self.given_code * k + self.suggested_code, minlength=k * k).reshape(k, k)
 
     def noise_pairs(self) -> list[tuple[Any, Any, int]]:
         """Given label, suggested label and number of suspects, the most frequent first."""
         k = len(self.classes)
-        pairs, counts = np.unique((self._codes * k + self._best)[self.is_suspect], return_counts=True)
+        pairs, counts = np.unique((self.given_code * k + self.suggested_code)[self.is_suspect], return_counts=True)
         at = np.argsort(-counts, kind="stable")
         names = self.classes.tolist()
         return [(names[p // k], names[p % k], int(n)) for p, n in zip(pairs[at].tolist(), counts[at], strict=True)]
@@ -176,8 +177,8 @@ class LabelAudit:
     def doubt_by_class(self) -> list[tuple[Any, int, int]]:
         """Given label, number of rows and number of suspects, the largest share of suspects first."""
         n_classes = len(self.classes)
-        size = np.bincount(self._codes, minlength=n_classes)
-        bad = np.bincount(self._codes[self.is_suspect], minlength=n_classes)
+        size = np.bincount(self.given_code, minlength=n_classes)
+        bad = np.bincount(self.given_code[self.is_suspect], minlength=n_classes)
         names = self.classes.tolist()
         return [(names[c], int(size[c]), int(bad[c])) for c in np.lexsort((-bad, -bad / size))]
 
@@ -197,24 +198,14 @@ class LabelAudit:
             Print it, or read its parts.
         """
         if not Integer(0).allows(i) or i >= self.n_rows:
-            raise ValueError(f"LabelAudit: row must be a whole number from 0 to {self.n_rows - 1}; got {i!r}.")
-        if not Integer(1).allows(n_neighbors):
-            raise ValueError(f"LabelAudit: `n_neighbors` must be {Integer(1)}; got {n_neighbors!r}.")
-        row, space = np.array([i]), self._space
-        typical, names = space.prototypes()[2], self.classes.tolist()
-        near = []
-        for codes in (self._codes[row], self._best[row]):
-            which, distance = space.nearest_prototypes(row, codes)
-            near.append(Prototype(names[codes[0]], int(typical[which[0]]), float(distance[0])))
-        found, distances = space.neighbours(row, n_neighbors)
-        neighbours = tuple(
-            Neighbour(plain(self.given_label[j]), int(j), float(distance), float(self.plausibility[j]))
-            for j, distance in zip(found[0], distances[0], strict=True)
-        )
-        return Evidence(
-            int(i), plain(self.given_label[i]), plain(self.suggested_label[i]), float(self.plausibility[i]),
-            float(self.confidence[i]), near[0], near[1], neighbours, space.costliest(int(i)),
-        )  # fmt: skip
+            raise InputError(f"row must be a whole number from 0 to {self.n_rows - 1}; got {i!r}.", owner=self)
+        check_argument(self, "n_neighbors", n_neighbors, Integer(1))
+        return explain(self, int(i), n_neighbors)
+
+    @cached_property
+    def prototypes(self) -> PrototypeMap:
+        """Rows in the learned space that votes, with the centres of the classes."""
+        return PrototypeMap(self.classifier.embed(self._X), self.given_code, self.is_suspect)
 
     def clean(self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None) -> tuple[Any, Any]:
         """Rows and labels without the suspects, or with the suggested labels that are likely right.
@@ -254,24 +245,24 @@ class LabelAudit:
         cleaning = Cleaning(how, min_confidence)
         labels = as_labels(y, type(self).__name__)
         if not hasattr(X, "__len__") and not hasattr(X, "shape"):
-            raise ValueError(f"LabelAudit: X must have one entry a row, like the rows that were audited; got {X!r}.")
+            raise InputError(f"X must have one entry a row, like the rows that were audited; got {X!r}.", owner=self)
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         if n != self.n_rows or len(labels) != self.n_rows:
-            raise ValueError(
-                f"LabelAudit: {self.n_rows} rows were audited; X has {n} rows and y has {len(labels)} labels."
+            raise InputError(
+                f"{self.n_rows} rows were audited; X has {n} rows and y has {len(labels)} labels.", owner=self
             )
         if labels.tolist() != self.given_label.tolist():
-            raise ValueError("LabelAudit: y differs from the labels that were audited; audit these first.")
-        stays, relabelled = cleaning.of(self.is_suspect, self.confidence)
+            raise InputError("y differs from the labels that were audited; audit these first.", owner=self)
+        stays, relabelled = cleaning.apply(self.is_suspect, self.confidence)
         kept = np.flatnonzero(stays)
         # A new label is taken from a row that has it, so that y keeps its kind whatever that is.
-        first_of_class = np.unique(self._codes, return_index=True)[1]
-        donors = np.where(relabelled, first_of_class[self._best], np.arange(self.n_rows))[kept]
-        return X if len(kept) == n else taken(X, kept), taken(y, donors, kept)
+        first_of_class = np.unique(self.given_code, return_index=True)[1]
+        donors = np.where(relabelled, first_of_class[self.suggested_code], np.arange(self.n_rows))[kept]
+        return X if len(kept) == n else take_rows(X, kept), take_rows(y, donors, kept)
 
     def summary(self) -> list[tuple[str, str]]:
         """A few lines for people: names and values."""
-        return summary_of(self)
+        return summarise(self)
 
     def __repr__(self) -> str:
         low, high = self.noise_interval
@@ -298,7 +289,7 @@ class LabelAudit:
             ``row``, ``given_label``, ``suggested_label``, ``is_suspect``, ``plausibility``, ``confidence``,
             ``score``.
         """
-        return columns_of(self, ids, first_row)
+        return list_rows(self, ids, first_row)
 
     def cleaned_columns(
         self,
@@ -326,7 +317,7 @@ class LabelAudit:
         dict
             ``row``, ``label``, ``given_label`` and ``confidence`` in the label, of the rows that stay.
         """
-        return cleaned_columns(self, Cleaning(how, min_confidence), ids, first_row)
+        return list_cleaned(self, Cleaning(how, min_confidence), ids, first_row)
 
     def to_frame(self) -> Any:
         """All rows as a pandas frame, with the index of X where that is a frame."""
@@ -355,7 +346,7 @@ class LabelAudit:
         ids : mapping of str to sequence or None
             Columns to put first.
         suspects_only : bool, default=False
-            Leave out the rows that are no suspects, and add the nearest plausible rows and their labels.
+            Leave out the rows that are not suspects, and add the rows that cast most of the votes, with their labels.
         first_row : int, default=0
             Number of the first row.
         """
@@ -405,24 +396,21 @@ class LabelAudit:
         first_row : int, default=0
             Number of the first row.
         """
-        from nearkin.audit.page import page
+        from nearkin.audit.page import render_page
 
-        made = page(
-            self,
-            title=title,
-            ids=checked_ids(ids, self.n_rows, COLUMNS),
-            texts=checked_ids({"texts": texts} if texts is not None else None, self.n_rows).get("texts"),
-            images=checked_ids({"images": images} if images is not None else None, self.n_rows).get("images"),
-            notes=notes or {},
+        shown = {name: one for name, one in (("texts", texts), ("images", images)) if one is not None}
+        check_ids(shown, self.n_rows)
+        made = render_page(
+            self, title=title, ids=check_ids(ids, self.n_rows, COLUMNS), texts=texts, images=images, notes=notes or {},
             first_row=first_row,
-        )
+        )  # fmt: skip
         with replacing(path) as file:
             file.write(made.encode())
 
     # ------------------------------------------------------------------ for other tools
 
     def knn_graph(self, n_neighbors: int = 10) -> sparse.csr_matrix:
-        """Distances to the nearest other rows in the learned space, as cleanlab's ``knn_graph`` wants them.
+        """Return distances to the nearest other rows in the learned space, as cleanlab's ``knn_graph``.
 
         Parameters
         ----------
@@ -434,14 +422,19 @@ class LabelAudit:
         CSR matrix of shape (n_samples, n_samples)
             Distances.
         """
-        if not Integer(1).allows(n_neighbors) or n_neighbors >= self.n_rows:
-            raise ValueError(
-                f"LabelAudit: `n_neighbors` must be a whole number from 1 to {self.n_rows - 1}; got {n_neighbors!r}."
+        from sklearn.neighbors import NearestNeighbors
+
+        n = self.n_rows
+        if not Integer(1).allows(n_neighbors) or n_neighbors >= n:
+            raise InputError(
+                f"`n_neighbors` must be a whole number from 1 to {n - 1}; got {n_neighbors!r}.", owner=self
             )
-        return knn_graph(self, n_neighbors)
+        distances, index = NearestNeighbors(n_neighbors=n_neighbors).fit(self.prototypes.rows).kneighbors()
+        ends = np.arange(0, n * n_neighbors + 1, n_neighbors)
+        return sparse.csr_matrix((distances.ravel(), index.ravel(), ends), shape=(n, n))
 
     def to_cleanlab(self, n_neighbors: int = 10) -> dict[str, Any]:
-        """What cleanlab asks for, from this audit instead of a cross-validated model.
+        """Return the input of cleanlab, from this audit instead of a cross-validated model.
 
         Parameters
         ----------
@@ -451,19 +444,12 @@ class LabelAudit:
         Returns
         -------
         dict
-            ``labels`` as whole numbers, ``pred_probs`` (n_samples, n_classes) as the neighbours vote with the row
-            itself left out, ``label_quality`` (the `score`), and ``knn_graph``.
+            ``labels`` as whole numbers, ``pred_probs`` (n_samples, n_classes) from the votes with each row itself left
+            out, ``label_quality`` (the `score`), and ``knn_graph``.
         """
-        votes = votes_on(self.classifier)
         return {
-            "labels": self._codes.copy(),
-            "pred_probs": votes(np.arange(self.n_rows)),
+            "labels": self.given_code.copy(),
+            "pred_probs": self.decision.left_out_shares(np.arange(self.n_rows)),
             "label_quality": self.score.copy(),
             "knn_graph": self.knn_graph(n_neighbors),
         }
-
-    @property
-    def _space(self) -> Space:
-        if self._held is None:
-            self._held = Space(self.classifier, self._X, self.given_label, self._codes)
-        return self._held

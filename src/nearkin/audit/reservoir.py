@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from nearkin.arrays import Array, Codes
 
 __all__ = ["Reservoir"]
-
-Array = NDArray[np.floating]
 
 
 class Reservoir:
@@ -61,7 +60,7 @@ class Reservoir:
         """Rows that a class may hold now."""
         return min(self.n_per_class, max(1, self.max_rows // max(1, len(self.seen))))
 
-    def add(self, rows: Array, codes: NDArray[np.int64]) -> None:
+    def add(self, rows: Array, codes: Codes) -> None:
         """Offer the next rows of the stream."""
         grown = int(codes.max()) + 1 - len(self.seen)
         if grown > 0:
@@ -69,7 +68,8 @@ class Reservoir:
         self._shrink()
         share = self.share
         places = {int(code): np.flatnonzero(self.codes == code).tolist() for code in np.unique(codes)}
-        # Place of every row that came in; places from len(self) on are new, a later row may take an earlier one's.
+        # Position of every row that comes in; those from len(self) on are new, and a later row may replace an earlier
+        # one.
         taken: dict[int, int] = {}
         free = len(self)
         for row, code in enumerate(codes.tolist()):
@@ -95,7 +95,7 @@ class Reservoir:
             kept = np.setdiff1d(np.arange(len(self)), np.concatenate(drop))
             self.rows, self.codes, self.numbers = self.rows[kept], self.codes[kept], self.numbers[kept]
 
-    def _put(self, taken: dict[int, int], size: int, rows: Array, codes: NDArray[np.int64]) -> None:
+    def _put(self, taken: dict[int, int], size: int, rows: Array, codes: Codes) -> None:
         if not taken:
             return
         at, which = np.array(list(taken)), np.array(list(taken.values()))

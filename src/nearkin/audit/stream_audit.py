@@ -1,58 +1,50 @@
-"""An audit of a stream: batches come, and anybody may ask at any time."""
+"""An audit of a stream: batches are judged as they come, in bounded memory."""
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from nearkin.audit._interval import rate_interval
-from nearkin.audit._names import speaking_as
-from nearkin.audit._suggest import suggest
-from nearkin.audit._votes import truths, votes_on
-from nearkin.audit.label_audit import ASKED, LabelAudit
+from nearkin.arrays import SMALLEST, Array, Codes, Index
+from nearkin.audit.audit_labels import check_labelled_rows
+from nearkin.audit.label_audit import COUNTED, LabelAudit
 from nearkin.audit.reservoir import Reservoir
-from nearkin.checks import Integer, Rule, check_parameters, generator
+from nearkin.checks import Integer, check_seed, generator
+from nearkin.errors import InputError, owned_by
+from nearkin.jury import JuryDecision
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.noise import Flips
-from nearkin.noise.rate import certain_rate
+from nearkin.noise import NoiseModel, certain_rate, rate_interval, score_labels, suggest_labels
+from nearkin.settings import check_settings, declare, setting
 from nearkin.transactions import all_or_nothing
 
 __all__ = ["StreamAudit"]
 
-Array = NDArray[np.floating]
-
-#: Rows of the stream that the estimate of the rate looks back on, and how many it needs.
+#: Rows of the stream from which the rate is estimated, and how many that needs.
 _WINDOW = 5000
 _ENOUGH = 400
 
-#: Share of the held rows that may change before neighbours are looked up anew.
+#: Share of the held rows that may change before a new jury is made.
 _STALE = 0.2
 
 
+@declare
 class StreamAudit(BaseEstimator):
     """Audit of labelled rows that come in batches, in bounded memory.
 
-    A learner learns from every batch. Of every class a uniform sample of rows is held, and the plausible ones of them
-    vote on the labels of each new batch before anything is learned from it. So no label has a say about itself.
+    A learner learns from every batch. The audit holds a uniform sample of rows of every class. A jury of these rows
+    votes on the labels of each new batch before anything is learned from it, so no label has a say about itself.
 
     Parameters
     ----------
-    learner : OnlineLearner or None, default=None
-        Learner of a distance with one map, for `partial_fit`; None is `RobustLODML`.
-    n_per_class : int, default=200
-        Rows held of each class.
-    max_rows : int, default=10000
-        Rows held in all; with many classes each holds fewer.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the sample, and of a learner that has none of its own.
+    {settings}
 
     Attributes
     ----------
@@ -90,36 +82,16 @@ class StreamAudit(BaseEstimator):
     >>> found = stream.audit()  # of the rows held
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {"n_per_class": (Integer(2),), "max_rows": (Integer(10),)}
-
-    plausibility_: Array
-    score_: Array
-    is_suspect_: NDArray[np.bool_]
-    suggested_label_: NDArray[Any]
-    confidence_: Array
-    noise_rate_: float
-    noise_interval_: tuple[float, float]
-    held_: Reservoir
-    learner_: OnlineLearner
-
-    _numbering: Labels
-    _panel: RobustKNeighborsClassifier
-    _n_changes: int
-    #: One line for each row looked back on; see `_looked_at`.
-    _window: Array
-
-    def __init__(
-        self,
-        learner: OnlineLearner | None = None,
-        *,
-        n_per_class: int = 200,
-        max_rows: int = 10000,
-        random_state: Any = None,
-    ):
-        self.learner = learner
-        self.n_per_class = n_per_class
-        self.max_rows = max_rows
-        self.random_state = random_state
+    learner: OnlineLearner | None = setting(
+        None, kind="OnlineLearner or None", kw_only=False,
+        doc="Learner of a distance with one map, for `partial_fit`; None is `RobustLODML`.",
+    )  # fmt: skip
+    n_per_class: int = setting(200, Integer(2), kind="int", doc="Rows held of each class.")
+    max_rows: int = setting(10000, Integer(10), kind="int", doc="Rows held in all; with many classes each holds fewer.")
+    random_state: Any = setting(
+        None, kind="int, Generator, RandomState or None",
+        doc="Seed of the sample, and of a learner that has none of its own.",
+    )  # fmt: skip
 
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -146,35 +118,30 @@ class StreamAudit(BaseEstimator):
         self
             With the verdict on these rows in `plausibility_` and the others. A batch that raises changes nothing.
         """
-        check_parameters(self, self._rules)
-        owner = type(self).__name__
-        with speaking_as(owner):
-            labels = as_labels(y, owner)
+        check_settings(self)
+        rows, labels = self._check_batch(X, y)
         first = not self.__sklearn_is_fitted__()
-        # What is judged is judged by what was there before, so all that learns is a copy.
-        learner = self._begin() if first else copy.deepcopy(self.learner_)
-        inner = [type(learner).__name__] if self.learner is None else []
-        with speaking_as(owner, *inner):
+        learner = self._begin() if first else copy.deepcopy(self.learner_)  # a batch that raises changes nothing
+        with owned_by(self, instead_of=RobustLODML if self.learner is None else self):
             learner.partial_fit(X, labels, classes=classes)
-        rows = np.asarray(learner.check_rows(X))
         if first:
             held = Reservoir(self.n_per_class, self.max_rows, generator(copy.deepcopy(self.random_state)))
             numbering, window = Labels(), cast("Array", np.empty((0, 3)))
         else:
             held, numbering, window = copy.deepcopy(self.held_), self._numbering.copy(), self._window
-            verdict = _judged(self._panel, rows, labels, self.noise_rate_)
-            window = np.concatenate([window, _looked_at(verdict)])[-_WINDOW:]
-        held.add(rows, numbering.encode(labels, owner))
+            verdict = _judge(self._model, rows, labels, self.noise_rate_)
+            window = np.concatenate([window, verdict.for_window()])[-_WINDOW:]
+        held.add(rows, numbering.encode(labels, type(self).__name__))
         self.learner_, self.held_, self._numbering, self._window = learner, held, numbering, window
         if first or self._is_stale():
-            self._panel, self._n_changes = self._summoned(), held.n_changes
+            self._model, self._n_changes = self._fit_model(), held.n_changes
         if first:
-            verdict = _judged(self._panel, rows, labels, self._panel.noise_rate_, held.numbers)
-        self.noise_rate_, self.noise_interval_ = self._estimate()
+            verdict = _judge(self._model, rows, labels, self._model.noise_rate_, held.numbers)
+        self.noise_rate_, self.noise_interval_ = self._estimate_rate()
         self.plausibility_, self.score_ = verdict.plausibility, verdict.score
-        self.is_suspect_ = self._suspects()
-        best, self.confidence_ = suggest(
-            lambda which: truths(verdict.flips, verdict.shares[which], verdict.codes[which]),
+        self.is_suspect_ = self._find_suspects()
+        best, self.confidence_ = suggest_labels(
+            lambda which: verdict.noise.joint(verdict.shares[which], verdict.codes[which]),
             verdict.codes, self.plausibility_, self.is_suspect_, verdict.shares.shape[1],
         )  # fmt: skip
         self.suggested_label_ = np.where(self.is_suspect_, verdict.classes[best], labels)
@@ -189,7 +156,7 @@ class StreamAudit(BaseEstimator):
             Row i of it is row ``held_.numbers[i]`` of the stream. Its noise rate is that of the sample.
         """
         check_is_fitted(self)
-        return LabelAudit(self._summoned(), self.held_.rows, self._held_labels)
+        return LabelAudit(self._fit_model(), self.held_.rows, self._held_labels)
 
     @property
     def n_rows_seen_(self) -> int:
@@ -207,10 +174,22 @@ class StreamAudit(BaseEstimator):
 
     # ------------------------------------------------------------------ inside
 
+    def _check_batch(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
+        with owned_by(self):
+            check_seed(self.random_state)
+        is_first = not self.__sklearn_is_fitted__()
+        found, labels = check_labelled_rows(X, y, type(self).__name__)
+        rows = check_array(found, dtype=[np.float64, np.float32] if is_first else self.held_.rows.dtype)
+        if not is_first and rows.shape[1] != self.held_.rows.shape[1]:
+            raise InputError(
+                f"X has {rows.shape[1]} features; earlier batches had {self.held_.rows.shape[1]}.", owner=self
+            )
+        return rows, labels
+
     def _begin(self) -> OnlineLearner:
         learner = RobustLODML() if self.learner is None else self.learner
         if not isinstance(learner, OnlineLearner):
-            raise ValueError(f"StreamAudit: parameter `learner` must be None or a learner of nearkin; got {learner!r}.")
+            raise InputError(f"parameter `learner` must be None or a learner of nearkin; got {learner!r}.", owner=self)
         if learner.__sklearn_is_fitted__():
             return copy.deepcopy(learner)
         fresh = clone(learner)
@@ -223,26 +202,26 @@ class StreamAudit(BaseEstimator):
         names = list(self._numbering.codes)
         return as_labels([names[code] for code in self.held_.codes], type(self).__name__)
 
-    def _summoned(self) -> RobustKNeighborsClassifier:
-        """A classifier on the rows held, under the measure as it is now."""
-        model = RobustKNeighborsClassifier(copy.deepcopy(self.learner_), n_neighbors="auto", random_state=0)
+    def _fit_model(self) -> RobustKNeighborsClassifier:
+        """A classifier of the rows held, under the measure as it is now."""
+        model = RobustKNeighborsClassifier(copy.deepcopy(self.learner_), random_state=0)
         return model.fit(self.held_.rows, self._held_labels)
 
     def _is_stale(self) -> bool:
         changed = self.held_.n_changes - self._n_changes
-        return changed > _STALE * len(self.held_) or len(self._numbering.codes) > len(self._panel.classes_)
+        return changed > _STALE * len(self.held_) or len(self._numbering.codes) > len(self._model.classes_)
 
-    def _estimate(self) -> tuple[float, tuple[float, float]]:
-        """Rate and interval, from the rows looked back on or, while they are few, from the rows held."""
+    def _estimate_rate(self) -> tuple[float, tuple[float, float]]:
+        """Rate and interval, from the last rows of the stream or, while they are few, from the rows held."""
         if len(self._window) < _ENOUGH:
-            rate, n = self._panel.noise_rate_, len(self.held_)
+            rate, n = self._model.noise_rate_, len(self.held_)
         else:
-            certain, agrees, n = self._window[:, 0], self._window[:, 1] > 0, len(self._window)
-            rate = certain_rate(~agrees, certain, max(2, len(self._numbering.codes)))
-        return rate, rate_interval(rate, max(1, round(ASKED * n)))
+            certainty, agrees, n = self._window[:, 0], self._window[:, 1] > 0, len(self._window)
+            rate = certain_rate(~agrees, certainty, max(2, len(self._numbering.codes)))
+        return rate, rate_interval(rate, max(1, round(COUNTED * n)))
 
-    def _suspects(self) -> NDArray[np.bool_]:
-        """Rows whose score is among the lowest ``noise_rate_`` of the rows looked back on."""
+    def _find_suspects(self) -> NDArray[np.bool_]:
+        """Rows whose score is among the lowest ``noise_rate_`` of the last rows of the stream."""
         seen = self._window[:, 2] if len(self._window) >= _ENOUGH else self.score_
         n = int(np.floor(self.noise_rate_ * len(seen) + 1e-9))
         if n == 0:
@@ -252,44 +231,36 @@ class StreamAudit(BaseEstimator):
 
 @dataclass
 class _Verdict:
-    """What a panel says about labels of rows."""
+    """What a model says about the labels of rows."""
 
     classes: NDArray[Any]
-    codes: NDArray[np.int64]
+    codes: Codes
     is_known: NDArray[np.bool_]
     shares: Array
-    flips: Flips
+    noise: NoiseModel
     plausibility: Array
     score: Array
 
+    def for_window(self) -> Array:
+        """Certainty of the votes, whether they agree with the label, and the score, of rows of known classes."""
+        agrees = self.shares.argmax(axis=1) == self.codes
+        return np.column_stack([self.shares.max(axis=1), agrees, self.score])[self.is_known]
 
-def _judged(
-    panel: RobustKNeighborsClassifier,
-    rows: Array,
-    labels: NDArray[Any],
-    rate: float,
-    members: NDArray[np.int64] | None = None,
+
+def _judge(
+    model: RobustKNeighborsClassifier, rows: Array, labels: NDArray[Any], rate: float, members: Index | None = None
 ) -> _Verdict:
-    """Verdict on rows; ``members`` are those of the panel itself, which are left out when they are judged."""
-    place = {one: at for at, one in enumerate(panel.classes_.tolist())}
-    codes = np.array([place.get(one, -1) for one in labels.tolist()], dtype=np.int64)
+    """Judge labels of rows; ``members`` are rows of the model itself, which must not vote on themselves."""
+    position = {one: at for at, one in enumerate(model.classes_.tolist())}
+    codes = np.array([position.get(one, -1) for one in labels.tolist()], dtype=np.int64)
     is_known, codes = codes >= 0, np.maximum(codes, 0)
-    shares = panel.predict_proba(rows)
+    decision, shares = model.decision_, model.predict_proba(rows)
+    assert isinstance(decision, JuryDecision)
     if members is not None:
-        shares[members] = votes_on(panel)(np.arange(len(members)))
-    # Where mistakes depend on the class the panel knows how; how many there are, the stream knows better.
-    flips = panel._flips if panel._flips.matrix is not None else Flips(rate, shares.shape[1])
-    right = np.maximum(flips.right(flips.settled(shares), codes), np.finfo(float).tiny)
+        shares[members] = decision.left_out_shares(np.arange(len(members)))
+    # The model knows whether mistakes depend on the class; the stream knows better how many there are.
+    noise = decision.noise if decision.noise.matrix is not None else NoiseModel(rate, shares.shape[1])
+    right = np.maximum(noise.probability_right(noise.lift_zeros(shares), codes), SMALLEST)
     plausibility = np.where(is_known, right if rate > 0 else 1.0, 1.0)
-    likely, at = flips.likely(shares, codes).copy(), np.arange(len(codes))
-    own = likely[at, codes]
-    likely[at, codes] = 0.0
-    both = own + likely.max(axis=1)
-    score = np.divide(own, both, out=np.full(len(codes), 0.5), where=both > 0)
-    return _Verdict(panel.classes_, codes, is_known, shares, flips, plausibility, np.where(is_known, score, 1.0))
-
-
-def _looked_at(verdict: _Verdict) -> Array:
-    """For the window: how certain the panel is, whether it agrees with the label, and the score."""
-    agrees = verdict.shares.argmax(axis=1) == verdict.codes
-    return np.column_stack([verdict.shares.max(axis=1), agrees, verdict.score])[verdict.is_known]
+    score = np.where(is_known, score_labels(noise.relative_likelihood(shares, codes), codes), 1.0)
+    return _Verdict(model.classes_, codes, is_known, shares, noise, plausibility, score)

@@ -1,4 +1,4 @@
-"""What an audit found in a few words, and what to beware of."""
+"""What an audit found in a few words, and its warnings."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ import numpy as np
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["notes_on", "summary_of"]
+__all__ = ["summarise", "warn_of"]
 
-#: Rows below which figures are said to be uncertain, and up to which those of one class can hardly be judged.
+#: Rows below which a note calls the figures uncertain, and rows of one class up to which its labels can hardly be
+#: judged.
 _FEW, _FEW_OF_CLASS = 50, 2
 
-#: Share of a class from which so many suspects are pointed out.
+#: Share of suspects in a class from which a note points it out.
 _MUCH_OF_CLASS = 0.4
 
-#: Estimated rate from which features are said to tell too little about the classes.
+#: Estimated rate above which a note says that the features tell too little about the classes.
 _HOPELESS = 0.4
 
 
-def summary_of(audit: LabelAudit) -> list[tuple[str, str]]:
+def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
     """Names and values."""
     low, high = audit.noise_interval
     rate = f"{100 * audit.noise_rate:.1f} %"
     rate += f" ({100 * low:.1f} to {100 * high:.1f})" if audit.rate_is_estimated else " (as given)"
     pairs = [f"{_short(one)} \N{RIGHTWARDS ARROW} {_short(two)} ({n:,})" for one, two, n in audit.noise_pairs()[:3]]
     shares = [f"{_short(name)} ({100 * bad / size:.0f} %)" for name, size, bad in audit.doubt_by_class()[:3] if bad]
+    voters = [
+        f"{one.name} {100 * s:.0f} %"
+        for one, s in zip(audit.decision.jury.voters, audit.decision.jury.shares, strict=True)
+    ]
     return [
         ("rows", f"{audit.n_rows:,} with {audit.classifier.n_features_in_:,} features"),
         ("classes", f"{len(audit.classes):,}"),
+        ("voters", ", ".join(voters)),
         ("wrong labels", rate),
         ("suspects", f"{audit.n_suspects:,}"),
         ("suggestions", f"{audit.n_likely_suggestions:,} more likely right than not"),
@@ -40,7 +46,7 @@ def summary_of(audit: LabelAudit) -> list[tuple[str, str]]:
     ]
 
 
-def notes_on(audit: LabelAudit) -> tuple[str, ...]:
+def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     """Sentences about data that is too small, or tells too little, for its figures."""
     found = []
     lost = [name for name, size, bad in audit.doubt_by_class() if size > _FEW_OF_CLASS and bad > _MUCH_OF_CLASS * size]
@@ -56,7 +62,7 @@ def notes_on(audit: LabelAudit) -> tuple[str, ...]:
         )
     if audit.n_rows < _FEW:
         found.append(f"{audit.n_rows} rows are few: every figure here is uncertain, so look at each suspect yourself.")
-    size = np.bincount(audit._codes, minlength=len(audit.classes))
+    size = np.bincount(audit.given_code, minlength=len(audit.classes))
     small = np.flatnonzero(size <= _FEW_OF_CLASS)
     if len(small):
         names = [_short(audit.classes.tolist()[code]) for code in small[:3]]

@@ -88,7 +88,8 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
 
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
     features. Writes one HTML page that needs no network, and suspects.csv.
-    No model is needed.
+    No model is needed: a jury of neighbours and regressions votes on every
+    label, and no voter has seen the label it judges.
     """
     from nearkin.audit import audit_labels
     from nearkin.cli._progress import progress_bar
@@ -130,7 +131,7 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
 
 def _check_files(data: Path, given: AuditOptions) -> None:
     """Refuse, before any work is done, what cannot be written or would replace a file of the user."""
-    from nearkin.audit.exports import CLEANED, COLUMNS
+    from nearkin.audit import CLEANED, COLUMNS
     from nearkin.tables import TABLE_SUFFIXES, check_destination, check_names
 
     if given.output.suffix.lower() not in (".html", ".htm"):
@@ -149,7 +150,7 @@ def _check_files(data: Path, given: AuditOptions) -> None:
 
 def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:
     """Return the files of the pictures; one of the first must be there."""
-    from nearkin.audit.page.thumbnails import require_pillow
+    from nearkin.audit.page import require_pillow
 
     require_pillow()
     paths = [data.parent / str(one) for one in rows.others[image]]

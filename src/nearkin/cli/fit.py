@@ -221,6 +221,11 @@ def _describe_learner(learner: Any) -> list[tuple[str, str]]:
     ]
 
 
+def _describe_jury(jury: Any) -> list[tuple[str, str]]:
+    shares = zip(jury.voters, jury.shares, strict=True)
+    return [("voters", ", ".join(f"{one.name} {_text.percent(share)}" for one, share in shares))]
+
+
 def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
     import numpy as np
 
@@ -229,7 +234,7 @@ def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
     sizes = [f"{name}\N{NO-BREAK SPACE}({count:,})" for name, count in zip(classes, counts, strict=True)]
     suspects = len(rows.X) - len(model.kept_)
     how = "estimated" if model.noise_rate == "auto" else "as given"
-    if model.noise_rate == "auto" and getattr(model.learner_, "loss", None) == "hinge":
+    if model.noise_rate == "auto" and getattr(getattr(model, "learner_", None), "loss", None) == "hinge":
         how = "the plain hinge trusts every label; use a robust learner"
     rates = model.noise_rates_
     if (rates == rates[0]).all():
@@ -242,7 +247,7 @@ def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
         ("rows", f"{len(rows.X):,}"),
         ("features", f"{rows.X.shape[1]:,}"),
         ("classes", f"{len(classes)}: {_text.sum_up(sizes)}"),
-        *_describe_learner(model.learner_),
+        *(_describe_learner(model.learner_) if hasattr(model, "learner_") else _describe_jury(model.decision_.jury)),
         ("noise rate", f"{_text.percent(model.noise_rate_)} ({how}){by_class}"),
         ("suspects", f"{_text.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
     ]

@@ -46,22 +46,24 @@ def info(model: Path, as_json: bool) -> None:
 
 def _describe_fitted(facts: dict[str, Any]) -> Lines:
     names, counters = facts["feature_names"], facts["counters"]
-    seen = ", ".join(_text.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet"))
-    shape = " x ".join(f"{one:,}" for one in facts["map_shape"]) if facts["map_shape"] else "none, by a kernel"
     lines = [
         ("features", f"{facts['n_features']:,}" + (f": {_text.sum_up(names, 16)}" if names else " without names")),
         ("label", facts["label"] or "without a name"),
         ("classes", f"{len(facts['classes']):,}: {_text.sum_up(facts['classes'], 16)}"),
-        ("map", shape),
-        ("learned from", f"in all passes {seen}"),
-        ("updates", f"{counters['n_updates']:,}"),
     ]
+    if counters:
+        seen = ", ".join(_text.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet"))
+        shape = " x ".join(f"{one:,}" for one in facts["map_shape"]) if facts["map_shape"] else "none, by a kernel"
+        lines += [("map", shape), ("learned from", f"in all passes {seen}"), ("updates", f"{counters['n_updates']:,}")]
+    if facts["voters"]:
+        lines.append(("voters", ", ".join(f"{one} {_text.percent(share)}" for one, share in facts["voters"].items())))
+    if "noise_rate" in facts:
+        doubtful = f"{facts['n_doubtful']:,} of {facts['n_rows']:,} labels doubtful"
+        lines.append(("noise rate", f"{_text.percent(facts['noise_rate'])}, {doubtful}"))
     if not facts["learner"]:
         return [*lines, ("parameters", _words(facts["parameters"]))]
-    doubtful = f"{facts['n_doubtful']:,} of {facts['n_rows']:,} labels doubtful"
     return [
         *lines,
-        ("noise rate", f"{_text.percent(facts['noise_rate'])}, {doubtful}"),
         ("parameters", _words({name: one for name, one in facts["parameters"].items() if name != "learner"})),
         ("learner", f"{facts['learner']}: {_words(facts['learner_parameters'])}"),
     ]

@@ -36,6 +36,9 @@ class TransformOptions(Passed):
 def transform(model: Path, data: Path, given: TransformOptions, quiet: bool) -> None:
     """Map the rows of DATA to where plain distance is the learned one.
 
+    A default model learned two spaces, each from half of its rows; rows are
+    mapped into both, side by side.
+
     Columns are matched by name, as in predict. The output holds the columns
     named by --id, then c0, c1, ...; in npz, the array X and one more for every
     --id.
@@ -49,13 +52,13 @@ def transform(model: Path, data: Path, given: TransformOptions, quiet: bool) -> 
             raise InputError("npy holds one array; use .npz, .csv or .parquet to copy --id columns.")
     loaded = load_fitted(model)
     learner = loaded.learner
-    if not hasattr(learner, "transform"):
+    if loaded.embed is None:
         raise InputError(f"{type(learner).__name__} has no map: it compares by a kernel. Use nearkin predict.")
     rows = read_for_model(
         data, loaded.feature_names, learner.n_features_in_, loaded.label,
         others=given.others, array=given.array, drop=given.drop,
     )  # fmt: skip
-    mapped = learner.transform(rows.X)
+    mapped = loaded.embed(rows.X)
     write_matrix(given.output, mapped, rows.others)
     if given.output is not None and not quiet:
         click.echo(f"{len(mapped):,} rows of {mapped.shape[1]:,} numbers in {given.output}", err=True)

@@ -1,17 +1,64 @@
-"""A linear map after which the classes are round."""
+"""Learned spaces, cross-fitted: each is learned from half of the rows and judges the other half."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["whitening"]
+from nearkin.arrays import Array, Codes, Index
+from nearkin.learners import OnlineLearner, RobustLODML
 
-Array = NDArray[np.floating]
+__all__ = ["default_learner", "halve_rows", "learn_space", "whiten_classes"]
 
 
-def whitening(rows: Array, codes: NDArray[np.int64], weights: Array) -> Array:
-    """``S^(-1/2)`` of the weighted within-class covariance, scaled so that the mean squared pair distance is 1.
+def default_learner(random_state: Any = None) -> OnlineLearner:
+    """Return an unfitted learner as it learns the spaces.
+
+    Examples
+    --------
+    >>> default_learner()
+    RobustLODML(n_epochs=3)
+    """
+    return RobustLODML(n_epochs=3, random_state=random_state)
+
+
+def halve_rows(codes: Codes) -> Index:
+    """Return 0 or 1 for each row: every other row of a class, in an order that is independent of the features.
+
+    Examples
+    --------
+    >>> np.bincount(halve_rows(np.array([0, 0, 1, 1, 1, 1]))).tolist()
+    [3, 3]
+    """
+    order = np.lexsort((np.random.default_rng(0).random(len(codes)), codes))
+    half = np.empty(len(codes), np.int64)
+    half[order] = np.arange(len(codes)) % 2
+    return half
+
+
+def learn_space(rows: Array, codes: Codes, trust: Array, random_state: Any) -> Array:
+    """Learn a map of shape (n_components, n_features) after within-class whitening.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_samples, n_features)
+        Scaled rows.
+    codes : ndarray of int64 of shape (n_samples,)
+        Their classes, at least two.
+    trust : ndarray of shape (n_samples,)
+        How much each label counts for the covariance.
+    random_state : int, Generator, RandomState or None
+        Seed of the learner.
+    """
+    white = whiten_classes(rows, codes, trust)
+    learner = default_learner(random_state).set_params(scale=None, rescore=False)
+    found: Array = learner.fit(rows @ white.T, codes).components_ @ white
+    return found
+
+
+def whiten_classes(rows: Array, codes: Codes, weights: Array) -> Array:
+    """Return ``S^(-1/2)`` of the weighted within-class covariance, scaled to a mean squared pair distance of 1.
 
     Parameters
     ----------
@@ -36,7 +83,7 @@ def whitening(rows: Array, codes: NDArray[np.int64], weights: Array) -> Array:
     --------
     >>> rng = np.random.default_rng(0)
     >>> rows, codes = rng.normal(size=(500, 2)) * [1.0, 5.0], np.zeros(500, dtype=np.int64)
-    >>> map = whitening(rows, codes, np.ones(500))
+    >>> map = whiten_classes(rows, codes, np.ones(500))
     >>> bool(abs(np.log((rows @ map).std(axis=0)[0] / (rows @ map).std(axis=0)[1])) < 0.1)
     True
     """

@@ -1,29 +1,33 @@
-"""Votes of a smooth function of the rows: ridge regression on labels, each row judged as if it had been left out."""
+"""Ridge regression of the labels on features or landmarks: a voter that judges each row as if it had been left out."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from nearkin.jury.features import Landmarks, Leading
+from nearkin.arrays import Array, Codes, Index
 from nearkin.kernels import worker_pool
-from nearkin.noise._votes import Ask
+from nearkin.noise import VotesOn
 
-__all__ = ["RidgeVotes"]
+__all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]
 
-Array = NDArray[np.floating]
-Codes = NDArray[np.int64]
+#: Most landmarks and leading directions.
+N_LANDMARKS = 400
+N_LEADING = 256
 
-#: Penalties that are tried, per row.
+#: Least eigenvalue of the landmarks' kernel matrix, as a share of the largest.
+_FLOOR = 1e-8
+
+#: Penalties to choose from, per row.
 _PENALTIES = 10.0 ** np.arange(-5.0, 1.1, 0.5)
 
-#: Most rows by which the penalty and the features are chosen.
+#: Most rows on which the penalty and the features are chosen.
 _JUDGES = 4000
 
-#: Most classes, or groups of them, by which they are chosen.
+#: Most classes, or groups of classes, for that choice.
 _GROUPS = 64
 
 #: Value of the constant feature beside features of mean length 1: large, so that it is hardly penalised.
@@ -32,7 +36,7 @@ _CONSTANT = 3.0
 #: Least weight of a row, and least share of a class.
 _LEAST = 1e-3
 
-#: Most numbers of features that are kept between questions, and that are made at once where they are not kept.
+#: Most numbers of features that are kept between votes, and that are computed at once where they are not kept.
 _KEPT = 1 << 24
 _AT_ONCE = 1 << 20
 
@@ -40,72 +44,172 @@ _AT_ONCE = 1 << 20
 _TOGETHER = 16
 
 
-class RidgeVotes:
-    """Least squares with a penalty, from features of rows to the indicators of their labels.
+class FeatureMap(Protocol):
+    """Features of scaled rows on which a regression rests."""
 
-    Where neighbours average over a ball, this averages over the whole set: it is better where classes are wide and few
-    rows are there. Squares are forgiving to wrong labels that do not follow the features, because they add the same to
-    the votes for every class.
+    n_features: int
+    words: str
+
+    def of(self, rows: Array) -> Array:
+        """Features of rows, of shape (n_rows, n_features)."""
+
+
+class LeadingDirections:
+    """The rows themselves, or their leading principal directions where there are many features.
 
     Parameters
     ----------
+    rows : ndarray of shape (n_samples, n_features)
+        Scaled.
+
+    Examples
+    --------
+    >>> LeadingDirections(np.zeros((5, 3))).of(np.ones((2, 3))).tolist()
+    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+
+    #: Directions, of shape (n_features, n_columns); None for the rows themselves.
+    axes: Array | None = None
+
+    def __init__(self, rows: Array):
+        self.n_features = rows.shape[1]
+        if self.n_features > N_LEADING:
+            from sklearn.utils.extmath import randomized_svd
+
+            some = rows[:: max(1, len(rows) // 4000)]
+            self.axes = randomized_svd(some - some.mean(axis=0), min(N_LEADING, len(some)), n_iter=4, random_state=0)[2]
+            self.n_features = len(self.axes)
+
+    @property
+    def words(self) -> str:
+        """What the features are."""
+        return "the features" if self.axes is None else f"the {self.n_features} leading directions"
+
+    def of(self, rows: Array) -> Array:
+        """Features of rows, of shape (n_rows, n_features)."""
+        return np.asarray(rows if self.axes is None else rows @ self.axes.T, dtype=np.float64)
+
+
+class Landmarks:
+    """Nearness ``exp(-sharpness * d2 / spread)`` to some of the rows, rotated so that inner products are nearnesses.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_samples, n_features)
+        Scaled.
+    sharpness : float
+        How fast nearness falls; ``spread`` is the mean squared distance of two rows.
+
+    Notes
+    -----
+    This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) K^(-1/2)``.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [1.0], [3.0]])
+    >>> made = Landmarks(rows, 1.0).of(rows)
+    >>> bool(np.allclose(made @ made.T, np.exp(-((rows - rows.T) ** 2) / (2.0 * rows.var()))))
+    True
+    """
+
+    def __init__(self, rows: Array, sharpness: float):
+        chosen = np.random.default_rng(0).permutation(len(rows))[:N_LANDMARKS]
+        # A sample is enough: the factor need not be exact, and a pass over all rows is saved.
+        spread = 2.0 * float(np.asarray(rows[chosen], dtype=np.float64).var(axis=0).sum())
+        self._rate = sharpness / (spread if spread > 0.0 else 1.0)
+        self.sharpness = sharpness
+        self._marks = np.asarray(rows[chosen], dtype=np.float64)
+        values, vectors = np.linalg.eigh(self._nearness(self._marks))
+        self._turn = vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1]))
+        self.n_features = len(self._marks)
+
+    @property
+    def words(self) -> str:
+        """What the features are."""
+        return f"nearness to {self.n_features} landmarks"
+
+    def of(self, rows: Array) -> Array:
+        """Features of rows, of shape (n_rows, n_landmarks)."""
+        return self._nearness(rows) @ self._turn
+
+    def _nearness(self, rows: Array) -> Array:
+        squares = (rows * rows).sum(axis=1)[:, None] + (self._marks * self._marks).sum(axis=1)
+        near: Array = np.exp(-self._rate * np.maximum(squares - 2.0 * rows @ self._marks.T, 0.0))
+        return near
+
+
+class RidgeVoter:
+    """Least squares with a penalty, from features of rows to the indicators of their labels.
+
+    Neighbours average over a ball, a regression over all rows, so it is better where classes are wide and rows few.
+    Wrong labels that do not follow the features do little harm, because they add the same to the votes for every class.
+
+    Parameters
+    ----------
+    name : str
+        Of the voter.
     rows : ndarray of shape (n_samples, n_features)
         Scaled.
     codes : ndarray of int64 of shape (n_samples,)
         Labels as whole numbers below ``n_classes``.
     n_classes : int
         Number of classes.
-    candidates : sequence of Landmarks or Leading
-        Features to choose from, by the error for rows that are left out.
+    candidates : sequence of FeatureMap
+        Features to choose from, by the error on rows that are left out.
 
     Attributes
     ----------
-    features : Landmarks or Leading
+    features : FeatureMap
         As chosen.
     penalty : float
         As chosen.
     error : float
-        Mean squared error for rows that are left out.
+        Mean squared error on rows that are left out.
 
     Notes
     -----
     With ``H = F (F'WF + penalty I)^-1 F'W`` the fit to row i without row i is ``(fit_i - H_ii y_i) / (1 - H_ii)``, so
-    nothing is fitted twice. Negative votes count as none.
+    nothing is fitted twice. Negative votes count as zero.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.normal(size=(200, 2))
     >>> codes = (rows[:, 0] > 0).astype(np.int64)
-    >>> votes = RidgeVotes(rows, codes, 2, [Leading(rows)])
-    >>> bool((votes.left_out(np.ones(200))(slice(None)).argmax(axis=1) == codes).mean() > 0.95)
+    >>> voter = RidgeVoter("ridge", rows, codes, 2, [LeadingDirections(rows)])
+    >>> bool((voter.left_out(np.ones(200))(slice(None)).argmax(axis=1) == codes).mean() > 0.95)
     True
-    >>> votes.answers(np.array([[2.0, 0.0], [-2.0, 0.0]]), np.ones(200)).argmax(axis=1).tolist()
+    >>> voter.answers(np.array([[2.0, 0.0], [-2.0, 0.0]]), np.ones(200)).argmax(axis=1).tolist()
     [1, 0]
     """
 
-    # Features of all rows and what is said about them at equal weights, where that is not too much to keep, and the
-    # solutions for equal weights and for the last others.
+    # Features of all rows and the votes on them at equal weights, where they are not too many to keep, and the
+    # solutions for equal weights and for the last other weights.
     _transient = ("_made", "_said", "_equal", "_last")
     _made: Array | None = None
     _said: Array | None = None
     _equal: tuple[Array, Array] | None = None
     _last: tuple[Array, tuple[Array, Array]] | None = None
 
-    def __init__(self, rows: Array, codes: Codes, n_classes: int, candidates: list[Landmarks] | list[Leading]):
-        self._rows, self._codes, self._n_classes = rows, codes, n_classes
+    def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, candidates: Sequence[FeatureMap]):
+        self.name, self._rows, self._codes, self._n_classes = name, rows, codes, n_classes
         some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _JUDGES)).astype(np.int64))
         with worker_pool() as run:
-            judged = run(lambda one: (*self._chosen(one, some), one), candidates)
-        self.error, self.penalty, self._shift, self._factor, self.features = min(judged, key=lambda one: one[0])
+            tried = run(lambda one: (*self._choose_penalty(one, some), one), candidates)
+        self.error, self.penalty, self._shift, self._factor, self.features = min(tried, key=lambda one: one[0])
 
-    def _chosen(self, features: Landmarks | Leading, some: NDArray[np.int64]) -> tuple[float, float, Array, float]:
-        """Error, penalty, and what brings the features to mean 0 and mean length 1."""
+    @property
+    def votes_with(self) -> str:
+        """What the votes rest on."""
+        return f"ridge regression on {self.features.words}"
+
+    def _choose_penalty(self, features: FeatureMap, some: Index) -> tuple[float, float, Array, float]:
+        """Error, penalty, and the shift and factor that bring the features to mean 0 and mean length 1."""
         made = features.of(self._rows[some])
         shift = made.mean(axis=0)
         factor = 1.0 / (float(np.sqrt(((made - shift) ** 2).sum(axis=1).mean())) or 1.0)
-        X = _framed(made, shift, factor)
-        # Of very many classes groups stand for all: the choice hardly depends on them.
+        X = _standardise(made, shift, factor)
+        # Groups stand for very many classes: the choice hardly depends on them.
         targets = np.eye(min(self._n_classes, _GROUPS), dtype=np.float32)[self._codes[some] % _GROUPS]
         values, vectors = np.linalg.eigh((X.T @ X).astype(np.float64))
         turned = X @ vectors.astype(np.float32)
@@ -118,8 +222,8 @@ class RidgeVotes:
             best = min(best, (float((errors * errors).mean()), float(penalty)))
         return best[0], best[1], shift, factor
 
-    def left_out(self, weights: Array) -> Ask:
-        """Shares of the classes for each row of a part, of shape (n_part, n_classes), by all rows but itself."""
+    def left_out(self, weights: Array) -> VotesOn:
+        """Votes on training rows by all other rows."""
         weights = np.maximum(weights, _LEAST)
         inverse, coefficients = self._solution(weights)
 
@@ -133,32 +237,32 @@ class RidgeVotes:
 
         if len(self._codes) * self._n_classes > _AT_ONCE or not (weights == 1.0).all():
             return votes
-        if self._said is None:  # asked for again and again
+        if self._said is None:  # these are needed again and again
             self._said = votes(slice(None))
         return self._said.__getitem__
 
     def answers(self, queries: Array, weights: Array) -> Array:
-        """Shares of the classes for new rows, of shape (n_queries, n_classes)."""
+        """Votes on new scaled rows, of shape (n_queries, n_classes)."""
         _, coefficients = self._solution(np.maximum(weights, _LEAST))
-        fit = _framed(self.features.of(queries), self._shift, self._factor) @ coefficients
+        fit = _standardise(self.features.of(queries), self._shift, self._factor) @ coefficients
         return _shares(fit.astype(np.float64))
 
     def _features(self, part: Any) -> Array:
         if self._made is not None:
             return self._made[part]
-        return _framed(self.features.of(self._rows[part]), self._shift, self._factor)
+        return _standardise(self.features.of(self._rows[part]), self._shift, self._factor)
 
     def _solution(self, weights: Array) -> tuple[Array, Array]:
-        """Inverse and coefficients; those for equal weights, and for the same ones, are asked for often."""
+        """Inverse and coefficients; those for equal weights and for the last others are kept."""
         if not (weights == 1.0).all():
             if self._last is None or not np.array_equal(self._last[0], weights):
-                self._last = weights, self._solved(weights, is_equal=False)
+                self._last = weights, self._solve(weights, is_equal=False)
             return self._last[1]
         if self._equal is None:
-            self._equal = self._solved(weights, is_equal=True)
+            self._equal = self._solve(weights, is_equal=True)
         return self._equal
 
-    def _solved(self, weights: Array, is_equal: bool) -> tuple[Array, Array]:
+    def _solve(self, weights: Array, is_equal: bool) -> tuple[Array, Array]:
         n, width = len(self._codes), self.features.n_features + 1
         step = max(1, _AT_ONCE // width)
         parts = [slice(start, start + step) for start in range(0, n, step)]
@@ -168,7 +272,7 @@ class RidgeVotes:
             weighed = X if is_equal else X * weights[part, None].astype(X.dtype)
             return X.T @ weighed, _indicators(self._codes[part], self._n_classes) @ weighed
 
-        # A model that was loaded solves again, and must find the same bits: parts are added up in their order.
+        # A loaded model solves again and must find the same bits, so parts are added in their order.
         with worker_pool() as run:
             if self._made is None and n * width <= _KEPT:
                 self._made = np.concatenate(run(self._features, parts))
@@ -188,8 +292,8 @@ def _indicators(codes: Codes, n_classes: int) -> sparse.csr_array:
     return sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(n_classes, n))
 
 
-def _framed(made: Array, shift: Array, factor: float) -> Array:
-    """Features on their scale, with a constant beside them, in single precision: they are many and of order one."""
+def _standardise(made: Array, shift: Array, factor: float) -> Array:
+    """Features of mean 0 and mean length 1 and a constant, in single precision: they are many and of order one."""
     out = np.empty((len(made), made.shape[1] + 1), np.float32)
     out[:, :-1] = (made - shift) * factor
     out[:, -1] = _CONSTANT

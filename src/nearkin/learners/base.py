@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearkin.accelerator import find, is_accelerator
 from nearkin.arrays import Array, Codes, Index
 from nearkin.checks import check_rows, check_seed, generator
-from nearkin.errors import InputError, Row, owned_by
+from nearkin.errors import InputError, owned_by
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.learners.loop import Lesson, explicit_lesson, learn, with_classes
@@ -25,15 +25,12 @@ from nearkin.learners.state import State
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.parameters import LearningRule, Parameter
-from nearkin.rows import Rows, Scaling
+from nearkin.rows import Rows, Scaling, check_range
 from nearkin.settings import check_settings
 from nearkin.transactions import all_or_nothing
 from nearkin.triplets import TripletSource, as_source
 
-__all__ = ["LARGEST", "OnlineLearner"]
-
-#: Largest scaled feature for which every product of a step stays finite.
-LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
+__all__ = ["OnlineLearner"]
 
 
 class OnlineLearner(BaseEstimator):
@@ -348,19 +345,8 @@ class OnlineLearner(BaseEstimator):
     def _scaled(self, X: Array | sparse.csr_array, scaling: Scaling) -> Rows:
         """Scale rows, and refuse those that are too large."""
         rows = Rows(X, scaling)
-        limit = LARGEST[np.dtype(rows.dtype)]
-        for part, block in rows.blocks():
-            if -limit <= block.min(initial=0.0) and block.max(initial=0.0) <= limit:
-                continue
-            largest = np.abs(block).max(axis=1, initial=0.0)
-            bad = np.flatnonzero(~(largest <= limit))
-            if len(bad):
-                raise InputError(
-                    f"{{row}} holds a value of {largest[bad[0]]:.3g} after scaling; the largest that "
-                    f"{np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. "
-                    + ("Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?"),
-                    owner=self, row=Row(part.start + bad[0]),
-                )  # fmt: skip
+        hint = "Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?"
+        check_range(rows, self, hint)
         return rows
 
     # ------------------------------------------------------------------ inside

@@ -11,8 +11,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from nearkin.accelerator import find, is_accelerator
 from nearkin.arrays import Array
 from nearkin.errors import owned_by
-from nearkin.learners.base import LARGEST
 from nearkin.parameters import MappedParameter
+from nearkin.rows import LARGEST
 
 __all__ = ["MapMixin"]
 

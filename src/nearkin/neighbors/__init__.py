@@ -1,8 +1,9 @@
-"""Classification by neighbours: search, vote, and the classifier made of them."""
+"""Classification by neighbours: the public classifier, Algorithm 5, and search under a learned measure."""
 
-from nearkin.neighbors._leave_one_out import leave_one_out_votes
 from nearkin.neighbors.classifier import RobustKNeighborsClassifier
-from nearkin.neighbors.robust_knn import vote
+from nearkin.neighbors.robust_knn import RobustKNN, leave_one_out_votes, vote
 from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 
-__all__ = ["BlockSearch", "NeighbourSearch", "RobustKNeighborsClassifier", "leave_one_out_votes", "vote"]
+__all__ = [
+    "BlockSearch", "NeighbourSearch", "RobustKNN", "RobustKNeighborsClassifier", "leave_one_out_votes", "vote",
+]  # fmt: skip

@@ -1,20 +1,190 @@
-"""Weighted majority vote of neighbours (Algorithm 5, step 3.2)."""
+"""Robust-kNN as printed (Algorithm 5): drop the least plausible rows, vote among the nearest of the rest."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
-__all__ = ["vote"]
+from nearkin.accelerator import find, is_accelerator
+from nearkin.arrays import Array, Codes, Index
+from nearkin.jury import lowest_share, rank_votes
+from nearkin.learners import OnlineLearner
+from nearkin.measures import DISTANCE, Measure
+from nearkin.neighbors.search import BlockSearch, NeighbourSearch
+from nearkin.noise import NoiseModel, estimate_noise_rate
 
-Array = NDArray[np.floating]
+__all__ = ["RobustKNN", "leave_one_out_votes", "vote"]
 
 #: Share of a vote that decides between classes with equal votes: the nearest neighbour among them wins.
 _TIE = 1e-9
 
+#: Most rows whose neighbours vote on the noise rate.
+_VOTED = 5000
 
-def vote(codes: NDArray[np.int64], weights: Array, n_classes: int) -> Array:
-    """Share of the votes that each class gets.
+#: Most numbers of a sparse matrix that are made dense to estimate the rate.
+_DENSE = 1 << 24
+
+
+class RobustKNN:
+    """Algorithm 5 with a fitted learner.
+
+    Sort the rows by weight, drop the lowest `noise_rate` share, vote among the k nearest of the rest with the weights
+    as votes. A row of plausibility 1 is never dropped, so the order of such rows does not matter.
+
+    Parameters
+    ----------
+    learner : OnlineLearner
+        Fitted.
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        Training rows as the learner takes them.
+    labels : ndarray of shape (n_samples,)
+        Their labels.
+    codes : ndarray of int64 of shape (n_samples,)
+        The labels as whole numbers.
+    plausibility : ndarray of shape (n_samples,)
+        Weights of the rows.
+    noise : NoiseModel
+        Its rate is the share to drop.
+    n_neighbors : int
+        Neighbours that vote.
+    is_weighted : bool
+        Whether the weights count in the vote; otherwise all kept rows count alike.
+    """
+
+    # The index over the kept rows is made again after loading.
+    _transient = ("_search",)
+    _search: Any = None
+
+    def __init__(
+        self,
+        learner: OnlineLearner,
+        X: ArrayLike,
+        labels: NDArray[Any],
+        codes: Codes,
+        plausibility: Array,
+        noise: NoiseModel,
+        n_neighbors: int,
+        *,
+        is_weighted: bool,
+    ):
+        self.learner, self.plausibility, self.noise, self.n_neighbors = learner, plausibility, noise, n_neighbors
+        self.is_suspect = lowest_share(plausibility, noise.rate, 1.0)
+        kept = self.kept = np.flatnonzero(~self.is_suspect)
+        self._codes = codes[kept]
+        self._weights = plausibility[kept] if is_weighted else np.ones(len(kept))
+        has_one_space = learner.state_.parameter.has_one_space
+        self._items = (learner.map_items(X) if has_one_space else learner.map_blocks(X, np.asarray))[kept]
+        numbering, owner = learner.state_.labels, type(learner).__name__
+        self._item_codes = None if has_one_space else numbering.encode(labels, owner, grow=False)[kept]
+        self._search = self._index()
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Share of the votes of each class."""
+        _, index = self._nearest(X, self.n_neighbors)
+        return vote(self._codes[index], self._weights[index], self.noise.n_classes)
+
+    def kneighbors(self, X: ArrayLike, k: int) -> tuple[Array, Index]:
+        """Distances or similarities of the nearest kept rows, and their numbers in the training data."""
+        values, index = self._nearest(X, k)
+        return values, self.kept[index]
+
+    def embed(self, X: ArrayLike) -> Array:
+        """Rows in the learned space."""
+        return np.asarray(self.learner.transform(X))
+
+    def _nearest(self, X: ArrayLike, k: int) -> tuple[Array, NDArray[np.intp]]:
+        if self._search is None:  # after loading
+            self._search = self._index()
+        is_mapped = self._item_codes is None
+        queries = self.learner.map_queries(X) if is_mapped else self.learner.map_blocks(X, np.asarray)
+        return self._search.query(queries, min(k, len(self._items)))
+
+    def _index(self) -> Any:
+        if self._item_codes is None:
+            return search_on(self.learner, self._items, self.learner.measure)
+        return BlockSearch(
+            self._items, self._item_codes, self.learner.state_.parameter.item_scores, self.learner.measure
+        )
+
+
+def search_on(learner: OnlineLearner, items: Array, measure: Measure) -> Any:
+    """Return a search among items where the learner learns: on the processor or on its device."""
+    if not is_accelerator(learner.device):
+        return NeighbourSearch(items, measure)
+    from nearkin.accelerator.device_search import DeviceSearch
+
+    return DeviceSearch(items, measure, find(learner.device, "RobustKNeighborsClassifier"))
+
+
+def estimate_rate(learner: OnlineLearner, X: Any, codes: Codes, n_classes: int) -> float:
+    """Estimate the share of wrong labels from neighbours before any metric was learned, of at most 5,000 rows."""
+    if sparse.issparse(X):  # dense rows are needed: as many as fit into a bounded block
+        some = _spread(len(codes), max(1000, _DENSE // X.shape[1]))
+        X, codes = X[some], codes[some]
+    which = _spread(len(codes), _VOTED)
+    rows = learner.scaling_.apply(X)
+    votes = leave_one_out_votes(rows, codes, n_classes, which=which, search=partial(search_on, learner))
+    return estimate_noise_rate(votes, codes[which])
+
+
+def leave_one_out_votes(
+    rows: Array,
+    codes: Codes,
+    n_classes: int,
+    *,
+    which: Index | None = None,
+    n_neighbors: int = 60,
+    bandwidth: float = 8.0,
+    search: Callable[[Array, Measure], Any] = NeighbourSearch,
+) -> Array:
+    """Count the votes of the nearest other rows by Euclidean distance, with weights that fall by rank.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_samples, n_features)
+        Scaled rows.
+    codes : ndarray of shape (n_samples,)
+        Class of each row as a whole number below ``n_classes``.
+    n_classes : int
+        Number of classes.
+    which : ndarray of int or None
+        Rows to vote on; None for all.
+    n_neighbors : int, default=60
+        Neighbours that vote.
+    bandwidth : float, default=8.0
+        In ranks; see `nearkin.jury.rank_votes`.
+    search : callable, default=NeighbourSearch
+        Makes an index of rows with ``query``.
+
+    Returns
+    -------
+    ndarray of shape (n_voted_on, n_classes)
+        Rows sum to 1.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]])
+    >>> votes = leave_one_out_votes(rows, np.array([0, 0, 1, 1, 1, 1]), 2, n_neighbors=2)
+    >>> votes.argmax(axis=1).tolist()  # both neighbours contradict the third label
+    [0, 0, 0, 1, 1, 1]
+    """
+    which = np.arange(len(rows)) if which is None else which
+    k = min(n_neighbors, len(rows) - 1)
+    _, index = search(rows, DISTANCE).query(rows[which], k + 1)
+    # Drop the row itself; among equal rows it may come later, or not at all, and then the farthest goes.
+    others = index != which[:, None]
+    others[others.all(axis=1), -1] = False
+    index = index[others].reshape(len(which), k)
+    return rank_votes(index, codes, np.ones(len(rows)), n_classes, bandwidth)
+
+
+def vote(codes: Codes, weights: Array, n_classes: int) -> Array:
+    """Count the votes of neighbours (Algorithm 5, step 3.2).
 
     Parameters
     ----------
@@ -28,7 +198,7 @@ def vote(codes: NDArray[np.int64], weights: Array, n_classes: int) -> Array:
     Returns
     -------
     ndarray of shape (n_queries, n_classes)
-        Rows sum to 1. Equal votes are told apart by nearness, in the ninth digit.
+        Rows sum to 1. Nearness breaks ties, in the ninth digit.
 
     Examples
     --------
@@ -42,3 +212,8 @@ def vote(codes: NDArray[np.int64], weights: Array, n_classes: int) -> Array:
     votes = np.zeros((n, n_classes))
     np.add.at(votes, (np.arange(n)[:, None], codes), relative)
     return votes / votes.sum(axis=1, keepdims=True)
+
+
+def _spread(n: int, most: int) -> Index:
+    """At most ``most`` of n rows, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

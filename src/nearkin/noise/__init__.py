@@ -1,16 +1,12 @@
-"""Wrong labels: how plausible a label is, how many are wrong, and which classes they concern."""
+"""Wrong labels: a model of how they arise, their rate, the plausibility of each label, and noise put in on purpose."""
 
 from nearkin.noise.inject import flip_labels, flip_near_boundary, flip_to_next
-from nearkin.noise.model import Flips, estimate_flips
-from nearkin.noise.posterior import judged
-from nearkin.noise.rate import estimate_noise_rate
+from nearkin.noise.model import NoiseModel, estimate_noise_model
+from nearkin.noise.posterior import judge_labels, score_labels, suggest_labels
+from nearkin.noise.rate import LEVEL, VotesOn, certain_rate, estimate_noise_rate, rate_interval, split_rows
 
 __all__ = [
-    "Flips",
-    "estimate_flips",
-    "estimate_noise_rate",
-    "flip_labels",
-    "flip_near_boundary",
-    "flip_to_next",
-    "judged",
-]
+    "LEVEL", "NoiseModel", "VotesOn", "certain_rate", "estimate_noise_model", "estimate_noise_rate", "flip_labels",
+    "flip_near_boundary", "flip_to_next", "judge_labels", "rate_interval", "score_labels", "split_rows",
+    "suggest_labels",
+]  # fmt: skip

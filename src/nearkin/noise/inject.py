@@ -1,4 +1,4 @@
-"""Put wrong labels into data on purpose, to see what they do."""
+"""Put wrong labels into data on purpose."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.checks import Real, generator
+from nearkin.errors import InputError
 from nearkin.labels import as_labels, sorted_classes
 
 __all__ = ["flip_labels", "flip_near_boundary", "flip_to_next"]
 
-#: Flipped rows are drawn among this many times as many, those nearest to another class.
+#: Flipped rows are drawn among this many times as many rows, those nearest to another class.
 _CANDIDATES = 2
 
 
@@ -83,11 +84,11 @@ def flip_to_next(y: ArrayLike, rate: float, *, random_state: Any = None) -> tupl
 def flip_near_boundary(
     X: ArrayLike, y: ArrayLike, rate: float, *, random_state: Any = None
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Replace a share of the labels where classes meet, by the class that is near.
+    """Replace a share of the labels where classes meet by the class that is near.
 
-    How near a row is to another class is told by the distance to the nearest row of another class as a multiple of that
+    A row is near another class if its distance to the nearest row of another class is small compared with the distance
     to the nearest other row of its own. The rows to flip are drawn uniformly among twice as many, those nearest to
-    another class. Such wrong labels are the ones people make, and the hardest to find: neighbours share them.
+    another class. People make such mistakes, and they are the hardest to find: neighbours share them.
 
     Parameters
     ----------
@@ -118,8 +119,8 @@ def flip_near_boundary(
     labels, classes, codes, rng = _checked(y, rate, random_state, owner)
     rows = np.asarray(X, dtype=np.float64)
     if rows.ndim != 2 or len(rows) != len(labels):
-        raise ValueError(
-            f"{owner}: X must have one row for each of the {len(labels)} labels; its shape is {rows.shape}."
+        raise InputError(
+            f"X must have one row for each of the {len(labels)} labels; its shape is {rows.shape}.", owner=owner
         )
     distance = _to_classes(rows, codes, len(classes))
     at = np.arange(len(codes))
@@ -136,12 +137,12 @@ def _checked(
     y: ArrayLike, rate: float, random_state: Any, owner: str
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], np.random.Generator]:
     if not Real(0.0, 1.0).allows(rate):
-        raise ValueError(f"{owner}: `rate` must be {Real(0.0, 1.0)}; got {rate!r}.")
+        raise InputError(f"`rate` must be {Real(0.0, 1.0)}; got {rate!r}.", owner=owner)
     labels = as_labels(y, owner)
     rng = generator(random_state)
     classes, codes = sorted_classes(labels)
     if len(classes) < 2:
-        raise ValueError(f"{owner}: y holds one class, so no label can be wrong.")
+        raise InputError("y holds one class, so no label can be wrong.", owner=owner)
     return labels, classes, codes, rng
 
 

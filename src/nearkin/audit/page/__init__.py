@@ -1,4 +1,4 @@
-"""The page: what is in it, and what is left out so that it stays small."""
+"""The page: what it shows, and what it leaves out to stay small."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin._version import __version__
-from nearkin.audit._interval import LEVEL
-from nearkin.audit._layout import neighbour_layout
+from nearkin.arrays import Array, Index
 from nearkin.audit.cleaning import MIN_CONFIDENCE
-from nearkin.audit.map import flat_map, framed, shown_rows
+from nearkin.audit.map import choose_rows, draw_map, separate_classes
 from nearkin.audit.page.packing import as_json, pack, pack_json, smallest
-from nearkin.audit.page.thumbnails import thumbnails
-from nearkin.jury.ridge import RidgeVotes
+from nearkin.audit.page.thumbnails import require_pillow, thumbnails
+from nearkin.noise import LEVEL, split_rows
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["page"]
+__all__ = ["render_page", "require_pillow"]
 
 #: Suspects whose evidence is in the page, neighbours of each, suspects that are listed, and points of the map.
 _EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 1500, 5, 30000, 4000
@@ -56,7 +55,7 @@ class Bar:
     suspects: float
 
 
-def page(
+def render_page(
     audit: LabelAudit,
     *,
     title: str,
@@ -66,7 +65,7 @@ def page(
     notes: Mapping[str, str],
     first_row: int,
 ) -> str:
-    """One HTML page that asks for nothing else; see `LabelAudit.to_html`."""
+    """Return one HTML page that needs nothing else; see `LabelAudit.to_html`."""
     from jinja2 import Environment
 
     left_out: list[str] = []
@@ -79,7 +78,9 @@ def page(
         "n": audit.n_rows,
         "first": first_row,
         "steps": _STEPS,
-        "near": _NEIGHBOURS,
+        "near": near.shape[1],
+        "voters": [one.name for one in audit.decision.jury.voters],
+        "neighbourVoters": [one.name for one in audit.decision.neighbourhoods],
         "classes": [str(one) for one in audit.classes.tolist()],
         "packed": pack(arrays),
     }
@@ -89,7 +90,7 @@ def page(
         taken = len(as_json(data)) + sum(map(len, held.values()))
         return max(0, int(share * (_PAGE - taken)))
 
-    shown = list(dict.fromkeys(one for one in chain(order.tolist(), near.ravel().tolist()) if one >= 0))
+    shown = list(dict.fromkeys(chain(order.tolist(), near.ravel().tolist())))
     data |= _names(ids, shown, min(_IDS, room(0.4)), left_out)
     if texts is not None:
         data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
@@ -126,61 +127,82 @@ _FILES = ("page.html", "page.css", "page.js")
 
 
 def _hash(text: str) -> str:
-    """As a content security policy names an inline script."""
+    """Hash by which a content security policy allows an inline script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _arrays(
-    audit: LabelAudit, order: NDArray[np.int64], left_out: list[str]
-) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+def _arrays(audit: LabelAudit, order: Index, left_out: list[str]) -> tuple[dict[str, NDArray[Any]], Index]:
     """Numbers for the page, and the neighbours of the suspects that are explained."""
-    space, explained = audit._space, order[:_EXPLAINED]
-    drawn = shown_rows(audit.is_suspect, audit.order, _POINTS)
-    if len(drawn) < audit.n_rows:
-        left_out.append(f"{audit.n_rows - len(drawn):,} of the {audit.n_rows:,} rows in the map.")
-    flat = framed(neighbour_layout(space.rows[drawn], flat_map(space.rows, audit._best, audit.plausibility)[drawn]))
-    if len(explained):
-        near, _ = space.neighbours(explained, _NEIGHBOURS)
-        near = np.pad(near, ((0, 0), (0, _NEIGHBOURS - near.shape[1])), constant_values=-1)
-        distances = [space.nearest_prototypes(explained, codes[explained])[1] for codes in (audit._codes, audit._best)]
-        trust = audit.classifier.learner_.plausibility(space.take(explained), audit.given_label[explained])
-    else:
-        near, distances, trust = np.empty((0, _NEIGHBOURS), np.int64), [np.empty(0)] * 2, np.empty(0)
+    explained = order[:_EXPLAINED]
     if audit.n_suspects > len(explained):
         left_out.append(f"The evidence of all but the {len(explained):,} most doubtful rows.")
-    codes = smallest(audit._codes)
-    labels = {"codes": codes}  # of all rows
-    if len(pack(labels)["data"]) > _LABELS:
-        left_out.append("The labels of rows that are no suspects; cleaned labels are those of the suspects only.")
-        labels = {"given": codes[order]}
-    else:
-        # In hundredths, which is what compresses.
-        sure = {"sure": np.round(100 * audit.plausibility).astype(np.uint8)}
-        if len(pack(labels | sure)["data"]) <= _LABELS:
-            labels |= sure
-        else:
-            left_out.append("The confidence of cleaned labels of rows that are no suspects.")
+    evidence, near = _evidence(audit, explained)
     return {
-        **labels,
+        **_labels(audit, order, left_out),
         "row": order.astype(np.uint32),
-        "best": smallest(audit._best)[order],
+        "best": smallest(audit.suggested_code)[order],
         "plausibility": _steps(audit.plausibility[order]),
         # Rounded down: what is below a bound must not reach it here.
         "confidence": np.floor(audit.confidence[order] * _STEPS + 1e-9).astype(np.uint16),
-        "near": (near + 1).astype(np.uint32).ravel(),
-        "nearCodes": codes[near].ravel(),
-        "toGiven": distances[0].astype(np.float32),
-        "toBest": distances[1].astype(np.float32),
-        "trust": _steps(trust),
-        "mapRow": drawn.astype(np.uint32),
-        "mapX": (flat[:, 0] * 4095).astype(np.uint16),
-        "mapY": (flat[:, 1] * 4095).astype(np.uint16),
-        "mapGiven": codes[drawn],
-        "mapSuspect": audit.is_suspect[drawn].astype(np.uint8),
+        **evidence,
+        **_map(audit, left_out),
     }, near
 
 
-def _steps(shares: NDArray[np.floating]) -> NDArray[np.uint16]:
+def _labels(audit: LabelAudit, order: Index, left_out: list[str]) -> dict[str, NDArray[Any]]:
+    """Labels of all rows and their confidence, or of the suspects only where these are too many."""
+    codes = smallest(audit.given_code)
+    labels: dict[str, NDArray[Any]] = {"codes": codes}
+    if len(pack(labels)["data"]) > _LABELS:
+        left_out.append("The labels of rows that are not suspects; cleaned labels are those of the suspects only.")
+        return {"given": codes[order]}
+    sure = {"sure": np.round(100 * audit.plausibility).astype(np.uint8)}  # hundredths compress well
+    if len(pack(labels | sure)["data"]) <= _LABELS:
+        return labels | sure
+    left_out.append("The confidence of cleaned labels of rows that are not suspects.")
+    return labels
+
+
+def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], Index]:
+    """What the voters say about suspects, whose votes these are, and how far the centres of both classes lie."""
+    cast = audit.decision.cast_left_out(rows, _NEIGHBOURS)
+    given, best = audit.given_code[rows], audit.suggested_code[rows]
+    said = np.empty((2, len(rows), len(audit.decision.jury.voters)))
+    for part in split_rows(len(rows), said.shape[2] * len(audit.classes)):
+        votes, at = audit.decision.left_out_votes(rows[part]).votes, np.arange(len(rows[part]))
+        said[:, part] = votes[:, at, given[part]].T, votes[:, at, best[part]].T
+    # Bit v is set where the row is among the nearest of the v-th voter by neighbours.
+    by = (cast.is_nearest * (1 << np.arange(len(cast.voters)))[:, None, None]).sum(axis=0)
+    return {
+        "near": cast.rows.astype(np.uint32).ravel(),
+        "nearCodes": smallest(audit.given_code)[cast.rows].ravel(),
+        "nearShare": _steps(cast.total).ravel(),
+        "nearBy": by.astype(np.uint8).ravel(),
+        "saidGiven": _steps(said[0]).ravel(),
+        "saidBest": _steps(said[1]).ravel(),
+        "voterShare": _steps(np.array(audit.decision.jury.shares)),
+        "toGiven": audit.prototypes.distances(rows, given).astype(np.float32),
+        "toBest": audit.prototypes.distances(rows, best).astype(np.float32),
+    }, cast.rows
+
+
+def _map(audit: LabelAudit, left_out: list[str]) -> dict[str, NDArray[Any]]:
+    """Where the rows of the map are drawn."""
+    drawn = choose_rows(audit.is_suspect, audit.order, _POINTS)
+    if len(drawn) < audit.n_rows:
+        left_out.append(f"{audit.n_rows - len(drawn):,} of the {audit.n_rows:,} rows in the map.")
+    rows = audit.prototypes.rows
+    flat = draw_map(rows[drawn], separate_classes(rows, audit.suggested_code, audit.plausibility)[drawn])
+    return {
+        "mapRow": drawn.astype(np.uint32),
+        "mapX": (flat[:, 0] * 4095).astype(np.uint16),
+        "mapY": (flat[:, 1] * 4095).astype(np.uint16),
+        "mapGiven": smallest(audit.given_code)[drawn],
+        "mapSuspect": audit.is_suspect[drawn].astype(np.uint8),
+    }
+
+
+def _steps(shares: Array) -> NDArray[np.uint16]:
     return np.round(shares * _STEPS).astype(np.uint16)
 
 
@@ -220,14 +242,14 @@ def _within(texts: dict[int, str], budget: int) -> tuple[str, int]:
 
 def _pictures(
     images: Sequence[Any] | NDArray[Any],
-    order: NDArray[np.int64],
-    near: NDArray[np.int64],
+    order: Index,
+    near: Index,
     budget: int,
     left_out: list[str],
 ) -> dict[int, str]:
     # A suspect and what it is compared with, before the next suspect.
     pairs = zip(order.tolist(), [*near.tolist(), *([()] * len(order))], strict=False)
-    found, unread = thumbnails(images, (one for row, others in pairs for one in (row, *others) if one >= 0), budget)
+    found, unread = thumbnails(images, (one for row, others in pairs for one in (row, *others)), budget)
     left_out.append(f"Pictures of all but {len(found):,} rows.")
     if unread:
         left_out.append(f"{len(unread):,} pictures that could not be read, the first {str(images[unread[0]])!r}.")
@@ -250,7 +272,7 @@ def _figures(audit: LabelAudit) -> dict[str, Any]:
 
 
 def _histogram(audit: LabelAudit) -> list[Bar]:
-    """Rows by plausibility; heights are square roots, since most rows are beyond doubt."""
+    """Rows by plausibility; heights are square roots, since hardly any row is doubted."""
     edges = np.linspace(0.0, 1.0, _BINS + 1)
     place = np.minimum((audit.plausibility * _BINS).astype(np.int64), _BINS - 1)
     whole = np.bincount(place, minlength=_BINS)
@@ -282,30 +304,33 @@ def _matrix(audit: LabelAudit) -> list[dict[str, Any]] | None:
 
 def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     """What was done."""
-    model = audit.classifier
-    assert model._jury is not None
-    near, smooth = model._jury.neighbours, [one for one in model._jury.voters if isinstance(one, RidgeVotes)]
+    model, jury = audit.classifier, audit.decision.jury
     low, high = audit.noise_interval
     rate = f"{100 * audit.noise_rate:.2f} %"
     if audit.rate_is_estimated:
         rate += (
-            f", counted on the rows about which neighbours are most certain; {round(100 * LEVEL)} % interval "
+            f", counted on the rows on which the votes are most certain; {round(100 * LEVEL)} % interval "
             f"{100 * low:.2f} to {100 * high:.2f} (Jeffreys)"
         )
     else:
         rate += ", as given"
+    voters = [
+        f"{one.name} ({100 * share:.0f} %): {one.votes_with}"
+        for one, share in zip(jury.voters, jury.shares, strict=True)
+    ]
+    learned = {} if isinstance(model.learner, str) else {"Learner": f"{model.learner_!r}"}
     return {
         "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
-        "Measure": f"{model.learner_!r}",
-        "Voters": f"60 neighbours in each of {len(near)} spaces, weights falling by rank (bandwidth "
-        f"{near[0].bandwidth:g}), and {len(smooth)} smooth functions of the features",
+        "Voters": "; ".join(voters),
+        **learned,
         "Noise rate": rate,
-        "Noise by class": "differs" if model._flips.matrix is not None else "no sign that it differs",
+        "Noise by class": "differs" if audit.decision.noise.matrix is not None else "no sign that it differs",
         "Suspects": "rows whose label has few votes against the best other label: about as many as the rate says, and "
-        "those where another has twice the votes",
-        "Plausibility": "probability that the label is right, by Bayes' rule on the votes of plausible neighbours",
+        "those where another label has twice the votes",
+        "Plausibility": "probability that the label is right, by Bayes' rule on the votes of all voters",
         "Confidence": "probability that the suggested label is right",
-        "Map": "t-SNE of rows in the learned space, begun from the linear view in which classes lie farthest apart",
+        "Map": "t-SNE of the rows in the learned space that votes, begun from the linear view in which classes lie "
+        "farthest apart",
         "Seed": f"{model.random_state}",
         "Numbers of rows": f"begin with {first_row}",
         "Made by": f"nearkin {__version__}",

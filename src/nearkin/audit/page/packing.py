@@ -1,4 +1,4 @@
-"""Arrays as text: deflated and in base 64, as a page can read them back without help."""
+"""Arrays as text, deflated and in base 64, which a page can read without help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["as_json", "pack", "pack_json", "smallest"]
 
 
 def smallest(values: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
-    """Whole numbers from 0 on in as few bytes as they need.
+    """Return whole numbers from 0 on in as few bytes as they need.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def smallest(values: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
 
 
 def pack(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """Arrays one after the other, little-endian; ``layout`` says name, kind and length of each.
+    """Pack arrays one after the other, little-endian; ``layout`` says name, kind and length of each.
 
     Examples
     --------

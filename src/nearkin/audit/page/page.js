@@ -238,17 +238,27 @@
   function label(code, isBest) {
     return make("bdi", { className: isBest ? "label best" : "label", textContent: classes[code], title: classes[code] });
   }
+  const percent = (steps) => { const value = 100 * share(steps); return `${value.toFixed(value < 9.95 ? 1 : 0)} %`; };
+  /* What each voter says: its share, its votes for the given and for the suggested label. */
+  function opinions(i) {
+    const cell = (text) => make("td", { className: "number", textContent: text });
+    const heads = ["Voter", "Share", classes[held.given[i]], classes[held.best[i]]].map((text, at) =>
+      make("th", { scope: "col", className: at ? "number" : "" }, make("bdi", { className: "cut", textContent: text, title: text })));
+    const lines = data.voters.map((name, v) => {
+      const at = i * data.voters.length + v;
+      return make("tr", {}, make("th", { scope: "row", textContent: name }), cell(percent(held.voterShare[v])),
+        cell(percent(held.saidGiven[at])), cell(percent(held.saidBest[at])));
+    });
+    return make("table", { className: "mini opinions" }, make("caption", { className: "hidden", textContent: "Votes of each voter for the given and for the suggested label" }),
+      make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines));
+  }
   function evidence(i) {
     const cell = make("td", { className: "why wide", "data-title": "Evidence" });
     const explained = held.toGiven.length;
     if (i >= explained) { cell.append("in the CSV"); return cell; }
-    const from = i * data.near;
-    let agree = 0, all = 0;
-    for (let j = from; j < from + data.near; j++) {
-      if (!held.near[j]) continue;
-      all++;
-      if (held.nearCodes[j] === held.best[i]) agree++;
-    }
+    const from = i * data.near, to = from + data.near;
+    let agree = 0;
+    for (let j = from; j < to; j++) agree += held.nearCodes[j] === held.best[i];
     const more = make("button", { type: "button", textContent: opened.has(i) ? "less" : "why?" });
     more.setAttribute("aria-expanded", String(opened.has(i)));
     more.setAttribute("aria-label", `${opened.has(i) ? "Less" : "More"} evidence for ${nameOf(held.row[i])}`);
@@ -259,23 +269,25 @@
       cell.replaceWith(fresh);
       fresh.querySelector("button").focus();
     });
-    cell.append(`${agree} of ${all} near rows are `, make("bdi", { className: "cut", textContent: classes[held.best[i]], title: classes[held.best[i]] }), " ", more);
+    cell.append(`${agree} of ${data.near} near rows are `, make("bdi", { className: "cut", textContent: classes[held.best[i]], title: classes[held.best[i]] }), " ", more);
     if (!opened.has(i)) return cell;
+    cell.append(opinions(i));
     const list = make("ul", { className: "near" });
-    for (let j = from; j < from + data.near; j++) {
-      if (!held.near[j]) continue;
-      const row = held.near[j] - 1;
+    for (let j = from; j < to; j++) {
+      const row = held.near[j];
       const item = make("li");
       if (pictures[row]) item.append(picture(row));
-      const words = make("span", {}, label(held.nearCodes[j], false), " ", make("bdi", { className: "small", textContent: nameOf(row) }));
+      const by = data.neighbourVoters.filter((_, v) => held.nearBy[j] & (1 << v));
+      const words = make("span", {}, label(held.nearCodes[j], false), " ", make("bdi", { className: "small", textContent: nameOf(row) }),
+        make("span", { className: "small cast", textContent: `${percent(held.nearShare[j])} of the votes, near in: ${by.join(", ")}` }));
       if (texts[row]) words.append(make("p", { className: "text", dir: "auto", textContent: texts[row] }));
       item.append(words);
       list.append(item);
     }
     const far = (value) => value.toPrecision(3);
     cell.append(list, make("p", { className: "text" },
-      "The centre of ", make("bdi", { textContent: classes[held.given[i]] }), ` lies ${far(held.toGiven[i])} away, that of `,
-      make("bdi", { textContent: classes[held.best[i]] }), ` ${far(held.toBest[i])}. The learner trusts the costliest triplet with weight ${short(share(held.trust[i]))}.`));
+      "In the learned space the centre of ", make("bdi", { textContent: classes[held.given[i]] }), ` lies ${far(held.toGiven[i])} away, that of `,
+      make("bdi", { textContent: classes[held.best[i]] }), ` ${far(held.toBest[i])}.`));
     return cell;
   }
   function decision(i, line) {

@@ -19,7 +19,7 @@ _QUALITY = 60
 
 
 def require_pillow() -> Any:
-    """Pillow's module Image, or a message how to get it."""
+    """Return Pillow's module Image, or raise with the way to install it."""
     try:
         from PIL import Image
     except ImportError:
@@ -30,7 +30,7 @@ def require_pillow() -> Any:
 def thumbnails(
     images: Sequence[Any] | NDArray[Any], rows: Iterable[int], budget: int
 ) -> tuple[dict[int, str], list[int]]:
-    """Pictures of rows as data URIs, in the order asked for, until the budget is spent.
+    """Pictures of rows as data URIs, in the given order, until the budget is spent.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def thumbnails(
     pictures : dict of int to str
         By row.
     unread : list of int
-        Rows whose file is no picture.
+        Rows whose file is not a picture.
     """
     Image = require_pillow()
     pictures: dict[int, str] = {}
@@ -61,7 +61,7 @@ def thumbnails(
                     small.thumbnail((_EDGE, _EDGE))
                     flat = Image.new("RGB", small.size, "white")
                     flat.paste(small, mask=small.getchannel("A"))
-        except Exception:  # whatever a broken or hostile file brings up, there is no picture
+        except Exception:  # whatever a broken or hostile file raises, there is no picture
             unread.append(row)
             continue
         file = io.BytesIO()

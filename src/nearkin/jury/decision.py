@@ -1,0 +1,227 @@
+"""From scaled rows and labels to a jury, and from the jury to a decision about every label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.jury import CastVotes, Jury, Votes, mix_votes, stack_votes
+from nearkin.jury.learned_spaces import halve_rows, learn_space
+from nearkin.jury.local_scaling import LocalNeighbours
+from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
+from nearkin.jury.suspects import SuspectRules
+from nearkin.jury.voters import CrossFittedVoter, Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, map_rows
+from nearkin.kernels import one_blas_thread
+from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels
+
+__all__ = ["WIDE", "JuryDecision", "assemble_jury"]
+
+#: How fast nearness to landmarks falls with the distance, to choose from.
+_SHARPNESS = (1.0, 3.0, 10.0, 30.0)
+
+#: Most features for which matrices of all pairs of features are formed.
+WIDE = 1024
+
+
+class JuryDecision:
+    """A jury, its noise model, and what both say about the training labels.
+
+    Parameters
+    ----------
+    jury : Jury
+        Voters of the training rows.
+    noise : NoiseModel
+        How labels go wrong.
+    codes : ndarray of int64 of shape (n_samples,)
+        Labels as whole numbers.
+    classes : ndarray of shape (n_classes,)
+        What the numbers mean.
+    weights : {"auto", "plausibility", "uniform"}
+        What a label counts in a vote on new rows. "auto": all count alike, since voters look at many rows, so that
+        wrong labels cancel, and silencing doubtful ones costs right ones near a boundary. Otherwise suspects do not
+        vote and others count by their plausibility, or alike.
+    rate_is_given : bool
+        Whether the user knows the rate.
+
+    Attributes
+    ----------
+    plausibility, score : ndarray of shape (n_samples,)
+        Of the labels; see `nearkin.noise.judge_labels`.
+    is_suspect : ndarray of bool of shape (n_samples,)
+        See `SuspectRules`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> codes = np.repeat([0, 1], 50)
+    >>> rows = 3.0 * codes[:, None] + rng.normal(size=(100, 2))
+    >>> codes[0] = 1  # a wrong label
+    >>> jury, noise = assemble_jury(rows, codes, 2, 0.01, random_state=0)
+    >>> decision = JuryDecision(jury, noise, codes, np.array(["a", "b"]), rate_is_given=True)
+    >>> np.flatnonzero(decision.is_suspect).tolist()
+    [0]
+    """
+
+    def __init__(
+        self,
+        jury: Jury,
+        noise: NoiseModel,
+        codes: Codes,
+        classes: NDArray[Any],
+        weights: str = "auto",
+        *,
+        rate_is_given: bool = False,
+    ):
+        self.jury, self.noise, self.classes, self.weights = jury, noise, classes, weights
+        with one_blas_thread():
+            self.plausibility, self.score = judge_labels(jury.left_out, codes, noise)
+        self.is_suspect = SuspectRules().apply(self.score, codes, noise, rate_is_given=rate_is_given)
+
+    @property
+    def vote_weights(self) -> Array:
+        """What each training label counts in a vote on new rows."""
+        if self.weights == "auto":
+            return np.ones(len(self.plausibility))
+        return np.where(self.is_suspect, 0.0, self.plausibility if self.weights == "plausibility" else 1.0)
+
+    @property
+    def neighbourhoods(self) -> list[NeighbourhoodVoter]:
+        """Voters that vote by neighbours, the one in the input space first."""
+        return [one for one in self.jury.voters if isinstance(one, NeighbourhoodVoter)]
+
+    @property
+    def n_neighbors(self) -> int:
+        """Neighbours in the input space that hold most of its votes."""
+        near = self.jury.voters[0]
+        return int(near.bandwidth) if isinstance(near, NeighbourVoter) else 1
+
+    def predict_proba(self, queries: Array) -> Array:
+        """Shares of the true classes of new scaled rows."""
+        votes = self.jury.answers(queries, self.vote_weights)
+        # Where doubtful labels count less, the votes need no correction.
+        return self.noise.true_shares(votes) if self.weights == "auto" else self.noise.lift_zeros(votes)
+
+    def kneighbors(self, queries: Array, k: int) -> tuple[Array, Index]:
+        """Rows that cast most of the neighbours' votes, and their parts of the jury's vote."""
+        found = self.cast(queries, k)
+        return found.total, found.rows
+
+    def votes(self, queries: Array) -> Votes:
+        """What every voter says about new scaled rows."""
+        return self.jury.poll(queries, self.vote_weights, self.classes)
+
+    def left_out_votes(self, rows: Index) -> Votes:
+        """What every voter says about training rows without their labels, others counting by their plausibility."""
+        return self.jury.poll_left_out(rows, self.plausibility, self.classes)
+
+    def left_out_shares(self, rows: Any) -> Array:
+        """Shares of the true classes of training rows, by the same votes."""
+        return self.noise.lift_zeros(self.jury.left_out(self.plausibility)(rows))
+
+    def cast(self, queries: Array, k: int) -> CastVotes:
+        """Who votes on new scaled rows."""
+        return self.jury.cast(queries, self.vote_weights, k)
+
+    def cast_left_out(self, rows: Index, k: int) -> CastVotes:
+        """Who votes on training rows, without themselves."""
+        return self.jury.cast_left_out(rows, self.plausibility, k)
+
+    def embed(self, rows: Array) -> Array:
+        """Scaled rows in the learned space that votes."""
+        return self.neighbourhoods[-1].map_rows(rows)
+
+
+def assemble_jury(
+    scaled: Array,
+    codes: Codes,
+    n_classes: int,
+    noise_rate: float | str,
+    *,
+    space: Array | Embedding | None = None,
+    random_state: Any = None,
+) -> tuple[Jury, NoiseModel]:
+    """Make the default voters, weigh them, and estimate the noise.
+
+    Parameters
+    ----------
+    scaled : ndarray of shape (n_samples, n_features)
+        Rows whose mean squared pair distance is about 1.
+    codes : ndarray of int64 of shape (n_samples,)
+        Labels as whole numbers below ``n_classes``.
+    n_classes : int
+        Number of classes.
+    noise_rate : float or "auto"
+        Share of wrong labels; "auto" estimates it, and whether it depends on the class.
+    space : ndarray of shape (n_components, n_features), Embedding or None
+        A learned space of the user's own; None learns two, cross-fitted.
+    random_state : int, Generator, RandomState or None
+        Seed of the learned spaces.
+
+    Returns
+    -------
+    jury : Jury
+        Neighbours in the input space, in the learned space or spaces, and two ridge regressions.
+    noise : NoiseModel
+        Given or estimated.
+    """
+    ones = np.ones(len(codes))
+    with one_blas_thread():
+        near = NeighbourVoter("input space", LocalNeighbours(scaled.astype(np.float32)), codes, n_classes)
+        leading = LeadingDirections(scaled)
+        landmarks = [Landmarks(scaled, one) for one in _SHARPNESS]
+        voters: list[Voter] = [
+            near,
+            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading]),
+            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks),
+        ]
+        # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
+        # the labels that they contradict tell how many are wrong.
+        votes = [voter.left_out(ones) for voter in voters]
+        shares = stack_votes(votes, codes, n_classes)
+        if isinstance(noise_rate, str):
+            noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
+        else:
+            noise = NoiseModel(noise_rate, n_classes)
+        shares = _half_way(shares)
+        if space is None:
+            trust, _ = judge_labels(Jury(voters, shares).left_out, codes, noise, n_rounds=1)
+            learned: Voter = _learn_voter(scaled, leading, trust, near, random_state)
+            votes.insert(1, learned.left_out(ones))
+            shares = _half_way(stack_votes(votes, codes, n_classes))
+        else:
+            # This space has seen all labels, so they do not tell how much it should count.
+            learned = _neighbours_in(space, "learned space", scaled, near)
+            shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
+        voters.insert(1, learned)
+        return Jury(voters, shares), noise
+
+
+def _half_way(shares: Array) -> Array:
+    """Half way to equal shares: few rows do not tell the shares exactly."""
+    return (shares + 1.0 / len(shares)) / 2.0
+
+
+def _learn_voter(
+    scaled: Array, leading: LeadingDirections, trust: Array, near: NeighbourVoter, random_state: Any
+) -> CrossFittedVoter:
+    """Neighbours in two spaces, each learned from one half of the rows and judging the other."""
+    codes, axes = near.codes, leading.axes if scaled.shape[1] > WIDE else None
+    rows = scaled if axes is None else leading.of(scaled)
+    judge = halve_rows(codes)
+    voters = []
+    for own in (0, 1):
+        other = np.flatnonzero(judge != own)
+        if len(np.unique(codes[other])) < 2:  # too few rows to halve
+            other = np.arange(len(codes))
+        space = learn_space(rows[other], codes[other], trust[other], random_state)
+        voters.append(_neighbours_in(space if axes is None else space @ axes, f"half {own}", scaled, near))
+    return CrossFittedVoter("learned spaces", voters, judge)
+
+
+def _neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: NeighbourVoter) -> NeighbourVoter:
+    """Neighbours in a learned space, with the bandwidth of the input space."""
+    found = LocalNeighbours(map_rows(space, scaled).astype(np.float32))
+    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space)

@@ -1,0 +1,245 @@
+"""Voters together: how much each counts, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
+from nearkin.noise import VotesOn, split_rows
+
+__all__ = ["CastVotes", "Jury", "Votes", "mix_votes", "stack_votes"]
+
+#: Pairs of candidates and neighbours that are compared at once.
+_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What every voter says about some rows.
+
+    Parameters
+    ----------
+    voters : tuple of str
+        Names of the voters.
+    shares : ndarray of shape (n_voters,)
+        How much each voter counts; sums to 1.
+    votes : ndarray of shape (n_voters, n_rows, n_classes)
+        Votes of each voter; those of a voter on a row sum to 1.
+    classes : ndarray of shape (n_classes,)
+        What the columns mean.
+
+    Examples
+    --------
+    >>> said = np.array([[[0.9, 0.1]], [[0.5, 0.5]]])
+    >>> votes = Votes(("near", "smooth"), np.array([0.75, 0.25]), said, np.array(["cat", "dog"]))
+    >>> votes.total.round(2).tolist()
+    [[0.8, 0.2]]
+    """
+
+    voters: tuple[str, ...]
+    shares: Array
+    votes: Array
+    classes: NDArray[Any]
+
+    @property
+    def total(self) -> Array:
+        """What the voters say together, of shape (n_rows, n_classes)."""
+        return np.einsum("v,vnk->nk", self.shares, self.votes)
+
+
+@dataclass(frozen=True)
+class CastVotes:
+    """Rows that cast the votes of neighbourhood voters on some rows, those with the largest parts first.
+
+    Parameters
+    ----------
+    voters : tuple of str
+        Names of the neighbourhood voters.
+    rows : ndarray of int64 of shape (n_rows, k)
+        Training rows, each among the k nearest of at least one voter.
+    parts : ndarray of shape (n_voters, n_rows, k)
+        Part of the whole jury's vote that each row casts through each voter.
+    is_nearest : ndarray of bool of shape (n_voters, n_rows, k)
+        Whether the row is among the k nearest of the voter.
+    """
+
+    voters: tuple[str, ...]
+    rows: Index
+    parts: Array
+    is_nearest: NDArray[np.bool_]
+
+    @property
+    def total(self) -> Array:
+        """Part of the jury's vote that each row casts through all voters, of shape (n_rows, k)."""
+        return self.parts.sum(axis=0)
+
+
+class Jury:
+    """Voters whose votes are averaged by their shares.
+
+    Each covers the failures of the others: neighbours in a learned space where features differ in worth, in the input
+    space where there is too little to learn from, regressions where classes overlap widely.
+
+    Parameters
+    ----------
+    voters : sequence of Voter
+        All of the same training rows.
+    shares : sequence of float
+        How much each counts, up to a common factor; a voter with share 0 never votes.
+
+    Examples
+    --------
+    >>> from nearkin.jury import LocalNeighbours, NeighbourVoter
+    >>> rows, codes = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]]), np.array([0, 0, 1, 1, 1, 1])
+    >>> jury = Jury([NeighbourVoter("input space", LocalNeighbours(rows), codes, 2, bandwidth=1.0)], [1.0])
+    >>> jury.left_out(np.ones(6))(slice(None)).argmax(axis=1).tolist()
+    [0, 0, 0, 1, 1, 1]
+    >>> jury.answers(np.array([[0.2]]), np.ones(6)).argmax(axis=1).tolist()
+    [0]
+    """
+
+    def __init__(self, voters: Sequence[Voter], shares: Sequence[float] | Array):
+        total = float(sum(shares))
+        self.voters, self.shares = list(voters), [float(one) / total for one in shares]
+
+    def left_out(self, weights: Array) -> VotesOn:
+        """Votes on training rows, each by all others."""
+        shares, voters = self._voting()
+        return mix_votes([voter.left_out(weights) for voter in voters], shares)
+
+    def answers(self, queries: Array, weights: Array) -> Array:
+        """Votes on new scaled rows, of shape (n_queries, n_classes)."""
+        shares, voters = self._voting()
+        said = [voter.answers(queries, weights) for voter in voters]
+        return mix_votes([one.__getitem__ for one in said], shares)(slice(None))
+
+    def poll_left_out(self, rows: Index, weights: Array, classes: NDArray[Any]) -> Votes:
+        """What every voter says about training rows."""
+        return self._gather([one.left_out(weights)(rows) for one in self.voters], classes)
+
+    def poll(self, queries: Array, weights: Array, classes: NDArray[Any]) -> Votes:
+        """What every voter says about new scaled rows."""
+        return self._gather([one.answers(queries, weights) for one in self.voters], classes)
+
+    def cast_left_out(self, rows: Index, weights: Array, k: int) -> CastVotes:
+        """Neighbours of training rows that cast most of the votes on them, at most k."""
+        return self._cast(
+            lambda voter, part: voter.neighbours_left_out(rows[part], weights), len(rows), min(k, len(weights) - 1)
+        )
+
+    def cast(self, queries: Array, weights: Array, k: int) -> CastVotes:
+        """The same for new scaled rows."""
+        return self._cast(
+            lambda voter, part: voter.neighbours(queries[part], weights), len(queries), min(k, len(weights))
+        )
+
+    def _voting(self) -> tuple[list[float], list[Voter]]:
+        heard = [(share, voter) for share, voter in zip(self.shares, self.voters, strict=True) if share > 0.0]
+        return [share for share, _ in heard], [voter for _, voter in heard]
+
+    def _gather(self, said: list[Array], classes: NDArray[Any]) -> Votes:
+        return Votes(tuple(one.name for one in self.voters), np.array(self.shares), np.stack(said), classes)
+
+    def _cast(self, find: Any, n: int, k: int) -> CastVotes:
+        voting = [(s, one) for s, one in zip(*self._voting(), strict=True) if isinstance(one, NeighbourhoodVoter)]
+        names = tuple(one.name for _, one in voting)
+        step = max(1, _AT_ONCE // (k * N_VOTING))
+        blocks = [slice(start, start + step) for start in range(0, max(n, 1), step)]
+        found = [_largest([(s, find(one, part)) for s, one in voting], k) for part in blocks]
+        rows, parts, nearest = zip(*found, strict=True)
+        return CastVotes(names, np.concatenate(rows), np.concatenate(parts, axis=1), np.concatenate(nearest, axis=1))
+
+
+def _largest(found: list[tuple[float, list[tuple[Index, Array]]]], k: int) -> tuple[Index, Array, NDArray[np.bool_]]:
+    """Of the k nearest rows of every space, those k with the largest parts of the vote, and their parts by voter."""
+    candidates = np.concatenate([index[:, :k] for _, spaces in found for index, _ in spaces], axis=1)
+    parts = np.zeros((len(found), *candidates.shape))
+    is_nearest = np.zeros(parts.shape, dtype=bool)
+    for v, (share, spaces) in enumerate(found):
+        for index, part in spaces:
+            same = candidates[:, :, None] == index[:, None, :]
+            parts[v] += share * (same * part[:, None, :]).sum(axis=2)
+            is_nearest[v] |= same[:, :, :k].any(axis=2)
+    total = parts.sum(axis=0)
+    again = np.tril(candidates[:, :, None] == candidates[:, None, :], -1).any(axis=2)
+    order = np.argsort(np.where(again, -1.0, total) * -1.0, axis=1, kind="stable")[:, :k]
+    at = order[None]
+    return (
+        np.take_along_axis(candidates, order, axis=1),
+        np.take_along_axis(parts, at, axis=2),
+        np.take_along_axis(is_nearest, at, axis=2),
+    )
+
+
+def mix_votes(votes: Sequence[VotesOn], shares: Sequence[float] | Array) -> VotesOn:
+    """Mix the votes of several voters by their shares.
+
+    Examples
+    --------
+    >>> yes, no = np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]])
+    >>> mix_votes([yes.__getitem__, no.__getitem__], [0.75, 0.25])(slice(None)).tolist()
+    [[0.25, 0.75]]
+    """
+
+    def votes_on(part: Any) -> Array:
+        total = shares[0] * votes[0](part)
+        for share, one in zip(shares[1:], votes[1:], strict=True):
+            total += share * one(part)
+        return total
+
+    return votes_on
+
+
+def stack_votes(votes: Sequence[VotesOn], codes: Codes, n_classes: int) -> Array:
+    """Find the shares of voters with which their mixture predicts the labels best, by non-negative least squares.
+
+    No voter may have seen the label of the row it judges. Uniform noise shrinks all votes alike, so the labels as
+    given tell who is right more often.
+
+    Parameters
+    ----------
+    votes : sequence of callable
+        Votes of each voter on a part of the rows.
+    codes : ndarray of int64 of shape (n_samples,)
+        Labels as whole numbers below ``n_classes``.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    ndarray of shape (n_voters,)
+        Sums to 1; equal shares if no voter helps.
+
+    Examples
+    --------
+    >>> codes = np.array([0, 1, 0, 1])
+    >>> knows = lambda part: np.array([[0.9, 0.1], [0.2, 0.8], [0.8, 0.2], [0.1, 0.9]])[part]
+    >>> guesses = lambda part: np.array([[0.9, 0.1], [0.9, 0.1], [0.2, 0.8], [0.1, 0.9]])[part]
+    >>> stack_votes([knows, guesses], codes, 2).round(2).tolist()
+    [1.0, 0.0]
+    """
+    from scipy.optimize import nnls
+
+    prior = np.bincount(codes, minlength=n_classes) / len(codes)
+    gram, right = np.zeros((len(votes), len(votes))), np.zeros(len(votes))
+    for part in split_rows(len(codes), n_classes * len(votes)):
+        said = np.stack([one(part) - prior for one in votes])
+        target = -np.tile(prior, (said.shape[1], 1))
+        target[np.arange(said.shape[1]), codes[part]] += 1.0
+        gram += np.einsum("ank,bnk->ab", said, said)
+        right += np.einsum("ank,nk->a", said, target)
+    # Least squares by the root of the Gram matrix, which is small.
+    values, vectors = np.linalg.eigh(gram)
+    known = values > 1e-12 * max(values[-1], 1e-300)
+    equal = np.full(len(votes), 1.0 / len(votes))
+    if not known.any():
+        return equal
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    shares, _ = nnls(root[known], (vectors.T @ right)[known] / np.sqrt(values[known]))
+    return shares / shares.sum() if shares.sum() > 0.0 else equal
