@@ -97,9 +97,6 @@ class LabelAudit:
     True
     """
 
-    # Mapped again when needed, and not saved.
-    _transient = ("prototypes",)
-
     def __init__(self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike):
         labels = as_labels(y, type(self).__name__)
         if not isinstance(classifier.decision_, JuryDecision):

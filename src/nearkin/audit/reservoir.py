@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nearkin.arrays import Array, Codes
+from nearkin.stored import stored
 
 __all__ = ["Reservoir"]
 
 
+@stored()
 class Reservoir:
     """Rows of a stream, at most ``n_per_class`` of each class and ``max_rows`` in all.
 

@@ -11,6 +11,7 @@ from scipy import sparse
 from nearkin.arrays import Array, Codes, Index
 from nearkin.kernels import worker_pool
 from nearkin.noise import VotesOn
+from nearkin.stored import stored
 
 __all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]
 
@@ -54,6 +55,7 @@ class FeatureMap(Protocol):
         """Features of rows, of shape (n_rows, n_features)."""
 
 
+@stored()
 class LeadingDirections:
     """The rows themselves, or their leading principal directions where there are many features.
 
@@ -90,6 +92,7 @@ class LeadingDirections:
         return np.asarray(rows if self.axes is None else rows @ self.axes.T, dtype=np.float64)
 
 
+@stored()
 class Landmarks:
     """Nearness ``exp(-sharpness * d2 / spread)`` to some of the rows, rotated so that inner products are nearnesses.
 
@@ -138,6 +141,7 @@ class Landmarks:
         return near
 
 
+@stored(but=("_made", "_said", "_equal", "_last"))
 class RidgeVoter:
     """Least squares with a penalty, from features of rows to the indicators of their labels.
 
@@ -185,7 +189,6 @@ class RidgeVoter:
 
     # Features of all rows and the votes on them at equal weights, where they are not too many to keep, and the
     # solutions for equal weights and for the last other weights.
-    _transient = ("_made", "_said", "_equal", "_last")
     _made: Array | None = None
     _said: Array | None = None
     _equal: tuple[Array, Array] | None = None

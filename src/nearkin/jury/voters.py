@@ -11,6 +11,7 @@ import numpy as np
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.local_scaling import LocalNeighbours
 from nearkin.noise import VotesOn, split_rows
+from nearkin.stored import stored
 
 __all__ = ["CrossFittedVoter", "Embedding", "NeighbourVoter", "NeighbourhoodVoter", "Voter", "map_rows", "rank_votes"]
 
@@ -115,6 +116,7 @@ def _cast(index: Index, weights: Array, bandwidth: float) -> Array:
     return cast
 
 
+@stored(but=("_among",))
 class NeighbourVoter:
     """Neighbours of a row in one space, the nearest first, with weights that fall by rank.
 
@@ -145,7 +147,6 @@ class NeighbourVoter:
     """
 
     # Found again when needed, and not saved.
-    _transient = ("_among",)
     _among: Index | None = None
 
     def __init__(
@@ -214,6 +215,7 @@ class NeighbourVoter:
         return rank_votes(index, self.codes, weights, self.n_classes, self.bandwidth)
 
 
+@stored(but=("_among",))
 class CrossFittedVoter:
     """Neighbours in learned spaces; each training row is judged in a space that was learned without its label.
 
@@ -239,7 +241,6 @@ class CrossFittedVoter:
     """
 
     # Found again when needed, and not saved.
-    _transient = ("_among",)
     _among: Index | None = None
 
     def __init__(self, name: str, voters: Sequence[NeighbourVoter], judge: Index):

@@ -20,6 +20,7 @@ from nearkin.measures import SIMILARITY, Measure
 from nearkin.search.inputs import as_vectors, zero_rows
 from nearkin.search.ranking import Interval
 from nearkin.settings import check_argument, check_settings, declare, setting
+from nearkin.stored import stored
 from nearkin.transactions import all_or_nothing
 
 __all__ = ["NO_GAIN", "STRENGTHS", "SimilarityAdapter"]
@@ -45,6 +46,7 @@ _WINDOW = 4096
 _ENOUGH = 30
 
 
+@stored(but=("_affine",))
 @declare
 class SimilarityAdapter(TransformerMixin, BaseEstimator):
     """Query map learned from clicks, in front of an inner-product index that stays as it is.
@@ -108,7 +110,6 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     """
 
     measure: ClassVar[Measure] = SIMILARITY
-    _transient = ("_affine",)
 
     C: float = setting(
         0.1, Real(0.0, np.inf), kind="float", kw_only=False,

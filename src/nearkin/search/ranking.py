@@ -14,6 +14,7 @@ from nearkin.errors import InputError
 from nearkin.search.feedback import Feedback
 from nearkin.search.inputs import as_vectors
 from nearkin.settings import check_argument
+from nearkin.stored import stored
 
 __all__ = ["CANDIDATES", "METRICS", "Interval", "RankingTask", "bootstrap", "evaluate", "ranking_scores", "ranks_of"]
 
@@ -128,6 +129,7 @@ def ranking_scores(query: Index, ranks: Index, k: int) -> dict[str, Array]:
     }
 
 
+@stored()
 @dataclass(frozen=True)
 class Interval:
     """A mean with its 95 % bootstrap interval.
