@@ -11,8 +11,8 @@ import pytest
 
 import nearkin
 
-#: Compiled loops take arrays as they come, and the command line documents itself.
-NOT_FOR_CALLERS = {"tables", "kernels", "cli", "deep"}
+#: Compiled loops take arrays as they come, the command line documents itself, and the paper's tables serve it.
+NOT_FOR_CALLERS = {"tables", "kernels", "cli", "deep", "paper"}
 
 
 def public_objects(*packages):
