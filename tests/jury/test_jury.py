@@ -26,12 +26,11 @@ from nearkin.jury import (
     RidgeVoter,
     SuspectRules,
     mix_votes,
-    rank_votes,
     stack_votes,
-    whiten_classes,
 )
 from nearkin.jury import local_scaling as local
-from nearkin.jury.voters import BANDWIDTHS
+from nearkin.jury.learned_spaces import whiten_classes
+from nearkin.jury.voters import BANDWIDTHS, rank_votes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels
 from nearkin.noise import rate as rate_of

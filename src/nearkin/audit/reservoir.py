@@ -15,25 +15,8 @@ class Reservoir:
     Within a class every row of the stream is held with the same probability (Vitter's algorithm R). When classes become
     many, each may hold fewer, and surplus rows are dropped at random.
 
-    Parameters
-    ----------
-    n_per_class : int
-        Most rows of a class.
-    max_rows : int
-        Most rows in all; every class may hold at least one.
-    rng : Generator
-        Draws.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_held, n_features)
-        Rows as they came.
-    codes : ndarray of int64 of shape (n_held,)
-        Their classes.
-    numbers : ndarray of int64 of shape (n_held,)
-        Their numbers in the stream.
-    n_changes : int
-        Rows that came in so far.
+    ``rows``, ``codes`` and ``numbers`` are the rows held, their classes and their numbers in the stream; ``n_changes``
+    rows came in so far.
 
     Examples
     --------

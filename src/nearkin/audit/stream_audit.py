@@ -21,7 +21,8 @@ from nearkin.jury import JuryDecision
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.noise import NoiseModel, certain_rate, rate_interval, score_labels, suggest_labels
+from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
+from nearkin.noise.rate import certain_rate
 from nearkin.settings import check_settings, declare, setting
 from nearkin.transactions import all_or_nothing
 

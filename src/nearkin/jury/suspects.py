@@ -46,19 +46,7 @@ class SuspectRules:
     beyond_rate: float = 0.2
 
     def apply(self, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool) -> Mask:
-        """Find the suspects.
-
-        Parameters
-        ----------
-        score : ndarray of shape (n_samples,)
-            Votes for each label against those for the best other one; see `nearkin.noise.score_labels`.
-        codes : ndarray of int64 of shape (n_samples,)
-            Class of each label.
-        noise : NoiseModel
-            How labels go wrong.
-        rate_is_given : bool
-            Whether the user knows the rate; then it decides alone how many labels are suspects.
-        """
+        """Find the suspects by the scores of `nearkin.noise.score_labels`; a given rate alone decides how many."""
         size, rank = np.bincount(codes), _ranks_within(score, codes)
         share = noise.rate if rate_is_given else self._share(score, noise.rate)
         is_suspect = lowest_share(score, share, self.outvoted) & (rank < size[codes] - self.spared)
