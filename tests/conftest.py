@@ -97,11 +97,19 @@ def random_triplets(rng):
     return make
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
+def _fail_if_skipped(report):
     """With NEARKIN_NO_SKIPS a skipped test fails: every optional part is installed, so every test can run."""
-    report = yield
     if report.skipped and os.environ.get("NEARKIN_NO_SKIPS"):
         report.outcome = "failed"
         report.longrepr = f"skipped where nothing may be: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    return _fail_if_skipped((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    return _fail_if_skipped((yield))

@@ -46,7 +46,7 @@ def _owners(model):
     return names
 
 
-#: Derived from the rest when somebody asks for it.
+#: Derived from the rest at first use.
 CACHES = ("_search", "_root")
 
 
@@ -668,7 +668,7 @@ def test_given_centres_that_do_not_fit_are_refused(centers, labels, word):
     assert _frozen(model) == before
 
 
-def test_learned_matrix_that_is_no_distance_has_no_map_and_says_so():
+def test_learned_matrix_that_is_not_a_distance_has_no_map_and_says_so():
     rng = np.random.default_rng(0)
     X, positives, negatives = rng.normal(size=(3, 60, 3))
     model = nearkin.ODML(C=5.0, psd="none", scale=None).fit_triplets(X, positives, negatives)

@@ -448,7 +448,7 @@ def test_as_many_names_come_out_as_the_map_has_rows(cls):
 
 @each(kind=("pandas", "polars"))
 @every_learner
-def test_transform_gives_the_frame_that_was_asked_for(cls, kind):
+def test_transform_gives_the_kind_of_frame_set_by_set_output(cls, kind):
     X, y = _data()
     frame = FRAMES[kind](X)
     model = cls(random_state=0).fit(frame, y)

@@ -242,7 +242,7 @@ SOURCES = {
 }
 
 
-@each(source=SOURCES, cls=but(TAUGHT, "ITML"))
+@each(source=SOURCES, cls=but(TAUGHT, "ITML"), fast={"source": (SOURCES["octg_learned"], SOURCES["one_pass"])})
 def test_renaming_the_classes_changes_nothing(cls, source, blobs, global_seed):
     X, y = blobs(n=40, d=4, n_classes=4)
     learner = cls(C=0.1, triplets=source, random_state=global_seed)
@@ -254,7 +254,7 @@ def test_renaming_the_classes_changes_nothing(cls, source, blobs, global_seed):
         np.testing.assert_array_equal(other.plausibility_, models[0].plausibility_)
 
 
-@each(source=SOURCES, cls=but(ROBUST, "ITML"))
+@each(source=SOURCES, cls=but(ROBUST, "ITML"), fast={"source": (SOURCES["octg_many"], SOURCES["random"])})
 def test_the_same_seed_gives_the_same_bits_and_another_seed_other_ones(cls, source, blobs):
     X, y = blobs(n=40, d=4)
     rank = {"n_components": 2} if cls in of(ROBUST, *NEEDS_A_RANK) else {}

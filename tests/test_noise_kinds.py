@@ -14,7 +14,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.55, 1.0])
-def test_exactly_the_share_asked_for_is_wrong_and_the_rest_untouched(kind, rate, blobs):
+def test_exactly_the_given_share_of_labels_is_flipped(kind, rate, blobs):
     X, y = blobs(n=60)
     before = y.copy()
     noisy, is_wrong = KINDS[kind](X, y, rate, 0)

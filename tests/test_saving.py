@@ -525,7 +525,7 @@ def test_newer_format_is_refused_and_the_message_says_to_upgrade(tmp_path):
 
 
 @each(number=(None, "1", 1.5, [1]))
-def test_format_that_is_no_number_is_refused(tmp_path, number):
+def test_format_that_is_not_a_number_is_refused(tmp_path, number):
     _refused(_crafted(tmp_path / "bad", {"$class": "OASIS", "state": {}}, format=number))
 
 
@@ -612,7 +612,7 @@ def test_interrupted_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeyp
 
 
 class OwnSource(nearkin.TripletSource):
-    """A source that somebody wrote."""
+    """A user's own source."""
 
     def generate(self, rows, codes, view):
         self.number_rows(len(rows))
@@ -620,11 +620,11 @@ class OwnSource(nearkin.TripletSource):
 
 
 class OwnLoss(nearkin.RescaledHinge):
-    """A loss that somebody wrote."""
+    """A user's own loss."""
 
 
 class OwnLearner(nearkin.OASIS):
-    """A learner that somebody wrote."""
+    """A user's own learner."""
 
 
 class OASIS(nearkin.OASIS):

@@ -16,8 +16,10 @@ from nearkin.errors import InputError
 
 __all__ = [
     "BOOLEAN",
+    "Function",
     "Instance",
     "Integer",
+    "Numbers",
     "OneOf",
     "Real",
     "Rule",
@@ -100,6 +102,36 @@ class Instance:
     def allows(self, value: Any) -> bool:
         """Whether it is one."""
         return isinstance(value, self.kind) and not isinstance(value, type)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class Function:
+    """Anything that can be called, classes too."""
+
+    words: str
+
+    def allows(self, value: Any) -> bool:
+        """Whether it can be called."""
+        return callable(value)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A tuple or list of whole numbers >= 1, of one of some lengths."""
+
+    lengths: range
+    words: str
+
+    def allows(self, value: Any) -> bool:
+        """Whether it is one."""
+        is_row = isinstance(value, (tuple, list)) and len(value) in self.lengths
+        return is_row and all(Integer(1).allows(one) for one in value)
 
     def __str__(self) -> str:
         return self.words

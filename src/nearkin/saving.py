@@ -106,8 +106,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 def write_tree(value: Any, file: BinaryIO, kind: str = MODEL) -> None:
     """Write a value made of this package's objects, arrays and plain Python as one archive of the given kind."""
-    arrays: list[np.ndarray] = []
-    tree = _encode(value, arrays, "model")
+    tree, arrays = to_tree(value)
     header = {"kind": kind, "format": FORMAT, "nearkin": __version__, "model": tree}
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         # Without the time of writing, equal models are equal files.
@@ -115,6 +114,17 @@ def write_tree(value: Any, file: BinaryIO, kind: str = MODEL) -> None:
         for i, array in enumerate(arrays):
             with archive.open(zipfile.ZipInfo(f"{i}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def to_tree(value: Any) -> tuple[Any, list[np.ndarray]]:
+    """Return a JSON tree of a value, and the arrays that it refers to by number."""
+    arrays: list[np.ndarray] = []
+    return _encode(value, arrays, "model"), arrays
+
+
+def model_from(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return the model of a JSON tree; raises if it is not one, or incomplete."""
+    return _checked(_decode(tree, arrays))
 
 
 def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:

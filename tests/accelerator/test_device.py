@@ -65,7 +65,7 @@ def test_what_a_device_does_not_know(learner, match):
     refused(learner, ValueError, match)
 
 
-def test_the_device_is_no_part_of_what_was_learned():
+def test_the_device_is_not_part_of_what_was_learned():
     X, y = np.array([[0.0], [0.1], [1.0], [1.1]]), [0, 0, 1, 1]
     model = nearkin.LODML(random_state=0).fit(X, y).set_params(device="cuda")
     assert model.transform(X).shape == (4, 1)  # needs no device

@@ -37,6 +37,7 @@ def test_a_fit_on_a_device_is_that_of_the_processor(gpu, blobs, cls, parameters)
     same(cls(random_state=0, device=gpu, **parameters).fit(X, y), here)
 
 
+@pytest.mark.slow
 def test_a_stream_can_change_between_device_and_processor(gpu, blobs, tmp_path):
     X, y = blobs(n=45, d=4)
     here = nearkin.RobustLODML(random_state=0)

@@ -206,7 +206,7 @@ def as_expected(found, audit, **how):
         assert float(found[row]["confidence"]) == pytest.approx(confidence, abs=0.0051)
 
 
-def test_suspects_are_dropped_unless_somebody_decides(page, made, tmp_path):
+def test_suspects_are_dropped_by_default(page, made, tmp_path):
     _, audit, ids = made
     n = 600 - audit.n_suspects
     assert f"{n} rows, 0 labels changed, {audit.n_suspects} rows dropped" in page.locator("#done").inner_text()

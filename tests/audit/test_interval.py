@@ -49,6 +49,6 @@ def test_coverage_of_the_audit_on_separate_clouds(rate):
 
 
 @pytest.mark.parametrize("arguments", [(-0.1, 10), (0.5, 0), (0.5, 10, 1.0), (np.nan, 10), (0.5, 2.5)])
-def test_what_is_no_share_is_refused(arguments):
+def test_a_number_that_is_not_a_share_is_refused(arguments):
     with pytest.raises(ValueError, match="rate_interval"):
         rate_interval(*arguments)

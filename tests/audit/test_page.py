@@ -180,7 +180,7 @@ def test_json_in_a_page_cannot_end_its_element():
     text = as_json({"a": "</script><!--\u2028&"})
     assert not set(text) & set("<>&\u2028")
     assert json.loads(text) == {"a": "</script><!--\u2028&"}
-    as_json("\ud800")  # half a character is no reason to fail
+    as_json("\ud800")  # half a character must not fail
 
 
 def test_packed_arrays_come_back():

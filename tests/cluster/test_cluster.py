@@ -13,7 +13,7 @@ import nearkin  # noqa: E402
 import nearkin.distributed  # noqa: E402
 from cluster.grid import Grid, grid  # noqa: E402, F401  # a fixture
 from nearkin import streams  # noqa: E402
-from nearkin.distributed import ClusterLost  # noqa: E402
+from nearkin.distributed.cluster import ClusterLost  # noqa: E402
 from nearkin.distributed.driver import form_shares  # noqa: E402
 from nearkin.distributed.tasks import learn_share, pack, unpack  # noqa: E402
 from nearkin.learners import merge_states  # noqa: E402

@@ -66,6 +66,7 @@ def test_an_unfitted_learner_is_saved(tmp_path):
     assert found == expected
 
 
+@pytest.mark.slow
 def test_weights_of_the_network_have_their_names(rings, tmp_path):
     X, y = rings()
     model = small(module=own).fit(X, y)
@@ -101,7 +102,7 @@ def _changed_header(path, **changes):
     save_file(load_file(path), path, {"nearkin": json.dumps({**ours, **changes})})
 
 
-def test_what_is_no_model_is_refused(rings, tmp_path):
+def test_a_file_that_is_not_a_model_is_refused(rings, tmp_path):
     X, y = rings()
     path = tmp_path / "model"
     with pytest.raises(FileNotFoundError):

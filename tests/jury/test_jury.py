@@ -563,6 +563,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @each(shape=tuple(SHAPES), kind=["normal", "constant", "repeated"])
 def test_any_shape_is_judged(kind, shape, rng):
     n, d, k = SHAPES[shape]
@@ -582,6 +583,7 @@ def test_any_shape_is_judged(kind, shape, rng):
     assert ((model.score_ >= 0) & (model.score_ <= 1)).all()
 
 
+@pytest.mark.slow
 def test_wide_rows_need_no_matrix_of_all_pairs_of_features(rng):
     """Neither for whitening nor for a learner that has none itself."""
     y = np.arange(60) % 2
@@ -597,6 +599,7 @@ def test_wide_rows_need_no_matrix_of_all_pairs_of_features(rng):
         assert len(model.votes(X[:2]).voters) == 4
 
 
+@pytest.mark.slow
 def test_thousands_of_classes_fit_into_bounded_memory(rng):
     n, k = 6000, 2000
     y = rng.permutation(np.arange(n) % k)

@@ -16,7 +16,7 @@ factor = Compiled(pack)
 
 @each(slabs=[True, False], dtype=tuple(DTYPES))
 @pytest.mark.parametrize(("r", "d"), SHAPES)
-def test_unpacking_a_packed_factor_gives_it_back(r, d, dtype, slabs, rng):
+def test_unpacking_undoes_packing(r, d, dtype, slabs, rng):
     components = rng.normal(size=(r, d)).astype(dtype)
     packed = factor.make_factor(components, slabs, factor.padded(d, components))
     assert packed.L.ctypes.data % 64 == 0

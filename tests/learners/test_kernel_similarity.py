@@ -87,6 +87,7 @@ def test_exponentials_are_correct_to_the_last_digits(rng):
 # ---------------------------------------------------------------- the literal twin
 
 
+@pytest.mark.slow
 @each(eta=(0.0, 1.0), budget=(1, 20, 500), C=(0.1, np.inf), name=tuple(LITERAL))
 def test_the_compiled_sweep_agrees_with_the_literal_twin(random_triplets, name, C, budget, eta):
     sets = random_triplets(80, 5, 0.6)

@@ -43,7 +43,7 @@ def test_robust_slmoml_is_its_literal_twin(C, eta, d, random_triplets):
 
 
 @pytest.mark.parametrize("max_hq_iter", [1, 2, 6])
-def test_robust_slmoml_takes_as_many_half_quadratic_iterations_as_asked(max_hq_iter, random_triplets):
+def test_robust_slmoml_takes_max_hq_iter_half_quadratic_iterations(max_hq_iter, random_triplets):
     sets = random_triplets(100, 5, 0.6)
     how = {"C": 0.2, "eta": 1.5, "max_hq_iter": max_hq_iter}
     run = slmoml.slmoml(*sets, **how)

@@ -1,4 +1,4 @@
-"""Parameters: presets, the rules beside the classes, and losses that somebody else wrote."""
+"""Parameters: presets, the rules beside the classes, and losses of one's own."""
 
 import dataclasses
 import inspect

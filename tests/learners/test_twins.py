@@ -76,7 +76,7 @@ def test_oasis_and_odml_are_the_algorithms_with_the_plain_hinge(C, random_triple
 
 
 @pytest.mark.parametrize("max_hq_iter", [1, 3, 7])
-def test_full_matrix_learners_take_as_many_half_quadratic_iterations_as_asked(max_hq_iter, random_triplets):
+def test_full_matrix_learners_take_max_hq_iter_half_quadratic_iterations(max_hq_iter, random_triplets):
     sets = random_triplets(80, 5, 0.6)
     triplets = list(zip(*sets, strict=True))
     common = {"C": 0.2, "eta": 1.5, "max_hq_iter": max_hq_iter}
@@ -125,9 +125,7 @@ def test_losl_and_lodml_are_the_algorithms_with_the_plain_hinge(name, solver, ra
 
 
 @each(name=tuple(LOW_RANK), solver=["exact", "subgradient"], max_hq_iter=[1, 3, 7])
-def test_low_rank_learners_take_as_many_half_quadratic_iterations_as_asked(
-    name, solver, max_hq_iter, random_triplets, rng
-):
+def test_low_rank_learners_take_max_hq_iter_half_quadratic_iterations(name, solver, max_hq_iter, random_triplets, rng):
     sets = random_triplets(25, 5, 0.5)
     L0 = np.linalg.qr(rng.normal(size=(5, 3)))[0]
     common = {"C": 0.08, "eta": 1.5, "max_hq_iter": max_hq_iter, "solver": solver}

@@ -267,7 +267,7 @@ def test_the_papers_own_form_has_three_neighbours():
     assert model.learner.C == 2.0
 
 
-def test_something_that_is_no_learner_is_refused(noisy_blobs):
+def test_an_object_that_is_not_a_learner_is_refused(noisy_blobs):
     X, y, _, _, _ = noisy_blobs
     with pytest.raises(ValueError, match="parameter `learner` must be"):
         RobustKNeighborsClassifier("best").fit(X, y)
@@ -332,6 +332,7 @@ def test_without_differences_in_plausibility_no_row_is_dropped(noisy_blobs):
     assert len(model.kept_) == len(X)
 
 
+@pytest.mark.slow
 @each(n_neighbors=[3, "auto"], rate=[0.0, 0.1, 0.2, 0.3])
 def test_the_rate_of_wine_is_found_on_average(rate, n_neighbors, global_seed):
     X, y = load_wine(return_X_y=True)
@@ -355,7 +356,7 @@ def test_plausibility_tells_wrong_labels_from_right_ones_on_wine(name, global_se
     assert np.mean(areas) > 0.97
 
 
-def test_flipped_labels_are_as_many_as_asked_and_all_wrong(global_seed):
+def test_the_given_share_of_labels_is_flipped_and_all_of_those_are_wrong(global_seed):
     y = np.repeat(["a", "b", "c"], 40)
     noisy, is_wrong = flip_labels(y, 0.25, random_state=global_seed)
     np.testing.assert_array_equal(noisy != y, is_wrong)

@@ -38,6 +38,7 @@ def test_nested_selection_sees_neither_right_labels_nor_test_rows(data, monkeypa
             assert [noisy[row.tobytes()] for row in rows] == labels.tolist()
 
 
+@pytest.mark.slow
 def test_nested_selection_is_the_same_whatever_the_test_labels_are(data):
     cell, method = Cell("tiny", 20, "Robust-ODML", "nested", budget=4), METHODS["Robust-ODML"]
     folds = list(draw_splits(data, 20))[:3]

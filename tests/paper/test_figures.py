@@ -46,6 +46,7 @@ def outcome(dataset, noise, method):
     return Outcome(Cell(dataset, noise, method), [90.0, 92.0], [[[8.0, 2.0], [1.0, 9.0]]] * 2, {}, 0.0)
 
 
+@pytest.mark.slow
 def test_every_figure_with_numbers_is_drawn_and_the_others_are_named(tmp_path, monkeypatch):
     files, left_out = figures.draw_figures(tmp_path, n_runs=1, cs=CS)
     assert [path.name for path in files] == [f"figure{number}.svg" for number in (2, 3, 8, 9, 10, 11)]

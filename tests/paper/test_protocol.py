@@ -36,7 +36,7 @@ def test_every_row_is_tested_once_a_draw_with_its_right_label(data, kind):
 
 
 @pytest.mark.parametrize("kind", ["uniform", "next-class", "boundary"])
-def test_only_training_labels_are_wrong_as_many_as_asked_and_anew_in_every_fold(data, kind):
+def test_only_training_labels_are_flipped_at_the_rate_given_and_anew_in_every_fold(data, kind):
     right = {row.tobytes(): label for row, label in zip(data.X, data.y, strict=True)}
     wrong = []
     for fold in draw_splits(data, 20, kind):

@@ -95,6 +95,7 @@ reproduce(table, Path(sys.argv[1]), say=say)
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     done = subprocess.run([sys.executable, "-c", KILLED, str(killed)], capture_output=True, check=False)

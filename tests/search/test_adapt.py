@@ -183,7 +183,7 @@ def test_vectors_of_two_widths_are_refused(files):
     assert done.exit_code == 2 and "vectors of 24 numbers" in done.output
 
 
-def test_a_file_that_is_no_model_is_not_replaced(files):
+def test_a_file_that_is_not_a_model_is_not_replaced(files):
     folder, *_ = files
     (folder / "notes.txt").write_text("mine")
     assert run("--feedback", "clicks.csv", "-o", "notes.txt").exit_code == 2

@@ -162,7 +162,7 @@ def test_numbers_written_as_text_find_their_ids():
     ({"query": ["q0"], "clicked": [10, 20], "skipped": [20]}, "equally long"),
     ({"query": ["q0"], "clicked": [10.5], "skipped": [20]}, "whole numbers or text"),
 ])  # fmt: skip
-def test_tables_that_are_no_tables_are_refused(columns, message):
+def test_columns_that_do_not_make_a_table_are_refused(columns, message):
     with pytest.raises(ValueError, match=message):
         Feedback.from_triplets(**columns, **IDS)
 

@@ -70,7 +70,7 @@ def test_all_rows_are_scored_beside_the_input(home):
     assert found["label"].to_pylist() == y[1200:].tolist()
     once = (home / "big" / "1.parquet.plausibility.pq").stat().st_mtime_ns
     again = run(*fit(home, "--plausibility", "--voters", 0, "--checkpoint", home / "ck", "--resume"))
-    assert again.exit_code == 0  # what was scored with this model is left, and is no input
+    assert again.exit_code == 0  # score files of this model stay and are never read as input
     assert (home / "big" / "1.parquet.plausibility.pq").stat().st_mtime_ns == once
 
 

@@ -265,7 +265,7 @@ def test_without_any_whole_checkpoint_there_is_nothing_to_go_on_from(folder, tmp
     assert fresh.n_rows_seen_ == tables.N
 
 
-def test_a_checkpoint_is_no_model(folder, tmp_path):
+def test_a_checkpoint_is_not_a_model(folder, tmp_path):
     streams.fit_stream(learner(), opened(folder), checkpoint=tmp_path / "ck")
     with pytest.raises(ValueError, match="nearkin-checkpoint found"):
         nearkin.load(tmp_path / "ck")
@@ -316,6 +316,7 @@ print(killed)
 """
 
 
+@pytest.mark.slow
 def test_a_process_killed_again_and_again_ends_with_the_same_file(folder, tmp_path):
     """SIGKILL at moments that no one chooses, also in the middle of writing; then to the end."""
     for name, kills in (("clean", 0), ("killed", 12)):
@@ -350,6 +351,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_more_leaves_the_last_checkpoint(folder, tmp_path):
     """A limit on the size of files tears the write in the middle, as a full disk does."""
     interrupted(folder, tmp_path / "ck", 4)

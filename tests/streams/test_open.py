@@ -88,7 +88,7 @@ def test_iterators_record_batches_and_functions_give_the_same_batches(data):
         all_rows(once)
 
 
-def test_a_function_of_the_row_to_begin_with_is_not_asked_for_earlier_rows(data):
+def test_a_stream_function_never_reads_rows_before_its_start(data):
     X, y = data
     asked = []
 
@@ -105,7 +105,7 @@ def test_a_function_of_the_row_to_begin_with_is_not_asked_for_earlier_rows(data)
         np.testing.assert_array_equal(one.X, other.X)
 
 
-def test_columns_are_chosen_by_name_in_the_order_asked_for(data, tmp_path):
+def test_columns_are_chosen_by_name_in_the_order_given(data, tmp_path):
     X, y = data
     tables.write(tmp_path / "data", "parquet", X, y)
     stream = streams.open(tmp_path / "data", label="y", features=["f3", "f0"])

@@ -45,7 +45,7 @@ def test_the_false_signals_of_noise_are_rare():
     assert sum(drift.see(one) for one in 0.8 + 0.02 * rng.normal(size=20_000)) <= 4
 
 
-def test_a_rise_is_no_signal():
+def test_a_rise_is_not_a_signal():
     drift = Drift()
     assert not any(drift.see(0.5 + 0.002 * i) for i in range(200))
 

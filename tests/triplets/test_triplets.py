@@ -371,7 +371,7 @@ def test_provenance_of_octg_knows_rows_and_centres():
     X = np.array([[0.0], [0.2], [1.0], [1.2], [5.0], [0.9]])
     y = ["a", "a", "b", "b", "c", "a"]
     triplets = OCTG(centers=[[0.1], [1.1]], center_labels=["a", "b"]).build(X, y)
-    # Row 4 founds class c; row 5 is nearer to b than to its own class, c is no impostor.
+    # Row 4 founds class c; row 5 is nearer to b than to its own class, c is not an impostor.
     assert triplets.row_origin.tolist() == [0, 1, 2, 3, 5]
     assert triplets.row_origin[triplets.anchor].tolist() == [1, 2, 5]
     assert set(triplets.pool_origin.tolist()) == {-1}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nearkin.arrays import Array
-from nearkin.checks import Instance, Integer, OneOf
+from nearkin.checks import BOOLEAN, Function, Instance, Integer, Numbers, OneOf
 from nearkin.deep.architectures import ConvPlan, MlpPlan
 from nearkin.deep.learner import DeepLearner
 from nearkin.deep.network import Plan
@@ -26,26 +25,7 @@ from nearkin.settings import declare, setting
 __all__ = ["DeepMetric"]
 
 
-class _Maker:
-    """A function that makes a module."""
-
-    def allows(self, value: Any) -> bool:
-        """Also a class of modules."""
-        return callable(value) and not isinstance(value, nn.Module)
-
-    def __str__(self) -> str:
-        return "a function of the number of features that makes one"
-
-
-class _Shape:
-    """Height and width of images, with or without channels before them."""
-
-    def allows(self, value: Any) -> bool:
-        """Two or three whole numbers."""
-        return isinstance(value, (tuple, list)) and len(value) in (2, 3) and all(Integer(1).allows(n) for n in value)
-
-    def __str__(self) -> str:
-        return "(height, width) or (channels, height, width)"
+_SHAPE = Numbers(range(2, 4), "(height, width) or (channels, height, width)")
 
 
 @dataclass(frozen=True)
@@ -116,7 +96,7 @@ class DeepMetric(DeepLearner):
         None,
         OneOf((None,)),
         Instance(nn.Module, "an nn.Module"),
-        _Maker(),
+        Function("a function of the number of features that makes one"),
         kind="nn.Module, callable or None",
         doc="""Maps rows of shape (n, n_features), or images with `image_shape`, to embeddings of shape
         (n, n_components). A module is copied and never trained in place; a callable takes the number of features and
@@ -126,7 +106,7 @@ class DeepMetric(DeepLearner):
     image_shape: tuple[int, ...] | None = setting(
         None,
         OneOf((None,)),
-        _Shape(),
+        _SHAPE,
         kind="tuple of int or None",
         doc="""``(height, width)`` or ``(channels, height, width)``, if rows are flattened images. ``scale="auto"`` then
         scales all pixels by one number.""",
@@ -134,7 +114,7 @@ class DeepMetric(DeepLearner):
     n_components: int = setting(64, Integer(1), kind="int", doc="Length of an embedding, if `module` is None.")
     normalize: bool = setting(
         True,
-        Instance((bool, np.bool_), "True or False"),
+        BOOLEAN,
         kind="bool",
         doc="Bring embeddings to unit length, for which the margin 1 between squared distances is meant.",
     )

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from nearkin.arrays import Array
-from nearkin.checks import Instance, Integer, OneOf, Real
+from nearkin.checks import Function, Instance, Integer, Numbers, OneOf, Real
 from nearkin.deep.architectures import LayeredPlan
 from nearkin.deep.learner import DeepLearner, DeepSettings
 from nearkin.deep.network import to_unit_length
@@ -50,14 +50,6 @@ def linear(share: Tensor) -> Tensor:
 CURVES: dict[str, Callable[[Tensor], Tensor]] = {"exponential": exponential, "linear": linear}
 
 
-class _Function:
-    def allows(self, value: Any) -> bool:
-        return callable(value)
-
-    def __str__(self) -> str:
-        return "callable"
-
-
 @declare
 class AdaptiveBounds(BaseEstimator):
     """Targets for the distances of similar and dissimilar pairs, which move with the distances.
@@ -91,7 +83,7 @@ class AdaptiveBounds(BaseEstimator):
     curve: str | Callable[[Tensor], Tensor] = setting(
         "exponential",
         OneOf(tuple(CURVES)),
-        _Function(),
+        Function("callable"),
         kind='{"exponential", "linear"} or callable',
         doc="""How bounds grow between their ends: an increasing map of tensors from [0, 1] to itself that keeps both
         ends.""",
@@ -164,17 +156,6 @@ class LayerObjective:
         return shares / shares.sum()
 
 
-class _Widths:
-    """Widths of hidden layers."""
-
-    def allows(self, value: Any) -> bool:
-        """At least one."""
-        return isinstance(value, (tuple, list)) and len(value) > 0 and all(Integer(1).allows(n) for n in value)
-
-    def __str__(self) -> str:
-        return "one or more whole numbers >= 1"
-
-
 @declare
 class LayeredNetwork(DeepSettings):
     """What `OAHU` and `RobustOAHU` share: settings, and a network with one embedding per layer."""
@@ -185,7 +166,11 @@ class LayeredNetwork(DeepSettings):
     loss: str | Loss = "hinge"
     eta: float = 4.0
     hidden: tuple[int, ...] = setting(
-        (128, 128, 128), _Widths(), kind="tuple of int", doc="Widths of the hidden layers.", kw_only=False
+        (128, 128, 128),
+        Numbers(range(1, 1000), "one or more whole numbers >= 1"),
+        kind="tuple of int",
+        doc="Widths of the hidden layers.",
+        kw_only=False,
     )
     n_components: int = setting(
         32,
@@ -281,23 +266,13 @@ class RobustOAHU(LayeredNetwork, DeepLearner):
 
     Attributes
     ----------
-    layer_weights_ : ndarray of shape (n_layers,)
-        Weights of the embeddings, that of the input first; they sum to 1.
-    plausibility_ : ndarray of shape (n_samples,)
-        How plausible the label of each row of the last `fit` is, in (0, 1].
-
-    See Also
-    --------
-    OAHU : The same with the plain loss.
+    layer_weights_, plausibility_
+        As in `OAHU`; the plausibility of a label lies in (0, 1].
 
     Notes
     -----
-    Not in the article: the half-quadratic weight and the memory of `DeepMetric`, applied to its loss. `eta` is larger
-    than there, since this loss never exceeds 1.
-
-    References
-    ----------
-    Gao, Li, Chandra, Khan, Thuraisingham: Towards self-adaptive metric learning on the fly. WWW 2019.
+    Not in the article: the half-quadratic weight and the memory of `DeepMetric`, applied to the loss of `OAHU`. As this
+    loss never exceeds 1, `eta` is larger than there.
 
     Examples
     --------

@@ -51,8 +51,7 @@ def save(model: DeepLearner, path: str | os.PathLike[str]) -> None:
     if not isinstance(model, DeepLearner):
         raise TypeError(f"nearkin.deep.save takes a deep learner; got {type(model).__name__}. Use nearkin.save.")
     bare, own = _without_module(model)
-    arrays: list[np.ndarray] = []
-    tree = saving._encode(bare, arrays, "model")
+    tree, arrays = saving.to_tree(bare)
     names = _names(bare, arrays)
     header = {"kind": KIND, "format": saving.FORMAT, "nearkin": __version__, "names": names, "own": own, "model": tree}
     data = _safetensors().numpy.save(
@@ -99,7 +98,7 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
     if header["own"] is None and module is not None:
         raise InputError(f"{path} was written by a learner that built its network itself; leave out `module`.")
     try:
-        model = saving._checked(saving._decode(header["model"], arrays))
+        model = saving.model_from(header["model"], arrays)
         if not isinstance(model, DeepLearner):
             raise TypeError(f"it holds {type(model).__name__}")
     except Exception as error:  # a damaged file can raise anything

@@ -7,10 +7,12 @@ import os
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from nearkin.checks import Instance, Integer, OneOf, Real
+from nearkin.checks import BOOLEAN, Instance, Integer, OneOf, Real
 from nearkin.settings import declare, setting
 
 __all__ = ["Training"]
+
+_FINITE = Real(0.0, np.inf, open_high=True)
 
 
 @declare
@@ -42,16 +44,14 @@ class Training(BaseEstimator):
     learning_rate: float = setting(
         0.001, Real(0.0, np.inf, open_low=True, open_high=True), kind="float", doc="Learning rate of the optimiser."
     )
-    weight_decay: float = setting(
-        0.0001, Real(0.0, np.inf, open_high=True), kind="float", doc="Weight decay of the optimiser."
-    )
+    weight_decay: float = setting(0.0001, _FINITE, kind="float", doc="Weight decay of the optimiser.")
     batch_size: int = setting(64, Integer(2), kind="int", doc="Rows per step.")
     n_steps: int = setting(
         1, Integer(1), kind="int", doc="Steps per batch; each computes the weights of the triplets again."
     )
     proximity: float = setting(
         1.0,
-        Real(0.0, np.inf, open_high=True),
+        _FINITE,
         kind="float",
         doc="""Factor of half the squared distance from the parameters before the batch, the paper's proximity term. Its
         gradient is zero at the first step of a batch, so it has an effect from ``n_steps=2`` on.""",
@@ -78,14 +78,14 @@ class Training(BaseEstimator):
     )
     deterministic: bool = setting(
         False,
-        Instance((bool, np.bool_), "True or False"),
+        BOOLEAN,
         kind="bool",
         doc="""Refuse operations whose results can differ between runs. On the processor every operation used here gives
         the same bits each time.""",
     )
     distributed: bool = setting(
         False,
-        Instance((bool, np.bool_), "True or False"),
+        BOOLEAN,
         kind="bool",
         doc="""Divide every batch among the processes of torchrun; each of them needs all rows. The steps equal those of
         one process up to rounding.""",

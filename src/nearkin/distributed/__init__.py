@@ -1,7 +1,6 @@
 """Learning from streams on a Dask cluster; needs the extra ``dask``."""
 
-from nearkin.distributed.cluster import ClusterLost
 from nearkin.distributed.connection import connect
 from nearkin.distributed.driver import fit, score
 
-__all__ = ["ClusterLost", "connect", "fit", "score"]
+__all__ = ["connect", "fit", "score"]

@@ -22,13 +22,7 @@ _PATIENCE = 10.0
 
 
 class ClusterLost(ConnectionError):
-    """The cluster cannot go on; what was learned so far is safe.
-
-    Examples
-    --------
-    >>> issubclass(ClusterLost, ConnectionError)
-    True
-    """
+    """The cluster cannot go on; what was learned so far is safe."""
 
 
 @dataclass
