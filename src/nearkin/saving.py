@@ -66,7 +66,7 @@ _PARTS = {
     "OAHU": "nearkin.deep.oahu",
     "PairBounds": "nearkin.parameters",
     "Recovered": "nearkin.parameters",
-    "Reservoir": "nearkin.audit.reservoir",
+    "Reservoir": "nearkin.audit.stream_audit",
     "RidgeVoter": "nearkin.jury",
     "RobustKNN": "nearkin.neighbors",
     "RobustOAHU": "nearkin.deep.oahu",

@@ -1,10 +1,9 @@
 """The default decision: voters, their shares, and what they say about labels together."""
 
-from nearkin.jury.decision import JuryDecision, assemble_jury
+from nearkin.jury.decision import JuryDecision, SuspectRules, assemble_jury
 from nearkin.jury.jury import Jury, Votes, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours
 from nearkin.jury.ridge import RidgeVoter
-from nearkin.jury.suspects import SuspectRules
 from nearkin.jury.voters import CrossFittedVoter, NeighbourVoter, Voter
 
 __all__ = [

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from nearkin.accelerator import find, is_accelerator
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury.suspects import lowest_share
+from nearkin.jury.decision import lowest_share
 from nearkin.jury.voters import rank_votes
 from nearkin.learners import OnlineLearner
 from nearkin.measures import DISTANCE, Measure
