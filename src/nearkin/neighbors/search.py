@@ -53,7 +53,7 @@ class NeighbourSearch:
         self._index = NearestNeighbors().fit(indexed)
 
     def query(self, queries: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
-        """Return distances or similarities of the k nearest items of every mapped query, nearest first, and the items."""
+        """Return distances or similarities to the k nearest items of every mapped query, and which these are."""
         if self.measure.is_distance:
             values, index = self._index.kneighbors(queries, k)
             return values, index
@@ -100,7 +100,7 @@ class BlockSearch:
         self.measure = measure
 
     def query(self, queries: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
-        """Return distances or similarities of the k nearest items of every scaled query, nearest first, and the items."""
+        """Return distances or similarities to the k nearest items of every scaled query, and which these are."""
         step = max(1, _TABLE // min(_ITEMS, len(self.items)))
         found = [self._nearest(queries[start : start + step], k) for start in range(0, len(queries), step)]
         values = np.concatenate([values for values, _ in found])
