@@ -33,6 +33,7 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import rate_interval, suggest_labels
 from nearkin.settings import check_argument
+from nearkin.stored import stored
 
 __all__ = ["COUNTED", "LabelAudit"]
 
@@ -40,6 +41,7 @@ __all__ = ["COUNTED", "LabelAudit"]
 COUNTED = 0.1
 
 
+@stored(but=("prototypes",))
 class LabelAudit:
     """What an audit found about every label; made by `audit_labels`.
 
@@ -97,9 +99,6 @@ class LabelAudit:
     >>> len(y) - len(y_clean) == audit.n_suspects
     True
     """
-
-    # Mapped again when needed, and not saved.
-    _transient = ("prototypes",)
 
     def __init__(self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike):
         labels = as_labels(y, type(self).__name__)

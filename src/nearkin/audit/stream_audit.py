@@ -23,6 +23,7 @@ from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.rate import certain_rate
 from nearkin.settings import check_settings, declare, setting
+from nearkin.stored import stored
 from nearkin.transactions import all_or_nothing
 
 __all__ = ["Reservoir", "StreamAudit"]
@@ -266,6 +267,7 @@ def _judge(
     return _Verdict(model.classes_, codes, is_known, shares, noise, plausibility, score)
 
 
+@stored()
 class Reservoir:
     """Rows of a stream, at most ``n_per_class`` of each class and ``max_rows`` in all.
 

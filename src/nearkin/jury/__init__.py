@@ -3,10 +3,10 @@
 from nearkin.jury.decision import JuryDecision, SuspectRules, assemble_jury
 from nearkin.jury.jury import Jury, Votes, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours
-from nearkin.jury.ridge import RidgeVoter
+from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import CrossFittedVoter, NeighbourVoter, Voter
 
 __all__ = [
-    "CrossFittedVoter", "Jury", "JuryDecision", "LocalNeighbours", "NeighbourVoter", "RidgeVoter", "SuspectRules",
-    "Voter", "Votes", "assemble_jury", "mix_votes", "stack_votes",
+    "CrossFittedVoter", "Jury", "JuryDecision", "Landmarks", "LeadingDirections", "LocalNeighbours", "NeighbourVoter",
+    "RidgeVoter", "SuspectRules", "Voter", "Votes", "assemble_jury", "mix_votes", "stack_votes",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import CrossFittedVoter, Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, map_rows
 from nearkin.kernels import one_blas_thread
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels
+from nearkin.stored import stored
 
 __all__ = ["WIDE", "JuryDecision", "SuspectRules", "assemble_jury", "lowest_share"]
 
@@ -26,6 +27,7 @@ _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
 WIDE = 1024
 
 
+@stored()
 class JuryDecision:
     """A jury, its noise model, and what both say about the training labels.
 

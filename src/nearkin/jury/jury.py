@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
 from nearkin.noise.rate import VotesOn, split_rows
+from nearkin.stored import stored
 
 __all__ = ["CastVotes", "Jury", "Votes", "mix_votes", "stack_votes"]
 
@@ -72,6 +73,7 @@ class CastVotes:
         return self.parts.sum(axis=0)
 
 
+@stored()
 class Jury:
     """Voters whose votes are averaged by their shares.
 

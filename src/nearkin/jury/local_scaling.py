@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nearkin import progress
 from nearkin.kernels import worker_pool
+from nearkin.stored import stored
 
 __all__ = ["LocalNeighbours"]
 
@@ -45,6 +46,7 @@ _SPARE = 208
 _LEAST = 1e-3
 
 
+@stored()
 class LocalNeighbours:
     """Neighbours of rows by ``d2(x, z) / s(z)`` where ``s(z)`` is the distance of z to about its own 7th neighbour.
 

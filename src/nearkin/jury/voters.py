@@ -11,6 +11,7 @@ import numpy as np
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.local_scaling import LocalNeighbours
 from nearkin.noise.rate import VotesOn, split_rows
+from nearkin.stored import stored
 
 __all__ = ["CrossFittedVoter", "Embedding", "NeighbourVoter", "NeighbourhoodVoter", "Voter", "map_rows", "rank_votes"]
 
@@ -104,8 +105,7 @@ def _cast(index: Index, weights: Array, bandwidth: float) -> Array:
 class _RankVoter:
     """Neighbours of training rows that vote with weights falling by rank; how they are found is left to its kinds."""
 
-    # Found again when needed, and not saved.
-    _transient = ("_among",)
+    # Found again when needed, and not stored.
     _among: Index | None = None
 
     name: str
@@ -141,6 +141,7 @@ class _RankVoter:
         return index, np.divide(cast, total, out=np.full_like(cast, 1.0 / cast.shape[1]), where=total > 0)
 
 
+@stored(but=("_among",))
 class NeighbourVoter(_RankVoter):
     """Neighbours of a row in one space, the nearest first, with weights that fall by rank.
 
@@ -214,6 +215,7 @@ class NeighbourVoter(_RankVoter):
         return map_rows(self.space, rows)
 
 
+@stored(but=("_among",))
 class CrossFittedVoter(_RankVoter):
     """Neighbours in learned spaces; each training row is judged in a space that was learned without its label.
 

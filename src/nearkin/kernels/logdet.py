@@ -54,7 +54,7 @@ def _sweep(components, triplets, rule, as_pairs, bounds, plausibility):
             n_updates += 1
         plausibility[t] = plausibility_of(w, full_weight)
     if pending:
-        advance(factor, True, 0, 2 * n)
+        advance(factor, pending, 0, 2 * n)
     unpack_factor(factor, components)
     return n_updates
 

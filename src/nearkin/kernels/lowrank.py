@@ -58,7 +58,7 @@ def _sweep(components, triplets, rule, is_distance, descent, plausibility):
                 w = weight(1.0 - pq, rule.params[0], rule.params[1])
         plausibility[t] = plausibility_of(w, full_weight)
     if pending:
-        advance(factor, True, old, new)
+        advance(factor, pending, old, new)
     unpack_factor(factor, components)
     return n_updates
 

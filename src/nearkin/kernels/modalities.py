@@ -133,7 +133,7 @@ def _low_rank(places, hedging, triplets, rule, plausibility):
             n_updates += 1
     for k in range(K):
         if pending[k]:
-            advance(factors[k], True, old[k], new[k])
+            advance(factors[k], pending[k], old[k], new[k])
         unpack_factor(factors[k], components[k])
     return n_updates
 

@@ -18,6 +18,7 @@ from nearkin.learners import OnlineLearner
 from nearkin.measures import DISTANCE, Measure
 from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 from nearkin.noise import NoiseModel, estimate_noise_rate
+from nearkin.stored import stored
 
 __all__ = ["RobustKNN", "estimate_rate", "leave_one_out_votes", "vote"]
 
@@ -31,6 +32,7 @@ _VOTED = 5000
 _DENSE = 1 << 24
 
 
+@stored(but=("_search",))
 class RobustKNN:
     """Algorithm 5 with a fitted learner.
 
@@ -42,7 +44,6 @@ class RobustKNN:
     """
 
     # The index over the kept rows is made again after loading.
-    _transient = ("_search",)
     _search: Any = None
 
     def __init__(

@@ -21,6 +21,7 @@ from nearkin.search.ranking import Interval
 from nearkin.search.strength import STRENGTHS, choose_strength, compare_orders, keep_newest
 from nearkin.search.vectors import as_vectors, zero_rows
 from nearkin.settings import check_argument, check_settings, declare, setting
+from nearkin.stored import stored
 from nearkin.transactions import all_or_nothing
 
 __all__ = ["SimilarityAdapter"]
@@ -33,6 +34,7 @@ _PRIOR = 10
 _MEMBERS = ("queries", "clicked", "skipped")
 
 
+@stored(but=("_affine",))
 @declare
 class SimilarityAdapter(TransformerMixin, BaseEstimator):
     """Query map learned from clicks, in front of an inner-product index that stays as it is.
@@ -96,7 +98,6 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     """
 
     measure: ClassVar[Measure] = SIMILARITY
-    _transient = ("_affine",)
 
     C: float = setting(
         0.1, Real(0.0, np.inf), kind="float", kw_only=False,

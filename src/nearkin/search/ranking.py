@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Index
+from nearkin.stored import stored
 
 __all__ = ["METRICS", "Interval", "bootstrap", "ranking_scores", "ranks_of"]
 
@@ -119,6 +120,7 @@ def ranking_scores(query: Index, ranks: Index, k: int) -> dict[str, Array]:
     }
 
 
+@stored()
 @dataclass(frozen=True)
 class Interval:
     """A mean with its 95 % bootstrap interval.

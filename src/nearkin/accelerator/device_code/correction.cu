@@ -1,8 +1,8 @@
-// past += cross steps for matrices so small that what counts is how soon it is done: (n, n) times (n, r).
+// past += cross steps for small matrices, with low latency: (n, n) times (n, r).
 //
-// A thread block has ROWS rows and 32 columns; its warps share the n products of each and add up what they found.
+// A thread block has ROWS rows and 32 columns; its warps share the n products of each and add up their parts.
 //
-// Real, ROWS and WARPS are defined by who compiles this; n is a multiple of 4 WARPS.
+// Real, ROWS and WARPS are defined by the compiler call; n is a multiple of 4 WARPS.
 
 constexpr int LANES = 32;
 

@@ -1,4 +1,4 @@
-// What kernels ask of the device; the tests have their own version of it for the processor.
+// Functions of the device; the tests have a version of this file for the processor.
 
 #ifdef REAL_IS_DOUBLE
 typedef double Real;
@@ -42,7 +42,7 @@ template <int N> __device__ __forceinline__ void read_again(const volatile float
 __device__ __forceinline__ Real most(Real a, Real b) { return a > b ? a : b; }
 __device__ __forceinline__ Real least(Real a, Real b) { return a < b ? a : b; }
 
-// Whether a number is not there yet: the pattern of `missing` is the largest.
+// Whether a number has not arrived yet: the pattern of `missing` is the largest.
 template <int N> __device__ __forceinline__ bool lacks_one(const Real (&x)[N]) {
     auto worst = bits_of(x[0]);
 #pragma unroll
@@ -57,7 +57,7 @@ __device__ __forceinline__ void tell(volatile Real* to, Real a, Real b, Real c, 
     to[3] = d;
 }
 
-// Copies to shared memory that go on beside the program.
+// Asynchronous copies to shared memory.
 template <typename Chunk> __device__ __forceinline__ void copy_aside(Chunk* to, const Chunk* from) {
     unsigned at = (unsigned)__cvta_generic_to_shared(to);
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(sizeof(Chunk)) : "memory");
@@ -66,7 +66,7 @@ __device__ __forceinline__ void sent() { asm volatile("cp.async.commit_group;" :
 template <int LEFT> __device__ __forceinline__ void wait_for_all_but() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
-// Wait until N threads of the thread block are here, others than which never come.
+// Wait until N threads of the thread block are here; the others never come.
 template <int N> __device__ __forceinline__ void meet_of() { asm volatile("bar.sync 1, %0;" ::"n"(N) : "memory"); }
 __device__ __forceinline__ void rest_a_while(unsigned nanoseconds) {
     if (nanoseconds) __nanosleep(nanoseconds);

@@ -2,32 +2,32 @@
 //
 // Rows 2t and 2t + 1 of `past` are p = L0'g and q = L0'h of triplet t, with L0 the factor before the block, and `gram`
 // holds the inner products of all g and h in the same order. A step L + g u' + h v' adds u (g.x) + v (h.x) to the row of
-// every later vector x, so that the block is walked with vectors of length r alone.
+// every later vector x, so that the block needs vectors of length r alone.
 //
-// One thread block per learner walks. Its first warp solves for the steps, with scalars only. Its second adds up what others
-// found. Every other warp holds the rows of TOGETHER triplets in its registers, RANK numbers a lane, and makes from a solved
-// step its u and v, the rows after it, and what sums are made of. The sums for the next triplet are made while the present
-// step is still sought, and corrected by that step with a few scalars afterwards: nobody waits for long.
+// One thread block per learner takes the steps. Its first warp solves for them, with scalars only. Its second adds up partial
+// sums. Every other warp holds the rows of TOGETHER triplets in its registers, RANK numbers a lane, and computes u and v of a
+// solved step, the rows after it, and partial sums. It computes the sums for the next triplet before the present step is
+// solved, and corrects them by that step with a few scalars afterwards: no warp waits for long.
 //
-// Rows that are far from their turn are kept up to date by other thread blocks, one for TOGETHER triplets, in memory.
+// Other thread blocks, one for TOGETHER triplets, keep rows that are far from their turn up to date, in memory.
 //
-// Everything told is told through memory, and a number there says by itself that it was told: before, its place holds a
-// pattern that no arithmetic makes. Thread blocks are started in order and each needs only earlier ones to go on.
+// All messages go through memory, and a number shows by itself that it has arrived: before, its place holds a pattern
+// that no arithmetic produces. Thread blocks start in order, and each waits only for earlier ones.
 //
-// Real, RANK, TOGETHER, WARPS (that hold rows) and N_HQ are defined by who compiles this.
+// Real, RANK, TOGETHER, WARPS (that hold rows) and N_HQ are defined by the compiler call.
 
 #include "factored_step.cuh"
 
-constexpr int AHEAD = 8;                                // rows of products on their way
-constexpr int SLOTS = 8;                                // triplets whose sums may be under way
-constexpr int LAG = TOGETHER < 16 ? 32 / TOGETHER : 2;  // groups of triplets whose steps others need not know of
+constexpr int AHEAD = 8;                                // rows of products being copied
+constexpr int SLOTS = 8;                                // triplets with unfinished sums
+constexpr int LAG = TOGETHER < 16 ? 32 / TOGETHER : 2;  // groups of triplets whose steps other thread blocks skip
 constexpr int SEGMENTS = TOGETHER >= 2 ? 2 : 1;         // of the steps of a warp; in later ones fewer rows are left
 constexpr int THREADS = LANES * (WARPS + 2);
 constexpr int WIDE = LANES * RANK, ROW = TOGETHER + 1;
 
 struct alignas(2 * sizeof(Real)) Pair { Real x, y; };
 
-// What the sums of the next triplet are made of.
+// Partial sums for the next triplet.
 __device__ __forceinline__ void tell_parts(volatile Real* to, const Real (&x)[2 * ROW][RANK], int lane) {
     Real sum[7] = {0, 0, 0, 0, 0, 0, 0};
 #pragma unroll
@@ -40,7 +40,7 @@ __device__ __forceinline__ void tell_parts(volatile Real* to, const Real (&x)[2 
     for (int i = 0; i < 7; i++) to[LANES * i + lane] = sum[i];
 }
 
-// Ask for the products of the triplet at `row` with N triplets from `first` on.
+// Prefetch the products of the triplet at `row` with N triplets from `first` on.
 template <int N>
 __device__ __forceinline__ void ask(Products* to, const Real* gram, int row, int first, int size, int lane) {
 #pragma unroll
@@ -51,7 +51,7 @@ __device__ __forceinline__ void ask(Products* to, const Real* gram, int row, int
     }
 }
 
-// What all warps see.
+// Memory that all warps share.
 struct Board {
     volatile Real* moves;    // u and v of every triplet, (2 size, WIDE)
     volatile Real* found;    // Step of every triplet, (size, 4)
@@ -98,7 +98,7 @@ __device__ __forceinline__ void add(const Board& board, int size, int lane) {
     }
 }
 
-// Wait for u and v of a triplet; who is far from it may rest.
+// Wait for u and v of a triplet; a warp far from its turn may sleep.
 __device__ __forceinline__ void hear(const volatile Real* from, Real (&u)[RANK], Real (&v)[RANK], bool is_far) {
     while (true) {
 #pragma unroll
@@ -122,8 +122,8 @@ __device__ __forceinline__ void apply(
         }
 }
 
-// The own steps of a warp, of whose triplets LEFT are to come after the first: as many as a segment has, then the others.
-// What the first warp waits for is done first.
+// The own steps of a warp, with LEFT triplets after the first: those of a segment, then the others. Numbers that the
+// first warp waits for come first.
 template <int LEFT>
 __device__ __forceinline__ void take(
     const Board& board, const Products* row, Real* steps, Real (&x)[2 * ROW][RANK], int first, int end, int r, int lane
@@ -163,7 +163,7 @@ __device__ __forceinline__ void move(
     const Board& board, Products* own, const Real* past, const Real* ready, const Real* gram, Real* steps, int first,
     int size, int r, int lane
 ) {
-    const int known = first > LAG * TOGETHER ? first - LAG * TOGETHER : 0;  // steps that the rows know of when they come
+    const int known = first > LAG * TOGETHER ? first - LAG * TOGETHER : 0;  // steps that the rows contain when they arrive
     Products* ring = own + (ROW + 1) * TOGETHER;
     Real x[2 * ROW][RANK], u[RANK], v[RANK];
     for (int t = first > 0 ? 0 : 1; t < ROW; t++) ask<TOGETHER>(own + t * TOGETHER, gram, first - 1 + t, first, size, lane);
@@ -229,7 +229,7 @@ __device__ __forceinline__ void move(
     take<TOGETHER>(board, own + ROW, steps, x, first, first + TOGETHER, r, lane);
 }
 
-// Another thread block: the rows of a group and that of the triplet before, up to where a warp takes them over.
+// Another thread block: the rows of a group and of the triplet before, until a warp takes them over.
 __device__ __forceinline__ void keep(
     Real* memory, const Real* past, Real* ready, const Real* gram, const Real* steps, int group, int size, int r, int lane,
     int warp

@@ -1,14 +1,14 @@
 // Low-rank steps of many small learners side by side: a thread block each, L in registers from first to last.
 //
-// TOGETHER triplets are taken at a time. All warps map their vectors, each by the columns of L that it holds, and later
-// add their steps to L. In between the first warp walks from step to step with mapped vectors alone, since a step
-// L + g u' + h v' adds u (g.x) + v (h.x) to the mapped vector of x; the others make ready the next vectors and their
+// The thread block takes TOGETHER triplets at a time. All warps map their vectors, each by the columns of L that it holds,
+// and later add their steps to L. In between the first warp goes from step to step with mapped vectors alone, since a step
+// L + g u' + h v' adds u (g.x) + v (h.x) to the mapped vector of x; the others prepare the next vectors and their
 // products.
 //
 // A lane holds DEEP features, four neighbours at a time, of COLUMNS columns; ACROSS lanes share a column.
 //
-// Real, DEEP (a multiple of 4), COLUMNS (a power of two, 8 at most), IS_DISTANCE and N_HQ are defined by who compiles
-// this.
+// Real, DEEP (a multiple of 4), COLUMNS (a power of two, 8 at most), IS_DISTANCE and N_HQ are defined by the
+// compiler call.
 
 #include "factored_step.cuh"
 
@@ -17,7 +17,7 @@ constexpr int THREADS = LANES * WARPS;
 constexpr int DEPTH = ACROSS * DEEP;           // features, filled up with zeros
 constexpr int WIDE = 2 * WARPS * COLUMNS;    // components, likewise
 constexpr int RANK = (WIDE + LANES - 1) / LANES;
-constexpr int AT_ONCE = 32 / COLUMNS < VECTORS ? 32 / COLUMNS : VECTORS;  // vectors that are mapped side by side
+constexpr int AT_ONCE = 32 / COLUMNS < VECTORS ? 32 / COLUMNS : VECTORS;  // vectors mapped side by side
 
 struct alignas(sizeof(Real) * 4 > 16 ? 16 : sizeof(Real) * 4) Four { Real x[4]; };
 
@@ -84,7 +84,7 @@ __device__ __forceinline__ void map(
     }
 }
 
-// g and h of some triplets, zeros after the last; `first` and `stride` say which warp of how many this is.
+// g and h of some triplets, zeros after the last; `first` and `stride` are the number of this warp and of all.
 __device__ __forceinline__ void direct(
     Real* vectors, const Real* rows, const Real* pool, const int* index, long long begin, long long end, int n, int d,
     int first, int stride, int lane
@@ -168,7 +168,7 @@ __device__ __forceinline__ void walk(
     Triplet here = triplets[0];
 #pragma unroll
     for (int t = 0; t < TOGETHER; t++) {
-        // Read before anything is written, after which the compiler would not dare to.
+        // Read before anything is written; the compiler would not move reads across writes.
         Triplet coming = triplets[(t + 1) % TOGETHER];
         Products g[TOGETHER];
 #pragma unroll
@@ -206,7 +206,7 @@ __device__ __forceinline__ void walk(
     if (lane < left && lane < TOGETHER) share[lane] = told, moved[lane] = has_moved;
 }
 
-// L has shape (learners, d, r); `bounds` says which of the n triplets belong to each learner.
+// L has shape (learners, d, r); `bounds` holds the first of the n triplets of each learner.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) factor_sweep(
     Real* factors, const Real* rows, const Real* pool, const int* index, const long long* bounds, const Real* settings,
     Real* share, signed char* moved, int n, int d, int r

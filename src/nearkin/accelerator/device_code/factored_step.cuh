@@ -1,9 +1,9 @@
-// The low-rank step of nearkin.steps, which a card cannot compile as it stands; tests hold both together.
+// The low-rank step of nearkin.steps for a device; tests compare both.
 //
-// `cap` is the longest step, C beta eta; `rate` is eta in powers of two: a plausibility is 2^(-rate hinge). A chain of
-// steps is what a card waits for, hence as few dependent operations as the formulas allow.
+// `cap` is the longest step, C beta eta; `rate` is eta in powers of two: a plausibility is 2^(-rate hinge). The device
+// waits for the chain of steps, hence as few dependent operations as the formulas allow.
 //
-// Real and N_HQ are defined by who compiles this.
+// Real and N_HQ are defined by the compiler call.
 
 constexpr int LANES = 32;
 constexpr unsigned EVERY = 0xffffffffu;
@@ -61,7 +61,7 @@ __device__ Real kink_of(const Triplet& t, Real a_plus, Real a_minus) {
     return v;
 }
 
-// The half-quadratic loop for any step; one that is not finite is none.
+// The half-quadratic loop for any step; a step that is not finite is not taken.
 __device__ __noinline__ Step far_step(Triplet t, Real pq, Real a_plus, Real a_minus, Real cap, Real rate) {
     Real span = t.m_plus + t.m_minus, kink = kink_of(t, a_plus, a_minus), v = kink, other;
     Step s;
@@ -86,7 +86,7 @@ __device__ __noinline__ Step far_step(Triplet t, Real pq, Real a_plus, Real a_mi
 
 // (a1, a2, b2, plausibility) of the exact step L + g (a1 p + a2 q)' + h (a2 p + b2 q)'. No weight exceeds that of a
 // hinge of zero: where the longest step falls short of the kink and of the bound, neither is needed. This short way is
-// always gone, whether it will do or not.
+// always computed, also where it will not do.
 __device__ __forceinline__ Step step_of(const Triplet& t, Square own, Real cap, Real rate) {
     Real a_plus = most(t.ratio * own.pp + (t.inverse * own.qq + (Real)0.5 * own.pq), 0);
     Real a_minus = most(a_plus - own.pq, 0);
@@ -105,7 +105,7 @@ __device__ __forceinline__ Step step_of(const Triplet& t, Square own, Real cap, 
     Step s = {(tau * t.hh) * scale, (1 - tau * t.gh) * scale, (tau * t.gg) * scale, share};
     bool moves = t.can_move && own.pq < 1;
     bool is_near = t.can_stay_near && a_plus * t.grow - a_minus * t.shrink < t.reach;
-    // Alike in all lanes; asked so that the compiler knows.
+    // The same in all lanes; the vote tells the compiler.
     if (__any_sync(EVERY, moves && !is_near)) return far_step(t, own.pq, a_plus, a_minus, cap, rate);
     if (!moves) s = {0, 0, 0, first};
     return s;

@@ -2,9 +2,9 @@
 //
 // See nearkin.kernels.blocks: earlier steps of the block act on later margins through the table <A_s, A_t> alone. A warp has
 // 32 triplets side by side. It applies the steps of earlier warps as they are published (see factor_block.cu), then all its
-// lanes solve for their own step, again and again, and the one whose turn it is tells its step to the others.
+// lanes solve for their own step, again and again, and the lane whose turn it is shares its step with the others.
 //
-// Real, WARPS, N_HQ and UNBOUNDED (no cap on a step) are defined by who compiles this.
+// Real, WARPS, N_HQ and UNBOUNDED (no cap on a step) are defined by the compiler call.
 
 constexpr int LANES = 32;
 constexpr unsigned EVERY = 0xffffffffu;
