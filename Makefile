@@ -13,10 +13,10 @@ demo: $(VENV)/.base ## set up and run the main job on built-in data
 	$(BIN)/nearkin demo
 
 test: $(VENV)/.test ## set up and run the fast tests, within 3 minutes on two cores
-	$(BIN)/python -m pytest -n auto -q -m 'not slow'
+	$(BIN)/python -m pytest -n auto --dist worksteal -q -m 'not slow'
 
 test-all: $(VENV)/.test $(VENV)/.docs lint types docs ## lint, types, documentation and every test; skipping a test fails (see .ci/run for the parts to install first)
-	NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto -q
+	NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto --dist worksteal -q
 
 .PHONY: torch
 torch: $(VENV)/.torch ## install torch and a C compiler for the tests of networks and of device code

@@ -1,4 +1,4 @@
-"""The table of equations in docs/mathematics.md names files and functions that exist."""
+"""The table of equations in docs/architecture.md names files and functions that exist."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import nearkin
 
 SOURCES = Path(nearkin.__file__).parent
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "mathematics.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "architecture.md"
 
 
 def rows():

@@ -297,7 +297,7 @@ class _Bomb:
 def test_file_with_an_object_array_is_refused_and_nothing_in_it_runs(tmp_path):
     mark = tmp_path / "mark"
     bomb = np.array([_Bomb(mark)], dtype=object)
-    model = {"$class": "OASIS", "state": {"C": {"$array": "0"}}}
+    model = {"$class": "learners.OASIS", "state": {"C": {"$array": "0"}}}
     _refused(_crafted(tmp_path / "bad", model, arrays=[bomb]))
     assert not mark.exists()
 
@@ -321,6 +321,13 @@ def test_file_with_an_object_array_is_refused_and_nothing_in_it_runs(tmp_path):
         "oasis",
         "OASIS ",
         "nearkin.learners.OASIS",
+        "learners",
+        "learners.OASIS.fit",
+        "learners.fit_many",
+        "learners.KernelMixin",
+        "checks.Real",
+        "__main__.main",
+        "os.Popen",
         None,
         3,
         ["OASIS"],
@@ -329,31 +336,31 @@ def test_file_with_an_object_array_is_refused_and_nothing_in_it_runs(tmp_path):
 )
 def test_class_outside_the_list_is_refused(tmp_path, name):
     _refused(_crafted(tmp_path / "bad", {"$class": name, "state": {"args": "true", "returncode": None}}))
-    inner = {"$class": "RobustODML", "state": {"triplets": {"$class": name, "state": {}}}}
+    inner = {"$class": "learners.RobustODML", "state": {"triplets": {"$class": name, "state": {}}}}
     _refused(_crafted(tmp_path / "bad", inner))
 
 
 @each(
     model=(
-        {"$class": "OASIS"},
-        {"$class": "OASIS", "state": 3},
-        {"$class": "OASIS", "state": {"C": {"$array": "0"}}},
-        {"$class": "OASIS", "state": {"C": {"$unknown": 1}}},
-        {"$class": "OASIS", "state": {"C": {}}},
-        {"$class": "OASIS", "state": {"C": {"$float": "one"}}},
-        {"$class": "OASIS", "state": {"C": {"$scalar": 1, "dtype": "nonsense"}}},
-        {"$class": "OASIS", "state": {"C": {"$scalar": 10**13, "dtype": "V1"}}},
-        {"$class": "OASIS", "state": {"C": {"$scalar": 1}}},
-        {"$class": "OASIS", "state": {"C": {"$dtype": "nonsense"}}},
-        {"$class": "OASIS", "state": {"C": {"$dtype": 3}}},
-        {"$class": "OASIS", "state": {"C": {"$objects": [1, 2], "shape": [3]}}},
-        {"$class": "OASIS", "state": {"C": {"$objects": [1, 2]}}},
-        {"$class": "OASIS", "state": {"C": {"$dict": [1]}}},
-        {"$class": "OASIS", "state": {"C": {"$dict": [[{"$list": []}, 1]]}}},
-        {"$class": "OASIS", "state": {"random_state": {"$generator": {"$dict": [["bit_generator", "os"]]}}}},
-        {"$class": "OASIS", "state": {"random_state": {"$generator": {"$dict": [["bit_generator", "PCG64"]]}}}},
-        {"$class": "OASIS", "state": {"random_state": {"$generator": 1}}},
-        {"$class": "OASIS", "state": {"C": {"$list": 3}}},
+        {"$class": "learners.OASIS"},
+        {"$class": "learners.OASIS", "state": 3},
+        {"$class": "learners.OASIS", "state": {"C": {"$array": "0"}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$unknown": 1}}},
+        {"$class": "learners.OASIS", "state": {"C": {}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$float": "one"}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$scalar": 1, "dtype": "nonsense"}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$scalar": 10**13, "dtype": "V1"}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$scalar": 1}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$dtype": "nonsense"}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$dtype": 3}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$objects": [1, 2], "shape": [3]}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$objects": [1, 2]}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$dict": [1]}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$dict": [[{"$list": []}, 1]]}}},
+        {"$class": "learners.OASIS", "state": {"random_state": {"$generator": {"$dict": [["bit_generator", "os"]]}}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$generator": {"$dict": [["bit_generator", "PCG64"]]}}}},
+        {"$class": "learners.OASIS", "state": {"random_state": {"$generator": 1}}},
+        {"$class": "learners.OASIS", "state": {"C": {"$list": 3}}},
     )
 )
 def test_entry_that_makes_no_sense_is_refused(tmp_path, model):
@@ -366,10 +373,10 @@ def test_entry_that_makes_no_sense_is_refused(tmp_path, model):
         None,
         "OASIS",
         {"$list": [1]},
-        {"$class": "Labels", "state": {"codes": {"$dict": []}, "allowed": None}},
-        {"$class": "Scaling", "state": {"shift": None, "factor": None, "unit_rows": False}},
-        {"$class": "TripletSource", "state": {}},
-        {"$class": "RescaledHinge", "state": {"eta": 1.0}},
+        {"$class": "labels.Labels", "state": {"codes": {"$dict": []}, "allowed": None}},
+        {"$class": "rows.Scaling", "state": {"shift": None, "factor": None, "unit_rows": False}},
+        {"$class": "triplets.TripletSource", "state": {}},
+        {"$class": "losses.RescaledHinge", "state": {"eta": 1.0}},
     )
 )
 def test_file_that_holds_something_else_than_a_model_is_refused(tmp_path, model):
@@ -377,7 +384,7 @@ def test_file_that_holds_something_else_than_a_model_is_refused(tmp_path, model)
 
 
 def test_model_without_its_parameters_is_refused(tmp_path):
-    _refused(_crafted(tmp_path / "bad", {"$class": "OASIS", "state": {}}))
+    _refused(_crafted(tmp_path / "bad", {"$class": "learners.OASIS", "state": {}}))
 
 
 def test_deeply_nested_file_is_refused(tmp_path):
@@ -526,7 +533,7 @@ def test_newer_format_is_refused_and_the_message_says_to_upgrade(tmp_path):
 
 @each(number=(None, "1", 1.5, [1]))
 def test_format_that_is_not_a_number_is_refused(tmp_path, number):
-    _refused(_crafted(tmp_path / "bad", {"$class": "OASIS", "state": {}}, format=number))
+    _refused(_crafted(tmp_path / "bad", {"$class": "learners.OASIS", "state": {}}, format=number))
 
 
 @pytest.mark.parametrize("folder", ("", "no-such-folder"))

@@ -14,6 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from nearkin.arrays import Codes
 from nearkin.errors import InputError
+from nearkin.stored import stored
 
 __all__ = ["Labels", "as_labels", "first_appearance", "sorted_classes"]
 
@@ -125,6 +126,7 @@ def _sorted(distinct: list[Any]) -> NDArray[Any]:
     return _objects(distinct)
 
 
+@stored("codes", "n_forgotten", "allowed")
 class Labels:
     """Numbers given to labels, growing as new ones appear unless the classes were declared.
 
@@ -139,8 +141,6 @@ class Labels:
     >>> labels.encode(np.array(["b", "a", "b"]), "Demo").tolist(), labels.classes.tolist()
     ([0, 1, 0], ['a', 'b'])
     """
-
-    n_forgotten: int = 0  # models saved before it existed do without
 
     def __init__(self, declared: Iterable[Any] | None = None):
         self.codes: dict[Any, int] = {}

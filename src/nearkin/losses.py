@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import SMALLEST
+from nearkin.stored import stored
 
 __all__ = ["Hinge", "Loss", "RescaledHinge", "as_loss", "exponential_weight", "hinge"]
 
@@ -63,6 +64,7 @@ class Loss(Protocol):
         """Weight as a share of the largest weight, in (0, 1]."""
 
 
+@stored()
 @dataclass(frozen=True)
 class RescaledHinge:
     """Bounded hinge of Eq. (10): ``beta * (1 - exp(-eta * hinge(z)))``, ``beta = 1 / (1 - exp(-eta))``.
@@ -115,6 +117,7 @@ class RescaledHinge:
         return np.maximum(np.exp(-self.eta * hinge(z)), SMALLEST)
 
 
+@stored()
 @dataclass(frozen=True)
 class Hinge(RescaledHinge):
     """The plain hinge, Eq. (8): the rescaled hinge at ``eta = 0``, where every triplet weighs the same.

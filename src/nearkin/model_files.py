@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from nearkin import progress
 from nearkin._version import __version__
+from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.saving import load
 
 __all__ = ["Model", "check_replaceable", "describe_model", "load_fitted", "load_model", "remember_names"]
 
+#: Rows predicted at once.
+_BLOCK = 4096
 _COUNTERS = ("n_rows_seen_", "n_triplets_seen_", "n_updates_")
 
 
@@ -39,6 +44,16 @@ class Model:
     def embed(self) -> Any:
         """Function that maps rows into the learned space; None for a learner that compares by a kernel."""
         return getattr(self.learner, "transform", getattr(self.learner, "embed", None))
+
+    def predict(self, X: Array) -> tuple[NDArray[Any], Array]:
+        """Return the label of every row and its share of the votes, and report progress."""
+        codes, shares = np.empty(len(X), dtype=np.int64), np.empty(len(X))
+        for start in range(0, len(X), _BLOCK):
+            part = slice(start, min(len(X), start + _BLOCK))
+            votes = self.estimator.predict_proba(X[part])
+            codes[part], shares[part] = votes.argmax(axis=1), votes.max(axis=1)
+            progress.advance("predicting", part.stop, len(X))
+        return self.estimator.classes_[codes], shares
 
 
 def _header_of(path: Path) -> dict[str, Any] | None:

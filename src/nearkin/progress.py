@@ -1,17 +1,28 @@
-"""Progress of long work: loops call `advance`, and a listener, such as that of the command line, shows it."""
+"""Progress of long work: loops call `advance`, and a listener shows it; Ctrl-C is noticed there at the latest."""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
-__all__ = ["advance", "listening", "part_of"]
+__all__ = ["advance", "hold_interrupts", "listening", "notice_interrupts", "part_of"]
 
 Listener = Callable[[str, int, int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("nearkin_progress", default=None)
 _whole: ContextVar[tuple[int, int] | None] = ContextVar("nearkin_progress_whole", default=None)
+
+#: Packages that turn loops into machine code.
+_COMPILERS = ("numba", "llvmlite")
+
+_pressed, _waiting = False, False
 
 
 @contextmanager
@@ -63,3 +74,75 @@ def advance(task: str, done: int, total: int) -> None:
     if listener is not None:
         before, whole = _whole.get() or (0, total)
         listener(task, before + done, whole)
+
+
+@contextmanager
+def notice_interrupts(message: str, code: int) -> Iterator[None]:
+    """Make sure that Ctrl-C ends the block, soon and exactly once, whatever the block is doing.
+
+    An exception raised inside a callback of a compiled library, or while an object is deleted, is lost or comes out as
+    another one. So the signal is remembered, and the next report of progress, or the end of the block, raises it again.
+    While loops are compiled there is no report for many seconds, and an exception may leave the compiler in a state in
+    which it crashes; then the process removes half-written files and ends at once, with ``message`` and ``code``.
+    """
+    global _pressed
+
+    def remember(_: int, frame: FrameType | None) -> None:
+        global _pressed
+        _pressed = True
+        if _compiles(frame):
+            from nearkin.files import discard_parts  # not at the top: it loads numpy
+
+            discard_parts()
+            os.write(2, f"\n{message}\n".encode())
+            os._exit(code)
+        if not _waiting:
+            raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGINT, remember)
+    except ValueError:  # not in the main thread, which owns the signals
+        yield
+        return
+    try:
+        try:
+            with listening(_check):
+                yield
+        except BaseException:
+            _check()
+            raise
+        _check()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _pressed = False
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[None]:
+    """Make Ctrl-C wait until the block has ended, for code that must not be cut short."""
+    global _waiting
+    _waiting = True
+    try:
+        yield
+    finally:
+        _waiting = False
+    _check()
+
+
+def _check(*_: Any) -> None:
+    if _pressed:
+        raise KeyboardInterrupt
+
+
+def _compiles(frame: FrameType | None) -> bool:
+    """Return whether the compiler is at work in a frame, or in one that waits for it."""
+    folders = tuple(
+        f"{Path(module.__file__).parent}{os.sep}"
+        for name in _COMPILERS
+        if (module := sys.modules.get(name)) is not None and module.__file__
+    )
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(folders):
+            return True
+        frame = frame.f_back
+    return False

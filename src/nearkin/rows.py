@@ -12,6 +12,7 @@ from scipy import sparse
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Row
+from nearkin.stored import stored
 
 __all__ = ["LARGEST", "Rows", "Scaling", "check_range"]
 
@@ -25,6 +26,7 @@ _BLOCK_BYTES = 1 << 24
 _MOMENT_NUMBERS = 1 << 20
 
 
+@stored()
 @dataclass(frozen=True)
 class Scaling:
     """Map from raw features to the scale on which the margin 1 means something: ``(x - shift) * factor``.

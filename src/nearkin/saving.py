@@ -7,7 +7,7 @@ is complete, so an interrupted save leaves the old one.
 from __future__ import annotations
 
 import errno
-import importlib
+import importlib.util
 import io
 import json
 import math
@@ -22,61 +22,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
-import nearkin
 from nearkin import files
 from nearkin._version import __version__
-from nearkin.stored import attributes_of
+from nearkin.stored import attributes_of, is_stored, state_of
 
-__all__ = ["load", "save"]
+__all__ = ["FORMAT", "Newer", "load", "model_from", "read_tree", "replacing", "save", "to_tree", "write_tree"]
 
 FORMAT = 1
 MODEL = "nearkin-model"
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-
-#: Parts of models that are not public names; those are found through the package itself.
-_PARTS = {
-    "EqualShares": "nearkin.parameters",
-    "AdaptiveBounds": "nearkin.deep.oahu",
-    "ConvPlan": "nearkin.deep.architectures",
-    "DeepMetric": "nearkin.deep.deep_metric",
-    "CrossFittedVoter": "nearkin.jury",
-    "NoiseModel": "nearkin.noise",
-    "FullMatrix": "nearkin.parameters",
-    "Identity": "nearkin.parameters",
-    "Index": "nearkin.search.index",
-    "Interval": "nearkin.search.ranking",
-    "Jury": "nearkin.jury",
-    "JuryDecision": "nearkin.jury",
-    "Labels": "nearkin.labels",
-    "Landmarks": "nearkin.jury",
-    "LeadingDirections": "nearkin.jury",
-    "LayeredPlan": "nearkin.deep.architectures",
-    "LogDet": "nearkin.parameters",
-    "LocalNeighbours": "nearkin.jury",
-    "LocalMetrics": "nearkin.parameters",
-    "LowRank": "nearkin.parameters",
-    "Measure": "nearkin.measures",
-    "MlpPlan": "nearkin.deep.architectures",
-    "ModalFull": "nearkin.parameters",
-    "ModalLowRank": "nearkin.parameters",
-    "Modalities": "nearkin.parameters",
-    "MercerKernel": "nearkin.mercer",
-    "NeighbourVoter": "nearkin.jury",
-    "Network": "nearkin.deep.network",
-    "OAHU": "nearkin.deep.oahu",
-    "PairBounds": "nearkin.parameters",
-    "Recovered": "nearkin.parameters",
-    "Reservoir": "nearkin.audit.reservoir",
-    "RidgeVoter": "nearkin.jury",
-    "RobustKNN": "nearkin.neighbors",
-    "RobustOAHU": "nearkin.deep.oahu",
-    "Scaling": "nearkin.rows",
-    "SimilarityAdapter": "nearkin.search.adapter",
-    "Sketched": "nearkin.parameters",
-    "State": "nearkin.learners.state",
-    "Training": "nearkin.deep.training",
-    "Supports": "nearkin.parameters",
-}
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -124,11 +78,11 @@ def to_tree(value: Any) -> tuple[Any, list[np.ndarray]]:
 
 def model_from(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Return the model of a JSON tree; raises if it is not one, or incomplete."""
-    return _checked(_decode(tree, arrays))
+    return _check_model(_decode(tree, arrays))
 
 
 def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
-    """Read what `write_tree` wrote; whatever is wrong with it is an exception of some kind."""
+    """Read what `write_tree` wrote; anything wrong with it is an exception of some kind."""
     with zipfile.ZipFile(file) as archive:
         header = json.loads(archive.read("model.json"))
         if not isinstance(header, dict) or header.get("kind") != kind:
@@ -146,7 +100,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     path = Path(path)
     target = path.resolve()  # a link stays a link
     if target.exists() and not target.is_file():
-        raise OSError(errno.EINVAL, "cannot save: this is no regular file", str(path))
+        raise OSError(errno.EINVAL, "cannot save: this is not a regular file", str(path))
     with ExitStack() as stack:
         try:
             file = stack.enter_context(files.replacing(target, durable=True))
@@ -184,24 +138,23 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     path = Path(path)
     try:
-        return _checked(read_tree(path))
+        return _check_model(read_tree(path))
     except (FileNotFoundError, PermissionError, ImportError):  # an extra may be missing
         raise
     except Newer as error:
         raise ValueError(
             f"{path} was written by a newer nearkin ({error}); this is {__version__}. Upgrade nearkin to read it."
         ) from None
-    except Exception as error:  # whatever a foreign or damaged file brings up, it is no model
+    except Exception as error:  # whatever a foreign or damaged file raises, it is not a model
         raise ValueError(
             f"{path} is not a nearkin model, or it is damaged ({type(error).__name__}: {error})."
         ) from None
 
 
-def _checked(model: Any) -> Any:
-    """The model, if it is one and complete."""
+def _check_model(model: Any) -> Any:
+    """Return a model that a file held, if it is one and complete."""
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
-        raise TypeError(f"it holds {type(model).__name__}, no model")
-    model.get_params()
+        raise TypeError(f"it holds {type(model).__name__}, which is not a model")
     return model
 
 
@@ -210,7 +163,7 @@ class Newer(Exception):
 
 
 def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
-    """JSON tree of a value; arrays are collected beside it."""
+    """Turn a value into a JSON tree, and collect its arrays beside it; ``where`` names it in messages."""
     if value is None or (isinstance(value, (bool, str, int)) and type(value) in (bool, str, int)):
         return value
     if isinstance(value, np.generic) and not isinstance(value, float | str):
@@ -242,18 +195,13 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         return {"$random_state": _encode(value.get_state(legacy=False), arrays, where)}
     if isinstance(value, FrozenEstimator):
         return {"$frozen": _encode(value.estimator, arrays, where)}
-    name = type(value).__name__
-    if type(value) is _class(name):
-        declared = attributes_of(type(value))
-        if declared is not None:
-            kept = {k: getattr(value, k) for k in declared}
-        else:
-            kept = {k: v for k, v in vars(value).items() if k not in getattr(value, "_transient", ())}
-        return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in kept.items()}}
-    raise TypeError(
-        f"cannot save {where}: {type(value).__module__}.{name} is no class of nearkin. Models with parts of your own "
-        "cannot be written to a nearkin file."
-    )
+    name = _name_of(type(value))
+    if name is None:
+        raise TypeError(
+            f"cannot save {where}: {type(value).__module__}.{type(value).__name__} is not a class of nearkin that may "
+            "stand in a file. Models with parts of your own cannot be written to a nearkin file."
+        )
+    return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in state_of(value).items()}}
 
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -263,7 +211,7 @@ def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Value of a JSON tree."""
+    """Turn a JSON tree and its arrays back into a value."""
     if not isinstance(tree, dict):
         return tree
     if "$class" in tree:
@@ -306,17 +254,35 @@ def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     raise KeyError(f"unknown entry {sorted(tree)[:3]}")
 
 
-def _class(name: str) -> type | None:
-    """Class of this package that may stand in a file under this name."""
-    home = _PARTS.get(name) or nearkin._HOME.get(name)
-    found = getattr(importlib.import_module(home), name) if home else None
-    return found if isinstance(found, type) else None
+def _name_of(cls: type) -> str | None:
+    """Name of a class in a file, with its package: "parameters.FullMatrix"; None if it may not stand there."""
+    top, _, rest = cls.__module__.partition(".")
+    room = rest.split(".")[0]
+    if top != "nearkin" or not room:
+        return None
+    try:
+        return f"{room}.{cls.__name__}" if _find_class(room, cls.__name__) is cls else None
+    except KeyError:
+        return None
+
+
+def _find_class(room: str, name: str) -> type:
+    """Class that a package of nearkin exports and that may stand in a file."""
+    if not room.isidentifier() or room.startswith("_") or importlib.util.find_spec(f"nearkin.{room}") is None:
+        raise KeyError(f"class {room}.{name}")
+    package = importlib.import_module(f"nearkin.{room}")
+    found = getattr(package, name) if name in package.__all__ else None
+    if not isinstance(found, type) or not (is_stored(found) or issubclass(found, BaseEstimator)):
+        raise KeyError(f"class {room}.{name}")
+    return found
 
 
 def _object(tree: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    cls = _class(tree["$class"])
-    if cls is None:
-        raise KeyError(f"class {tree['$class']!r}")
+    room, _, name = str(tree["$class"]).partition(".")
+    cls = _find_class(room, name)
     made: Any = object.__new__(cls)
     vars(made).update({str(k): _decode(v, arrays) for k, v in tree["state"].items()})
+    needed = set(made.get_params(deep=False)) if issubclass(cls, BaseEstimator) else set(attributes_of(cls))
+    if missing := needed - set(vars(made)):
+        raise KeyError(f"{name} without {sorted(missing)}")
     return made

@@ -1,43 +1,55 @@
 """Classes whose objects may stand in a file, and which of their attributes do.
 
-A class declares itself here; `nearkin.saving` writes and reads nothing else. A file names a class by its package and
-public name, so that only what packages of nearkin export can be found again.
+A class declares itself here, and its package exports it; `nearkin.saving` writes and reads no other class. Subclasses
+declare themselves.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["attributes_of", "stored"]
+__all__ = ["attributes_of", "is_stored", "state_of", "stored"]
 
 Class = TypeVar("Class", bound=type)
 
-_ATTRIBUTES: dict[type, tuple[str, ...]] = {}
+#: For every class the attributes it names, and those it leaves out.
+_DECLARED: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
 
-def stored(*attributes: str) -> Callable[[Class], Class]:
-    """Let objects of a class be written to files with these attributes; without names, with the fields of a dataclass.
-
-    Subclasses declare themselves.
+def stored(*attributes: str, but: tuple[str, ...] = ()) -> Callable[[Class], Class]:
+    """Let objects of a class stand in files, with the named attributes, or with all that they have ``but`` some.
 
     Examples
     --------
     >>> @stored("weights")
     ... class Votes:
-    ...     pass
-    >>> attributes_of(Votes)
-    ('weights',)
+    ...     def __init__(self):
+    ...         self.weights, self.cache = [0.5, 0.5], {}
+    >>> state_of(Votes())
+    {'weights': [0.5, 0.5]}
     """
 
     def declare(cls: Class) -> Class:
-        _ATTRIBUTES[cls] = attributes or tuple(one.name for one in dataclasses.fields(cls))
+        _DECLARED[cls] = attributes, but
         return cls
 
     return declare
 
 
-def attributes_of(cls: type) -> tuple[str, ...] | None:
-    """Return the attributes that a class declared for files, or None if it declared nothing."""
-    return _ATTRIBUTES.get(cls)
+def is_stored(cls: type) -> bool:
+    """Whether a class has declared itself."""
+    return cls in _DECLARED
+
+
+def attributes_of(cls: type) -> tuple[str, ...]:
+    """Return the attributes that a class has named, which a file must hold."""
+    return _DECLARED[cls][0]
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object that a file holds, by name."""
+    attributes, but = _DECLARED.get(type(value), ((), ()))
+    if attributes:
+        return {name: getattr(value, name) for name in attributes}
+    return {name: one for name, one in vars(value).items() if name not in but}

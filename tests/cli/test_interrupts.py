@@ -10,8 +10,7 @@ import time
 import pytest
 from sklearn.datasets import load_wine
 
-from nearkin.cli._progress import not_now, noticing_interrupts
-from nearkin.progress import advance
+from nearkin.progress import advance, hold_interrupts, notice_interrupts
 
 #: Ctrl-C is pressed at the n-th call of a function; then comes the program.
 PRESSED = """
@@ -39,9 +38,9 @@ main(args)
 #: Something is compiled while a file is being written.
 WRITING = """
 import numba
-from nearkin.cli._progress import noticing_interrupts
+from nearkin.progress import notice_interrupts
 from nearkin.files import replacing
-with noticing_interrupts(), replacing("out.csv") as file:
+with notice_interrupts("nearkin: interrupted.", 130), replacing("out.csv") as file:
     file.write(b"half")
     numba.njit(lambda x: x + 1)(1)
 """
@@ -115,7 +114,7 @@ def press():
 def test_an_interrupt_that_was_swallowed_ends_the_work_at_the_next_report():
     before = signal.getsignal(signal.SIGINT)
     reached = []
-    with pytest.raises(KeyboardInterrupt), noticing_interrupts():
+    with pytest.raises(KeyboardInterrupt), notice_interrupts("nearkin: interrupted.", 130):
         with contextlib.suppress(KeyboardInterrupt):  # as a compiled library may do
             press()
         reached.append("swallowed")
@@ -126,7 +125,7 @@ def test_an_interrupt_that_was_swallowed_ends_the_work_at_the_next_report():
 
 
 def test_an_interrupt_that_comes_out_as_another_error_is_one():
-    with pytest.raises(KeyboardInterrupt), noticing_interrupts():
+    with pytest.raises(KeyboardInterrupt), notice_interrupts("nearkin: interrupted.", 130):
         try:
             press()
         except KeyboardInterrupt:
@@ -134,16 +133,20 @@ def test_an_interrupt_that_comes_out_as_another_error_is_one():
 
 
 def test_an_interrupt_that_was_swallowed_at_the_very_end_is_one():
-    with pytest.raises(KeyboardInterrupt), noticing_interrupts(), contextlib.suppress(KeyboardInterrupt):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        notice_interrupts("nearkin: interrupted.", 130),
+        contextlib.suppress(KeyboardInterrupt),
+    ):
         press()
-    with not_now():  # it is over with the block
+    with hold_interrupts():  # it is over with the block
         pass
 
 
 def test_an_interrupt_waits_for_what_must_not_be_cut_short():
     reached = []
-    with pytest.raises(KeyboardInterrupt), noticing_interrupts():
-        with not_now():
+    with pytest.raises(KeyboardInterrupt), notice_interrupts("nearkin: interrupted.", 130):
+        with hold_interrupts():
             os.kill(os.getpid(), signal.SIGINT)
             for _ in range(1000):
                 pass

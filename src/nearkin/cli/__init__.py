@@ -5,14 +5,13 @@ Heavy imports stay inside the commands, so that ``nearkin --help`` answers at on
 
 from nearkin.cli._program import main
 from nearkin.cli.adapt import adapt
+from nearkin.cli.apply import predict, transform
 from nearkin.cli.audit import audit
 from nearkin.cli.datasets import datasets
 from nearkin.cli.demo import demo
 from nearkin.cli.fit import fit
 from nearkin.cli.info import info
-from nearkin.cli.predict import predict
 from nearkin.cli.reproduce import reproduce
-from nearkin.cli.transform import transform
 
 __all__ = ["main"]
 

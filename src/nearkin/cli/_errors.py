@@ -10,16 +10,10 @@ import click
 
 from nearkin.errors import InputError, Option, Row
 
-__all__ = ["INTERNAL", "INTERRUPTED", "USER", "Settings", "UserError", "describe", "report", "show_warning"]
+__all__ = ["INTERNAL", "INTERRUPTED", "USER", "Settings", "describe", "report", "show_warning"]
 
 #: Exit codes: a mistake of the user, a bug of ours, Ctrl-C.
 USER, INTERNAL, INTERRUPTED = 2, 1, 130
-
-
-class UserError(click.ClickException):
-    """A mistake that the user can correct; the message says how."""
-
-    exit_code = USER
 
 
 @dataclass
@@ -34,8 +28,8 @@ def describe(error: BaseException) -> tuple[str, int]:
 
     Examples
     --------
-    >>> describe(UserError("no such column"))
-    ('no such column', 2)
+    >>> describe(InputError("label rows with {label}.", label=Option("label")))
+    ('label rows with --label.', 2)
     >>> describe(FileNotFoundError(2, "No such file or directory", "wine.csv"))
     ('wine.csv: No such file or directory', 2)
     """
@@ -66,8 +60,6 @@ def render(option: Option) -> str:
     """
     if isinstance(option, Row):
         return f"data row {option.value + 1:,}"
-    if option == Option("bad", "skip"):
-        return "--skip-bad"
     flag = "--" + option.name.replace("_", "-")
     if option.value is None or option.value is True:
         return flag

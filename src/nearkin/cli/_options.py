@@ -28,6 +28,15 @@ def options(cls: type[Any]) -> type[Any]:
     return dataclass(frozen=True)(cls)
 
 
+#: What the annotation of a field says about its option.
+_IMPLIED: dict[str, dict[str, Any]] = {
+    "Path": {"type": PATH, "metavar": "FILE"},
+    "bool": {"is_flag": True},
+    "float": {"type": float, "metavar": "NUMBER"},
+    "int": {"type": click.IntRange(1), "metavar": "N"},
+}
+
+
 def option(*flags: str, **how: Any) -> Any:
     """Declare a field whose value an option gives; without ``flags`` the option has the name of the field."""
     return field(metadata={"flags": flags, "how": {"show_default": "default" in how, **how}})
@@ -45,7 +54,8 @@ def takes(kind: type, name: str = "given") -> Callable[[Command], Command]:
         made: Any = collect
         for one in reversed(fields(kind)):
             flags = one.metadata["flags"] or (f"--{one.name.replace('_', '-')}",)
-            made = click.option(*flags, one.name, **one.metadata["how"])(made)
+            implied = _IMPLIED.get(str(one.type).removesuffix(" | None"), {})
+            made = click.option(*flags, one.name, **{**implied, **one.metadata["how"]})(made)
         return made
 
     return decorate
@@ -113,7 +123,7 @@ class Source:
     """Where labels and features are."""
 
     label: str | None = option(metavar="COL", help="Column of labels (npz: array).  [npz: y]")
-    labels: Path | None = option(type=PATH, metavar="FILE", help="File of labels: npy, or text with one label a line.")
+    labels: Path | None = option(help="File of labels: npy, or text with one label a line.")
     features: list[str] = names_option(metavar="COL[,COL]", help="Use these columns only (npz: one array).")
     drop: list[str] = names_option(metavar="COL[,COL]", help="Columns to exclude, such as an id. Repeatable.")
 

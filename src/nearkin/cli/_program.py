@@ -11,9 +11,11 @@ import click
 
 from nearkin._version import __version__
 from nearkin.cli._errors import INTERRUPTED, Settings, report, show_warning
-from nearkin.cli._progress import MESSAGE, noticing_interrupts
+from nearkin.progress import notice_interrupts
 
 __all__ = ["Program", "command", "examples", "main", "with_debug"]
+
+_INTERRUPTED = "nearkin: interrupted."
 
 
 class Program(click.Group):
@@ -36,11 +38,11 @@ class Program(click.Group):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a label that the terminal cannot show
         try:
-            with noticing_interrupts(), warnings.catch_warnings():
+            with notice_interrupts(_INTERRUPTED, INTERRUPTED), warnings.catch_warnings():
                 warnings.showwarning = show_warning
                 code = super().main(args, prog_name or "nearkin", complete_var, standalone_mode=False, **extra)
         except (click.Abort, KeyboardInterrupt):
-            click.echo(MESSAGE, err=True)
+            click.echo(_INTERRUPTED, err=True)
             code = INTERRUPTED
         except Exception as error:
             code = report(error, settings)

@@ -1,107 +1,22 @@
-"""Progress on stderr, if it is a terminal, and Ctrl-C, which is noticed at the latest when progress is reported."""
+"""Progress on stderr, if it is a terminal: bars, and one line for streams that is drawn again and again."""
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
-from nearkin.cli._errors import INTERRUPTED
-from nearkin.progress import listening
+from nearkin.progress import hold_interrupts, listening
 
-__all__ = ["MESSAGE", "live_line", "not_now", "noticing_interrupts", "progress_bar"]
-
-#: Printed after Ctrl-C.
-MESSAGE = "nearkin: interrupted."
+__all__ = ["live_line", "progress_bar"]
 
 #: Seconds between two drawings of the live line.
 _EVERY = 0.2
 _CLEAR = "\r\x1b[2K"
-
-#: Packages that turn loops into machine code.
-_COMPILERS = ("numba", "llvmlite")
-
-_pressed, _waiting = False, False
-
-
-@contextmanager
-def noticing_interrupts() -> Iterator[None]:
-    """Make sure that Ctrl-C ends the block, soon and exactly once, whatever the block is doing.
-
-    An exception raised inside a callback of a compiled library, or while an object is deleted, is lost or comes out as
-    another one. So the signal is remembered, and the next report of progress, or the end of the block, raises it again.
-    While loops are compiled there is no report for many seconds, and an exception may leave the compiler in a state in
-    which it crashes; then the process removes half-written files and ends at once.
-    """
-    global _pressed
-
-    def remember(_: int, frame: FrameType | None) -> None:
-        global _pressed
-        _pressed = True
-        if _compiles(frame):
-            from nearkin.files import discard_parts  # not at the top: it loads numpy
-
-            discard_parts()
-            os.write(2, f"\n{MESSAGE}\n".encode())
-            os._exit(INTERRUPTED)
-        if not _waiting:
-            raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGINT, remember)
-    except ValueError:  # not in the main thread, which owns the signals
-        yield
-        return
-    try:
-        try:
-            with listening(_check):
-                yield
-        except BaseException:
-            _check()
-            raise
-        _check()
-    finally:
-        signal.signal(signal.SIGINT, before)
-        _pressed = False
-
-
-@contextmanager
-def not_now() -> Iterator[None]:
-    """Make Ctrl-C wait until the block has ended, for code that must not be cut short."""
-    global _waiting
-    _waiting = True
-    try:
-        yield
-    finally:
-        _waiting = False
-    _check()
-
-
-def _check(*_: Any) -> None:
-    if _pressed:
-        raise KeyboardInterrupt
-
-
-def _compiles(frame: FrameType | None) -> bool:
-    """Return whether the compiler is at work in a frame, or in one that waits for it."""
-    folders = tuple(
-        f"{Path(module.__file__).parent}{os.sep}"
-        for name in _COMPILERS
-        if (module := sys.modules.get(name)) is not None and module.__file__
-    )
-    while frame is not None:
-        if frame.f_code.co_filename.startswith(folders):
-            return True
-        frame = frame.f_back
-    return False
 
 
 @contextmanager
@@ -115,7 +30,7 @@ def progress_bar(*, quiet: bool) -> Iterator[None]:
     bars: dict[str, Any] = {}
 
     def draw(task: str, done: int, total: int) -> None:
-        with not_now():  # a bar that is interrupted while it is drawn complains later
+        with hold_interrupts():  # a bar that is interrupted while it is drawn complains later
             if task not in bars:
                 # A size of our own: a terminal that says it has no rows would hide the bar.
                 shape = {"ncols": 78, "nrows": 20}

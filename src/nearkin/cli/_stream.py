@@ -24,40 +24,34 @@ __all__ = ["StreamOptions", "connect", "learn", "open_stream", "write_plausibili
 class StreamOptions:
     """Options for data that is read in batches."""
 
-    stream: bool = option(is_flag=True, help="Read a single file in batches too; several files always are.")
-    checkpoint: Path | None = option(type=PATH, metavar="FILE", help="Stream: file from which a killed run can go on.")
-    resume: bool = option(is_flag=True, help="Stream: go on from the checkpoint, if there is one.")
+    stream: bool = option(help="Read a single file in batches too; several files always are.")
+    checkpoint: Path | None = option(help="Stream: file from which a killed run can go on.")
+    resume: bool = option(help="Stream: go on from the checkpoint, if there is one.")
     checkpoint_every: float = option(
         type=click.FloatRange(0), metavar="SECONDS", default=30.0,
         help="Stream: time between two checkpoints.",
     )  # fmt: skip
-    log: Path | None = option(type=PATH, metavar="FILE", help="Stream: log progress, one JSON object a line.")
+    log: Path | None = option(help="Stream: log progress, one JSON object a line.")
     batch_rows: int = option(
-        type=click.IntRange(2), metavar="N", default=4096,
+        type=click.IntRange(2), default=4096,
         help="Stream: rows learned together; the first batch fixes the scale.",
     )  # fmt: skip
-    shuffle: bool = option(is_flag=True, help="Stream: read the row groups in an order drawn by --seed.")
+    shuffle: bool = option(help="Stream: read the row groups in an order drawn by --seed.")
     missing: str = option(
         type=click.Choice(["error", "drop"]), default="error",
         help="Stream: what to do with rows that lack a number or a label.",
     )  # fmt: skip
-    text_labels: bool = option(is_flag=True, help="Stream of CSV: labels are text even if they look like numbers.")
+    text_labels: bool = option(help="Stream of CSV: labels are text even if they look like numbers.")
     voters: int = option(
-        type=click.IntRange(0), metavar="N", default=10_000,
+        type=click.IntRange(0), default=10_000,
         help="Stream: rows kept to vote in predictions; 0 saves the learned metric alone.",
     )  # fmt: skip
-    plausibility: bool = option(
-        is_flag=True, help="Stream: score all rows at the end, into FILE.plausibility.pq beside each FILE."
-    )
+    plausibility: bool = option(help="Stream: score all rows at the end, into FILE.plausibility.pq beside each FILE.")
     dask: str | None = option(
         metavar="ADDRESS|local:N", help="Stream: learn on a Dask cluster, or in N processes of this machine."
     )
-    shards: int | None = option(
-        type=click.IntRange(1), metavar="N", help="Dask: shares learned at once.  [default: one per worker]"
-    )
-    merge_every: int | None = option(
-        type=click.IntRange(1), metavar="ROWS", help="Dask: rows of a share between two merges."
-    )
+    shards: int | None = option(help="Dask: shares learned at once.  [default: one per worker]")
+    merge_every: int | None = option(metavar="ROWS", help="Dask: rows of a share between two merges.")
     tls: tuple[Path, Path, Path] | None = option(
         type=PATH, nargs=3, metavar="CA CERT KEY", help="Dask: files for an encrypted connection."
     )

@@ -31,9 +31,7 @@ def count(number: int, noun: str = "", plural: str = "") -> str:
     >>> count(20000), count(1, "row"), count(2, "class", "classes")
     ('20,000', '1 row', '2 classes')
     """
-    if not noun:
-        return f"{number:,}"
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}" if noun else f"{number:,}"
 
 
 def percent(share: float) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _text
-from nearkin.cli._options import PATH, WordOr, option, options, quiet_option, takes
+from nearkin.cli._options import WordOr, option, options, quiet_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError, Option
 
@@ -41,9 +41,9 @@ def _parse_role(text: str) -> tuple[str, str]:
 class Sources:
     """Vectors, and feedback about them."""
 
-    queries: Path = option(type=PATH, required=True, metavar="FILE", help="Query vectors: npy, npz, CSV or Parquet.")
-    items: Path = option(type=PATH, required=True, metavar="FILE", help="Item vectors, as the index holds them.")
-    feedback: Path = option(type=PATH, required=True, metavar="FILE", help="Clicks or judgements: CSV, Parquet or npz.")
+    queries: Path = option(required=True, help="Query vectors: npy, npz, CSV or Parquet.")
+    items: Path = option(required=True, help="Item vectors, as the index holds them.")
+    feedback: Path = option(required=True, help="Clicks or judgements: CSV, Parquet or npz.")
     form: str = option(
         type=click.Choice(("auto", *_LISTS)), default="auto", metavar="FORM",
         help="triplets, judgements or impressions; auto tells by the columns.",
@@ -51,14 +51,12 @@ class Sources:
     column: tuple[tuple[str, str], ...] = option(
         type=_parse_role, multiple=True, metavar="ROLE=COL", help="Name of a feedback column in the file. Repeatable."
     )
-    query_ids: Path | None = option(
-        type=PATH, metavar="FILE", help="Ids of the queries: npy, or text with one a line.  [default: 0, 1, 2, ...]"
-    )
-    item_ids: Path | None = option(type=PATH, metavar="FILE", help="Ids of the items.  [default: 0, 1, 2, ...]")
+    query_ids: Path | None = option(help="Ids of the queries: npy, or text with one a line.  [default: 0, 1, 2, ...]")
+    item_ids: Path | None = option(help="Ids of the items.  [default: 0, 1, 2, ...]")
     id_column: str | None = option(
         "--id", metavar="COL", help="Column of ids in tables of vectors.  [default: id or ids]"
     )
-    skip_bad: bool = option(is_flag=True, help="Skip and count what cannot be used, instead of stopping.")
+    skip_bad: bool = option(help="Skip and count what cannot be used, instead of stopping.")
     duplicates: str | None = option(
         type=click.Choice(("raise", "skip", "keep")), metavar="raise|skip|keep",
         help="What to do with repeated rows.  [default: keep for triplets, else raise]",
@@ -91,9 +89,9 @@ class Sources:
 class Learning:
     """What learns."""
 
-    start: Path | None = option(type=PATH, metavar="MODEL", help="Adapter that learns on, instead of a new one.")
-    C: float | None = option("--C", type=float, metavar="NUMBER", help="Aggressiveness of a step.  [default: 0.1]")
-    eta: float | None = option(type=float, metavar="NUMBER", help="How fast trust falls with the loss.  [default: 0.5]")
+    start: Path | None = option(metavar="MODEL", help="Adapter that learns on, instead of a new one.")
+    C: float | None = option("--C", help="Aggressiveness of a step.  [default: 0.1]")
+    eta: float | None = option(help="How fast trust falls with the loss.  [default: 0.5]")
     strength: str | float | None = option(
         type=WordOr(click.FloatRange(0, 1), "auto"), metavar="auto|SHARE",
         help="How much of what was learned is used.  [default: auto]",
@@ -124,7 +122,7 @@ class Check:
         type=click.Choice(("ndcg", "recall", "precision", "map", "mrr")), default="ndcg",
         metavar="NAME", help="Measure that decides: ndcg, recall, precision, map or mrr.",
     )  # fmt: skip
-    k: int = option(type=click.IntRange(1), default=10, metavar="N", help="Results looked at.")
+    k: int = option(default=10, help="Results looked at.")
     holdout: float = option(
         type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, metavar="SHARE",
         help="Share of the queries on which the gain is measured.",
@@ -133,26 +131,22 @@ class Check:
         type=WordOr(click.IntRange(1), "auto", "all"), default="auto", metavar="auto|all|N",
         help="Find clicks among all items, or among those shown and N random ones.",
     )  # fmt: skip
-    n_epochs: int = option("--epochs", type=click.IntRange(1), default=1, metavar="N", help="Passes.")
+    n_epochs: int = option("--epochs", default=1, help="Passes.")
     n_random: int = option(
         "--random", type=click.IntRange(0), default=1, metavar="N",
         help="Random items per click that count as skipped.",
     )  # fmt: skip
-    random_state: int = option(
-        "--seed", type=click.IntRange(0), default=0, metavar="N", help="Same seed, same adapter."
-    )
+    random_state: int = option("--seed", type=click.IntRange(0), default=0, help="Same seed, same adapter.")
 
 
 @options
 class Outputs:
     """What is written."""
 
-    output: Path = option(
-        "-o", "--output", type=PATH, required=True, metavar="FILE", help="Adapter to write, *.nearkin."
-    )
-    numpy: Path | None = option(type=PATH, metavar="FILE", help="Also write the map as npz for numpy alone.")
-    onnx: Path | None = option(type=PATH, metavar="FILE", help="Also write the map as ONNX.")
-    report: Path | None = option(type=PATH, metavar="FILE", help="Also write the figures as JSON.")
+    output: Path = option("-o", "--output", required=True, help="Adapter to write, *.nearkin.")
+    numpy: Path | None = option(help="Also write the map as npz for numpy alone.")
+    onnx: Path | None = option(help="Also write the map as ONNX.")
+    report: Path | None = option(help="Also write the figures as JSON.")
 
     def check(self, start: Path | None, *inputs: Path | None) -> None:
         """Refuse, before any work is done, files that cannot or should not be written."""

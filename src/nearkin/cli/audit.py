@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _text
-from nearkin.cli._options import DATA, PATH, Share, Source, option, options, quiet_option, takes
+from nearkin.cli._options import DATA, Share, Source, option, options, quiet_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
 
@@ -29,16 +29,10 @@ _TRIED = 20
 class AuditOptions(Source):
     """Options of ``nearkin audit``."""
 
-    output: Path = option("-o", "--output", type=PATH, default="report.html", metavar="FILE", help="Page to write.")
-    suspects: Path | None = option(
-        type=PATH, metavar="FILE", help="CSV of all suspects.  [default: suspects.csv beside the page]"
-    )
-    every: Path | None = option(
-        "--all", type=PATH, metavar="FILE", help="Also write a table of all rows: .csv, .tsv or .parquet."
-    )
-    cleaned: Path | None = option(
-        type=PATH, metavar="FILE", help="Also write a table of cleaned labels: .csv, .tsv or .parquet."
-    )
+    output: Path = option("-o", "--output", default="report.html", help="Page to write.")
+    suspects: Path | None = option(help="CSV of all suspects.  [default: suspects.csv beside the page]")
+    every: Path | None = option("--all", help="Also write a table of all rows: .csv, .tsv or .parquet.")
+    cleaned: Path | None = option(help="Also write a table of cleaned labels: .csv, .tsv or .parquet.")
     how: str | None = option(
         type=click.Choice(["drop", "relabel"]),
         help="What --cleaned does with suspects: drop all, or relabel those with a confident suggestion and drop the "
@@ -57,7 +51,7 @@ class AuditOptions(Source):
         help="Share of wrong labels, if you know it; auto estimates it.",
     )  # fmt: skip
     title: str | None = option(metavar="TEXT", help="Heading of the page.  [default: name of DATA]")
-    seed: int = option(type=click.IntRange(0), default=0, metavar="N", help="Same seed, same result.")
+    seed: int = option(type=click.IntRange(0), default=0, help="Same seed, same result.")
 
     @property
     def listing(self) -> Path:

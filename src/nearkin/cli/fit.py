@@ -52,19 +52,13 @@ class ModelOptions:
         type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto",
         help="Share of wrong labels; auto estimates it.",
     )  # fmt: skip
-    C: float | None = option("--C", type=float, help="Aggressiveness of a step.")
-    eta: float | None = option(type=float, help="How fast trust falls with the loss of a triplet.")
-    n_epochs: int | None = option(
-        "--epochs", type=click.IntRange(1), metavar="N", help=f"Passes over the data.  [default: {_EPOCHS}]"
-    )
-    n_components: int | None = option(
-        "--components", type=click.IntRange(1), metavar="R", help="Rank of a low-rank map."
-    )
-    centers: int | None = option(
-        type=click.IntRange(1), metavar="N", help="Centres per class in the triplet generator."
-    )
+    C: float | None = option("--C", help="Aggressiveness of a step.")
+    eta: float | None = option(help="How fast trust falls with the loss of a triplet.")
+    n_epochs: int | None = option("--epochs", help=f"Passes over the data.  [default: {_EPOCHS}]")
+    n_components: int | None = option("--components", metavar="R", help="Rank of a low-rank map.")
+    centers: int | None = option(help="Centres per class in the triplet generator.")
     scale: str | None = option(type=click.Choice(["auto", "pairs", "unit", "none"]), help="How to scale features.")
-    seed: int = option(type=click.IntRange(0), default=0, metavar="N", help="Same seed, same model.")
+    seed: int = option(type=click.IntRange(0), default=0, help="Same seed, same model.")
 
     def make_classifier(self, *, in_batches: bool) -> Any:
         """Return a classifier around the learner; without any wish it chooses its own, unless rows come in batches."""

@@ -10,7 +10,9 @@ try:
 except ImportError:
     raise ImportError("nearkin.deep needs torch, which is not installed: pip install 'nearkin[deep]'") from None
 
+from nearkin.deep.architectures import ConvPlan, LayeredPlan, MlpPlan
 from nearkin.deep.deep_metric import DeepMetric
+from nearkin.deep.network import Network
 from nearkin.deep.oahu import OAHU, AdaptiveBounds, RobustOAHU
 from nearkin.deep.rescaled_hinge import RescaledHingeTripletLoss
 from nearkin.deep.storage import load, save
@@ -19,7 +21,11 @@ from nearkin.deep.training import Training
 __all__ = [
     "OAHU",
     "AdaptiveBounds",
+    "ConvPlan",
     "DeepMetric",
+    "LayeredPlan",
+    "MlpPlan",
+    "Network",
     "RescaledHingeTripletLoss",
     "RobustOAHU",
     "Training",

@@ -9,6 +9,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from nearkin.stored import stored
+
 __all__ = ["ConvPlan", "LayeredPlan", "MlpPlan"]
 
 #: Images with at least this side are halved from the first layer on.
@@ -18,6 +20,7 @@ _LARGE = 16
 _SMALL = 4
 
 
+@stored()
 @dataclass(frozen=True)
 class MlpPlan:
     """Hidden layers for plain features.
@@ -41,6 +44,7 @@ class MlpPlan:
         return nn.Sequential(*layers, nn.Linear(widths[-1], self.n_components))
 
 
+@stored()
 @dataclass(frozen=True)
 class ConvPlan:
     """A small convolutional network for images, whose ``shape`` is (channels, height, width).
@@ -71,6 +75,7 @@ class ConvPlan:
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * height * width, self.n_components))
 
 
+@stored()
 @dataclass(frozen=True)
 class LayeredPlan:
     """Hidden layers with one embedding of the input and one of every hidden layer (OAHU).

@@ -10,7 +10,8 @@ from scipy import sparse
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.kernels import worker_pool
-from nearkin.noise import VotesOn
+from nearkin.noise.rate import VotesOn
+from nearkin.stored import stored
 
 __all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]
 
@@ -54,6 +55,7 @@ class FeatureMap(Protocol):
         """Features of rows, of shape (n_rows, n_features)."""
 
 
+@stored()
 class LeadingDirections:
     """The rows themselves, or their leading principal directions where there are many features.
 
@@ -90,8 +92,11 @@ class LeadingDirections:
         return np.asarray(rows if self.axes is None else rows @ self.axes.T, dtype=np.float64)
 
 
+@stored()
 class Landmarks:
     """Nearness ``exp(-sharpness * d2 / spread)`` to some of the rows, rotated so that inner products are nearnesses.
+
+    This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) K^(-1/2)``.
 
     Parameters
     ----------
@@ -99,10 +104,6 @@ class Landmarks:
         Scaled.
     sharpness : float
         How fast nearness falls; ``spread`` is the mean squared distance of two rows.
-
-    Notes
-    -----
-    This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) K^(-1/2)``.
 
     Examples
     --------
@@ -138,6 +139,7 @@ class Landmarks:
         return near
 
 
+@stored(but=("_made", "_said", "_equal", "_last"))
 class RidgeVoter:
     """Least squares with a penalty, from features of rows to the indicators of their labels.
 
@@ -185,7 +187,6 @@ class RidgeVoter:
 
     # Features of all rows and the votes on them at equal weights, where they are not too many to keep, and the
     # solutions for equal weights and for the last other weights.
-    _transient = ("_made", "_said", "_equal", "_last")
     _made: Array | None = None
     _said: Array | None = None
     _equal: tuple[Array, Array] | None = None

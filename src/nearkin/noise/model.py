@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes
 from nearkin.noise.rate import VotesOn, certain_rate, max_rate, smoothed_rate, survey
+from nearkin.stored import stored
 
 __all__ = ["NoiseModel", "estimate_noise_model"]
 
@@ -35,6 +36,7 @@ _POSSIBLE = 0.1
 _MOST_CLASSES = 200
 
 
+@stored()
 class NoiseModel:
     """Probabilities with which a row of one class is labelled as another.
 

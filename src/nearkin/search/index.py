@@ -16,8 +16,9 @@ from nearkin.arrays import Index as Positions
 from nearkin.checks import Integer, OneOf, Real
 from nearkin.errors import InputError, Option, Row
 from nearkin.search.engines import FaissCells, add_lengths, has_faiss, require_faiss, search_exactly
-from nearkin.search.vectors import IdTable, as_ids, as_vectors, zero_rows
+from nearkin.search.inputs import IdTable, as_ids, as_vectors, zero_rows
 from nearkin.settings import check_argument, check_settings, declare, setting
+from nearkin.stored import stored
 from nearkin.transactions import all_or_nothing
 
 __all__ = ["Index"]
@@ -32,6 +33,7 @@ _SPARSE = 0.05
 _DEAD = 0.25
 
 
+@stored(but=("_engine",))
 @declare
 class Index(BaseEstimator):
     """Search among vectors under a plain or a learned measure.
@@ -60,8 +62,6 @@ class Index(BaseEstimator):
     >>> index.remove(["a"]).add([[0.0, 0.1]], ids=["d"]).query([[0.0, 0.2]], k=1)[1].tolist()
     [['d']]
     """
-
-    _transient = ("_engine",)
 
     learner: Any = setting(
         None, kind="fitted learner, SimilarityAdapter or None", kw_only=False,

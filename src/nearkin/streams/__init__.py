@@ -1,12 +1,10 @@
 """Data larger than memory: labelled rows from files or iterators, learned batch by batch, resumable."""
 
 from nearkin.streams.batch import Batch
-from nearkin.streams.file_stream import FileStream, Stream
-from nearkin.streams.fitting import fit_stream
-from nearkin.streams.memory import Memory, memory_estimate
+from nearkin.streams.file_stream import FileStream, Stream, sample_rows
+from nearkin.streams.fitting import Memory, fit_stream, memory_estimate
 from nearkin.streams.opening import open_stream as open
 from nearkin.streams.run import Report
-from nearkin.streams.sample import sample_rows
 from nearkin.streams.scores import score_stream
 
 __all__ = [

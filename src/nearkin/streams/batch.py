@@ -70,21 +70,7 @@ class Batch:
 def check_chunk(
     chunk: Chunk, missing: str, place: Callable[[int], Place], names: list[str] | None, label: str | None
 ) -> Batch:
-    """Return the rows that are complete; refuse or drop the others.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        Rows as read.
-    missing : {"error", "drop"}
-        What to do with a row that lacks a number or a label.
-    place : callable
-        Tells where a row of the chunk stands.
-    names : list of str or None
-        Of the features, for messages.
-    label : str or None
-        Name of the label column, for messages.
-    """
+    """Return the rows that are complete; refuse or drop the others."""
     with np.errstate(over="ignore", invalid="ignore"):
         whole = np.isfinite(chunk.X.sum(axis=1, dtype=np.float64))
     if not whole.all():  # a sum may overflow where every number is finite

@@ -19,11 +19,6 @@ KIND = "nearkin-checkpoint"
 class Checkpoint:
     """A file that is replaced as a whole, with its predecessor beside it.
 
-    Parameters
-    ----------
-    path : path-like
-        The newest; the one before it ends in ``.previous``.
-
     Examples
     --------
     >>> import tempfile

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearkin.errors import InputError
 from nearkin.streams.batch import Batch, Place, check_chunk
 from nearkin.tables import Chunk, CsvReader, Layout, NpyReader, ParquetReader, Reader, Unit
 
-__all__ = ["Cursor", "FileStream", "Order", "Piece", "Stream"]
+__all__ = ["Cursor", "FileStream", "Order", "Piece", "Stream", "sample_rows"]
+
+#: Most batches to read.
+_BATCHES = 256
 
 
 class Stream(Protocol):
@@ -57,15 +61,6 @@ class Piece(NamedTuple):
 
 class Order:
     """Units laid end to end for one pass over the data, in file order or in an order drawn for every pass.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Rows of every unit.
-    epoch : int
-        Number of the pass.
-    seed : int or None
-        None for the order of the files.
 
     Examples
     --------
@@ -240,15 +235,7 @@ class FileStream:
 
 
 class Cursor:
-    """Reads pieces one after the other, and reads on where a piece follows the last one.
-
-    Parameters
-    ----------
-    reader : Reader
-        For the files.
-    size : int
-        Most rows to read at a time.
-    """
+    """Reads pieces one after the other, and reads on where a piece follows the last one."""
 
     def __init__(self, reader: Reader, size: int):
         self.reader = reader
@@ -279,3 +266,49 @@ class Cursor:
             self._rest = chunk[wanted:] if len(chunk) > wanted else None
             wanted -= len(parts[-1])
         return parts
+
+
+def sample_rows(stream: FileStream, n_rows: int, seed: int = 0) -> tuple[NDArray[np.floating], NDArray[Any]]:
+    """Draw rows from all over the files, in their order; the same seed draws the same rows.
+
+    Parameters
+    ----------
+    stream : FileStream
+        From `nearkin.streams.open`.
+    n_rows : int
+        Number of rows, if the stream has that many.
+    seed : int
+        For the draw.
+
+    Returns
+    -------
+    X, y : ndarray
+        Features and labels.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import nearkin
+    >>> from nearkin import streams
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     np.save(f"{here}/X.npy", np.eye(100, 5))
+    ...     np.save(f"{here}/y.npy", np.arange(100) % 2)
+    ...     stream = streams.open(f"{here}/X.npy", label=f"{here}/y.npy", batch_rows=30)
+    ...     streams.sample_rows(stream, 10)[0].shape
+    (10, 5)
+    """
+    rng = np.random.default_rng(seed)
+    numbers = np.sort(rng.permutation(stream.n_batches)[:_BATCHES])
+    sizes = [min(stream.batch_rows, stream.n_rows - number * stream.batch_rows) for number in numbers.tolist()]
+    wanted = np.sort(rng.permutation(sum(sizes))[:n_rows])
+    cursor = stream.cursor()
+    X, y, at = [], [], 0
+    for number, size in zip(numbers.tolist(), sizes, strict=True):
+        batch = stream.batch(stream.pieces(0, number), cursor)
+        picked = np.zeros(size, dtype=bool)
+        picked[wanted[(wanted >= at) & (wanted < at + size)] - at] = True
+        X.append(batch.X[picked[batch.kept]])
+        y.append(batch.y[picked[batch.kept]])
+        at += size
+    return np.concatenate(X), np.concatenate(y)

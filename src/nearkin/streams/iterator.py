@@ -18,20 +18,7 @@ __all__ = ["IteratorStream"]
 
 
 class IteratorStream:
-    """Batches of `batch_rows` rows from chunks of any size.
-
-    Parameters
-    ----------
-    chunks : iterable or callable
-        Chunks, or a function that returns a fresh iterator of them for every pass; it may take the number of the row
-        to begin with.
-    label, features, drop
-        Columns, for Arrow record batches.
-    batch_rows : int
-        Rows of a batch.
-    missing : {"error", "drop"}
-        What to do with rows that lack a number or a label.
-    """
+    """Batches of `batch_rows` rows from chunks of any size; a function gives fresh chunks for every pass."""
 
     def __init__(
         self,

@@ -112,19 +112,7 @@ class Options:
 
 
 class Run:
-    """Keeps the place in a stream, watches it, and writes checkpoints and the log.
-
-    Parameters
-    ----------
-    learner : OnlineLearner
-        Learns; a checkpoint puts it back where it was.
-    stream : Stream
-        Rows.
-    options : Options
-        Passes, files and listeners.
-    plan : dict
-        What else must be the same for a checkpoint to continue.
-    """
+    """Keeps the place in a stream, watches it, and writes checkpoints and the log."""
 
     def __init__(self, learner: OnlineLearner, stream: Stream, options: Options, plan: dict[str, Any]):
         if not isinstance(learner, OnlineLearner):
@@ -250,13 +238,7 @@ class Run:
 
 
 class Journal:
-    """A log of JSON lines; after a kill, those that belong to lost work are removed.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    """
+    """A log of JSON lines; after a kill, those that belong to lost work are removed."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)

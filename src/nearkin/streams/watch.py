@@ -23,25 +23,13 @@ _RECENT = 20
 
 @dataclass
 class Seen:
-    """What one batch showed before and while it was learned; sums, so that batches add up.
+    """What one batch showed before and while it was learned; sums, so that batches add up."""
 
-    Parameters
-    ----------
-    n_rows : int
-        Rows learned.
-    n_dropped : int
-        Rows dropped because something was missing.
-    n_tested, n_right : int
-        Rows whose label was predicted before it was learned, and how many predictions were right.
-    plausibility : float
-        Sum over the rows learned.
-    """
-
-    n_rows: int = 0
-    n_dropped: int = 0
-    n_tested: int = 0
+    n_rows: int = 0  # learned
+    n_dropped: int = 0  # because something was missing
+    n_tested: int = 0  # predicted before they were learned
     n_right: int = 0
-    plausibility: float = 0.0
+    plausibility: float = 0.0  # sum over the rows learned
 
 
 def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: bool) -> Seen:
@@ -87,15 +75,6 @@ class Drift:
     It compares with a running mean and spread, so it follows slow changes and only a faster fall counts. Without a
     change, a false signal comes about once in twenty thousand batches.
 
-    Parameters
-    ----------
-    slack : float
-        Standard deviations that a batch may lie below the mean.
-    limit : float
-        Sum of larger deviations at which it signals.
-    warm_up : int
-        Batches before it compares; the learner is still improving.
-
     Examples
     --------
     >>> drift, rng = Drift(), np.random.default_rng(0)
@@ -105,9 +84,9 @@ class Drift:
     [True, False, False]
     """
 
-    slack: float = 0.5
-    limit: float = 8.0
-    warm_up: int = 20
+    slack: float = 0.5  # standard deviations that a batch may lie below the mean
+    limit: float = 8.0  # sum of larger deviations at which it signals
+    warm_up: int = 20  # batches before it compares, while the learner improves
     n: int = 0
     mean: float = 0.0
     variance: float = 0.0

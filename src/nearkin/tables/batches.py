@@ -44,19 +44,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Unit:
-    """Rows that are read together.
-
-    Parameters
-    ----------
-    path : str
-        File.
-    n_rows : int
-        Rows in it.
-    first_row : int
-        Number of its first row in the file, from 0.
-    at : tuple of int
-        Where in the file it is; only its reader knows what the numbers mean.
-    """
+    """Rows that are read together, numbered from 0 in the file; only its reader knows what ``at`` means."""
 
     path: str
     n_rows: int
@@ -139,19 +127,7 @@ def layout_of(
     features: Sequence[str] | None,
     drop: Sequence[str],
 ) -> Layout:
-    """Return the layout of Arrow tables with a schema.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Columns and types.
-    path : str
-        For messages.
-    width : callable
-        Returns the length of the vectors in a column whose type does not tell it.
-    label, features, drop
-        As the user gave them.
-    """
+    """Return the layout of Arrow tables; ``width`` finds the length of vectors where the type does not tell it."""
     empty = ArrowTable(path, schema.names, 0, schema.empty_table().column)
     empty.check_known([*(features or ()), *drop])
     label = empty.check_label(label)

@@ -27,15 +27,7 @@ _KINDS: dict[str, tuple[re.Pattern[str], Any]] = {
 
 
 class BadCell(ValueError):
-    """A column holds something that cannot be used.
-
-    Parameters
-    ----------
-    words : str
-        What it holds, after "column 'x'".
-    row : int or None
-        Where, counted from 0; None if the whole column is of another type.
-    """
+    """A column holds something that cannot be used, in ``row`` (counted from 0) or by its type."""
 
     def __init__(self, words: str, row: int | None = None):
         super().__init__(words)

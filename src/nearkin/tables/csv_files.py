@@ -49,15 +49,7 @@ def read_csv(path: Path) -> Table:
 
 @dataclass(frozen=True)
 class CsvReader:
-    """Reads blocks of lines of CSV files with the same columns.
-
-    Parameters
-    ----------
-    layout : Layout
-        Which columns.
-    headers : dict
-        Column names and delimiter of every file.
-    """
+    """Reads blocks of lines of CSV files with the same columns; ``headers`` holds names and delimiter of each."""
 
     layout: Layout
     headers: dict[str, Sequence[Any]]

@@ -69,15 +69,7 @@ class Arrays:
 
 @dataclass(frozen=True)
 class NpyReader:
-    """Reads ranges of npy files of features, each with an npy file of labels; both are mapped into memory.
-
-    Parameters
-    ----------
-    labels : dict
-        File of labels for every file of features.
-    dtype : str
-        Of the features.
-    """
+    """Reads ranges of npy files of features, each with an npy file of ``labels``; both are mapped into memory."""
 
     labels: dict[str, str]
     dtype: str

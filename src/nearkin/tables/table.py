@@ -156,17 +156,7 @@ class CellTable(Table):
 
 
 class ArrowTable(Table):
-    """Columns that Arrow holds.
-
-    Parameters
-    ----------
-    path, names, n_rows, first_row
-        As for `Table`.
-    column : callable
-        Returns the column of a name.
-    holds_cells : bool
-        Whether text stands for what it says, as in CSV.
-    """
+    """Columns that Arrow holds, found by ``column``; with ``holds_cells`` text stands for what it says, as in CSV."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""``nearkin predict``: labels for new rows."""
+"""``nearkin predict`` and ``nearkin transform``: a model applied to new rows."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli._options import DATA, MODEL, PATH, Passed, option, options, quiet_option, takes
+from nearkin.cli._options import DATA, MODEL, Passed, option, options, quiet_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from nearkin.tables import LabelledRows
 
-__all__ = ["predict"]
-
-#: Rows predicted at once.
-_BLOCK = 4096
+__all__ = ["predict", "transform"]
 
 
 @options
@@ -28,9 +24,7 @@ class PredictOptions(Passed):
     """Options of ``nearkin predict``."""
 
     label: str | None = option(metavar="COL", help="Column of true labels, to report accuracy.  [default: as fitted]")
-    output: Path | None = option(
-        "-o", "--output", type=PATH, metavar="FILE", help=".csv, .tsv or .parquet.  [default: CSV to stdout]"
-    )
+    output: Path | None = option("-o", "--output", help=".csv, .tsv or .parquet.  [default: CSV to stdout]")
 
 
 @command(
@@ -67,24 +61,10 @@ def predict(model: Path, data: Path, given: PredictOptions, quiet: bool) -> None
         needs_label=given.label is not None, others=given.others, array=given.array, drop=given.drop,
     )  # fmt: skip
     with progress_bar(quiet=quiet):
-        labels, shares = _predict(estimator, rows.X)
+        labels, shares = loaded.predict(rows.X)
     write_columns(given.output, {**rows.others, "prediction": labels, "share": shares.round(4)})
     if not quiet:
         _report(rows, labels, estimator.classes_, given.output)
-
-
-def _predict(estimator: Any, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.floating]]:
-    import numpy as np
-
-    from nearkin import progress
-
-    codes, shares = np.empty(len(X), dtype=np.int64), np.empty(len(X))
-    for start in range(0, len(X), _BLOCK):
-        part = slice(start, min(len(X), start + _BLOCK))
-        votes = estimator.predict_proba(X[part])
-        codes[part], shares[part] = votes.argmax(axis=1), votes.max(axis=1)
-        progress.advance("predicting", part.stop, len(X))
-    return estimator.classes_[codes], shares
 
 
 def _report(rows: LabelledRows, predicted: NDArray[Any], classes: NDArray[Any], output: Path | None) -> None:
@@ -102,3 +82,54 @@ def _report(rows: LabelledRows, predicted: NDArray[Any], classes: NDArray[Any], 
             click.echo(f"{strange:,} {rows_hold} a class that the model does not know", err=True)
     if output is not None:
         click.echo(f"{len(rows.X):,} predictions in {output}", err=True)
+
+
+@options
+class TransformOptions(Passed):
+    """Options of ``nearkin transform``."""
+
+    output: Path | None = option(
+        "-o", "--output", metavar="FILE",
+        help=".csv, .tsv, .npy, .npz or .parquet.  [default: CSV to stdout]",
+    )  # fmt: skip
+
+
+@command(
+    "Map rows into the learned space.",
+    "nearkin transform wine.nearkin wine.csv -o mapped.npy",
+    "nearkin transform wine.nearkin wine.csv --id cultivar -o mapped.csv",
+)
+@MODEL
+@DATA
+@takes(TransformOptions)
+@quiet_option
+@with_debug
+def transform(model: Path, data: Path, given: TransformOptions, quiet: bool) -> None:
+    """Map the rows of DATA to where plain distance is the learned one.
+
+    A default model learned two spaces, each from half of its rows; rows are
+    mapped into both, side by side.
+
+    Columns are matched by name, as in predict. The output holds the columns
+    named by --id, then c0, c1, ...; in npz, the array X and one more for every
+    --id.
+    """
+    from nearkin.model_files import load_fitted
+    from nearkin.tables import ARRAY_SUFFIXES, TABLE_SUFFIXES, check_destination, read_for_model, write_matrix
+
+    if given.output is not None:
+        check_destination(given.output, [model, data], (*TABLE_SUFFIXES, *ARRAY_SUFFIXES))
+        if given.output.suffix.lower() == ".npy" and given.others:
+            raise InputError("npy holds one array; use .npz, .csv or .parquet to copy --id columns.")
+    loaded = load_fitted(model)
+    learner = loaded.learner
+    if loaded.embed is None:
+        raise InputError(f"{type(learner).__name__} has no map: it compares by a kernel. Use nearkin predict.")
+    rows = read_for_model(
+        data, loaded.feature_names, learner.n_features_in_, loaded.label,
+        others=given.others, array=given.array, drop=given.drop,
+    )  # fmt: skip
+    mapped = loaded.embed(rows.X)
+    write_matrix(given.output, mapped, rows.others)
+    if given.output is not None and not quiet:
+        click.echo(f"{len(mapped):,} rows of {mapped.shape[1]:,} numbers in {given.output}", err=True)
