@@ -16,12 +16,10 @@ from nearkin.arrays import Array
 from nearkin.checks import Integer, OneOf, Real, Rule, generator
 from nearkin.errors import InputError, Option, Row
 from nearkin.files import replacing
-from nearkin.search.adapter import SimilarityAdapter
-from nearkin.search.evaluation import CANDIDATES, RankingTask
+from nearkin.search.adapter import NO_GAIN, STRENGTHS, SimilarityAdapter
 from nearkin.search.feedback import Feedback, FeedbackTriplets
-from nearkin.search.ranking import METRICS, Interval, bootstrap
-from nearkin.search.strength import NO_GAIN, STRENGTHS
-from nearkin.search.vectors import as_vectors, zero_rows
+from nearkin.search.inputs import as_vectors, zero_rows
+from nearkin.search.ranking import CANDIDATES, METRICS, Interval, RankingTask, bootstrap
 from nearkin.settings import check_argument
 
 __all__ = ["Adaptation", "adapt"]

@@ -17,14 +17,13 @@ from nearkin.errors import InputError, Option, Row
 from nearkin.learners import RobustOASIS
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY, Measure
+from nearkin.search.inputs import as_vectors, zero_rows
 from nearkin.search.ranking import Interval
-from nearkin.search.strength import STRENGTHS, choose_strength, compare_orders, keep_newest
-from nearkin.search.vectors import as_vectors, zero_rows
 from nearkin.settings import check_argument, check_settings, declare, setting
 from nearkin.stored import stored
 from nearkin.transactions import all_or_nothing
 
-__all__ = ["SimilarityAdapter"]
+__all__ = ["NO_GAIN", "STRENGTHS", "SimilarityAdapter"]
 
 #: Triplets learned at once.
 _CHUNK = 2048
@@ -32,6 +31,19 @@ _CHUNK = 2048
 _PRIOR = 10
 
 _MEMBERS = ("queries", "clicked", "skipped")
+
+#: Strengths to choose from.
+STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0)
+#: The gain before anything was measured.
+NO_GAIN = Interval(0.0, 0.0, 0.0)
+
+#: Least share of the best gain with which a weaker, and so safer, strength is taken.
+_GOOD = 2 / 3
+#: Most triplets of a batch that vote.
+_PROBE = 512
+#: Votes that count: the newest ones, once there are enough of them.
+_WINDOW = 4096
+_ENOUGH = 30
 
 
 @stored(but=("_affine",))
@@ -181,16 +193,16 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
             x = (Q[part] - self.query_mean_) * self._query_unit
             p, n = P[part] * self._item_unit, N[part] * self._item_unit
             if learner.__sklearn_is_fitted__():
-                votes.append(compare_orders(x, self.query_mean_ * self._query_unit, p, n, learner.metric_, tried))
+                votes.append(_compare_orders(x, self.query_mean_ * self._query_unit, p, n, learner.metric_, tried))
             learner.partial_fit_triplets(x, p, n)
             plausibility.append(learner.plausibility_)
         self.similarity_ = learner
-        self._votes = keep_newest(votes)
+        self._votes = np.concatenate(votes)[-_WINDOW:]
         self.plausibility_ = np.ones(len(usable))
         self.plausibility_[usable] = np.concatenate(plausibility)
         self.n_triplets_seen_ += len(Q)
         self.n_skipped_ += len(usable) - len(Q)
-        return self.set_strength(*choose_strength(self._votes, tried))
+        return self.set_strength(*_choose_strength(self._votes, tried))
 
     def _check_triplets(self, triplets: tuple[ArrayLike, ...]) -> list[Array]:
         is_first = not hasattr(self, "similarity_")
@@ -294,3 +306,37 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Whether anything was learned."""
         return hasattr(self, "similarity_")
+
+
+# ---------------------------------------------------------------------- how strongly the map is used
+
+
+def _compare_orders(
+    x: Array, mean: Array, clicked: Array, skipped: Array, metric: Array, strengths: tuple[float, ...]
+) -> Array:
+    """Let queries vote: which share of their pairs do the identity and each strength put in the right order?
+
+    ``x`` are queries without their mean, and ``metric`` is M, learned from earlier batches. A query has one vote (a row
+    of shape 1 + n_strengths), however many clicks it has.
+    """
+    at = np.unique(np.linspace(0, len(x) - 1, min(_PROBE, len(x))).astype(np.intp))
+    x, gap = x[at], clicked[at] - skipped[at]
+    plain = ((x + mean) * gap).sum(axis=1)  # the identity also sees the mean
+    extra = ((x @ metric - x) * gap).sum(axis=1)
+    in_order = [0.5 * (np.sign(plain + a * extra) + 1.0) for a in (0.0, *strengths)]  # a tie is half right
+    direction = np.random.default_rng(0).normal(size=x.shape[1])  # along it only equal queries are equal
+    _, number = np.unique((x @ direction).astype(np.float32), return_inverse=True)
+    return np.column_stack([np.bincount(number, one) for one in in_order]) / np.bincount(number)[:, None]
+
+
+def _choose_strength(votes: Array, strengths: tuple[float, ...]) -> tuple[float, Interval]:
+    """Return the weakest strength with most of the best gain, or 0 if its gain is not surely positive; and the gain."""
+    if len(votes) < _ENOUGH:
+        return 0.0, NO_GAIN
+    gains = votes[:, 1:] - votes[:, :1]
+    means = gains.mean(axis=0)
+    at = int((means >= min(_GOOD * means.max(), means.max())).argmax())
+    gain = gains[:, at]
+    half = 1.96 * gain.std(ddof=1) / np.sqrt(len(gain))
+    found = Interval(float(gain.mean()), float(gain.mean() - half), float(gain.mean() + half))
+    return (strengths[at] if found.low > 0 else 0.0), found

@@ -6,19 +6,36 @@ order. An impression is a list in the order in which a user saw it.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nearkin.arrays import Index, Mask
-from nearkin.errors import InputError, Row
-from nearkin.search.logs import Log, number_groups
-from nearkin.search.pairs import pair_with_random, pair_within_lists
-from nearkin.search.vectors import as_ids
+from nearkin.errors import InputError, Option, Row, placed_at, quote_names
+from nearkin.search.inputs import Log, as_ids, number_groups
+from nearkin.tables import open_table
 
-__all__ = ["Feedback", "FeedbackTriplets"]
+__all__ = ["FORMS", "Feedback", "FeedbackTriplets", "read_feedback"]
+
+#: Columns of each form of feedback; ``rank`` may be missing.
+FORMS = {
+    "triplets": ("query", "clicked", "skipped"),
+    "impressions": ("impression", "query", "item", "clicked", "rank"),
+    "judgements": ("query", "item", "relevant"),
+}
+_OPTIONAL = {"rank"}
+
+#: Longest list whose pairs are all formed; most pairs formed at once.
+_LONG = 64
+_PAIRS = 1 << 22
+
+#: Number of a list, its clicked item and the skipped one, of every pair.
+Pairs = tuple[Index, Index, Index]
 
 
 class FeedbackTriplets(NamedTuple):
@@ -128,16 +145,12 @@ class Feedback:
         bad: str = "raise",
         duplicates: str = "raise",
     ) -> Feedback:
-        """Make one list per query from judged pairs, in order of appearance.
+        """Make one list per query from judged pairs, in order of appearance; other arguments as in `from_triplets`.
 
         Parameters
         ----------
-        query, item : array-like of shape (n_rows,)
-            Ids.
         relevant : array-like of shape (n_rows,)
             Whether the item is right for the query: true or false, 1 or 0.
-        query_ids, item_ids : array-like or int
-            As in `from_triplets`.
         bad : {"raise", "skip"}, default="raise"
             What to do with unknown ids, and with queries that have no relevant item.
         duplicates : {"raise", "skip", "keep"}, default="raise"
@@ -168,15 +181,11 @@ class Feedback:
         Parameters
         ----------
         impression : array-like of shape (n_rows,)
-            The list that the row belongs to: whole numbers or text.
-        query, item : array-like of shape (n_rows,)
-            Ids; all rows of an impression have the same query.
+            The list that the row belongs to: whole numbers or text. All its rows have the same query.
         clicked : array-like of shape (n_rows,)
             Whether the item was clicked: true or false, 1 or 0.
         rank : array-like of shape (n_rows,) or None, default=None
             Positions in the list, smallest at the top; None takes rows in their order.
-        query_ids, item_ids : array-like or int
-            As in `from_triplets`.
         bad : {"raise", "skip"}, default="raise"
             What to do with unknown ids, and with impressions without a click.
         duplicates : {"raise", "skip", "keep"}, default="raise"
@@ -249,9 +258,9 @@ class Feedback:
             Most pairs of a clicked and a skipped item taken from one list.
         """
         none = np.empty(0, np.int64)
-        found = [(none, none, none), *pair_within_lists(self, rng, max_pairs)]
+        found = [(none, none, none), *_pair_within_lists(self, rng, max_pairs)]
         if n_random:
-            found.append(pair_with_random(self, rng, n_random))
+            found.append(_pair_with_random(self, rng, n_random))
         at, positive, negative = (np.concatenate(parts) for parts in zip(*found, strict=True))
         order = np.argsort(at, kind="stable")
         return FeedbackTriplets(self.query[at[order]], positive[order], negative[order])
@@ -287,3 +296,136 @@ class Feedback:
         start = np.concatenate([[0], np.cumsum(lengths[lists])])
         kept = self.item[rows], self.relevant[rows]
         return Feedback(self.query[lists], start, *kept, self.form, self.n_items, self.skipped)
+
+
+# ---------------------------------------------------------------------- comparisons that a list implies
+
+
+def _pair_within_lists(feedback: Feedback, rng: np.random.Generator, most: int) -> Iterator[Pairs]:
+    """Yield pairs of a clicked and a skipped item of the same list, at most ``most`` per list."""
+    lengths = np.diff(feedback.start)
+    for length in np.unique(lengths[lengths <= _LONG]):
+        same = np.flatnonzero(lengths == length)
+        step = max(1, _PAIRS // max(1, int(length) ** 2))
+        for begin in range(0, len(same), step):
+            yield _pair_equally_long(feedback, same[begin : begin + step], int(length), rng, most)
+    for one in np.flatnonzero(lengths > _LONG):
+        yield _draw_from_long(feedback, int(one), rng, most)
+
+
+def _pair_equally_long(
+    feedback: Feedback, lists: Index, length: int, rng: np.random.Generator, most: int
+) -> Pairs:  # fmt: skip
+    rows = feedback.start[lists][:, None] + np.arange(length)
+    relevant = feedback.relevant[rows]
+    allowed = relevant[:, :, None] & ~relevant[:, None, :]
+    if feedback.ranked:
+        above = np.tri(length, k=-1, dtype=bool)
+        n_skipped = np.cumsum(~relevant, axis=1)  # the next skipped item raises the count by one
+        following = (n_skipped[:, None, :] == n_skipped[:, :, None] + 1) & ~above
+        allowed &= above | following
+    at, better, worse = np.nonzero(allowed)
+    if len(at) and np.bincount(at).max() > most:
+        shuffled = np.lexsort((rng.random(len(at)), at))
+        begin = np.concatenate([[0], np.cumsum(np.bincount(at))])
+        first = np.arange(len(at)) - begin[at] < most  # `at` is sorted, and so is at[shuffled]
+        chosen = np.sort(shuffled[first])
+        at, better, worse = at[chosen], better[chosen], worse[chosen]
+    return lists[at], feedback.item[rows[at, better]], feedback.item[rows[at, worse]]
+
+
+def _draw_from_long(feedback: Feedback, at: int, rng: np.random.Generator, most: int) -> Pairs:
+    rows = np.arange(feedback.start[at], feedback.start[at + 1])
+    clicked, other = rows[feedback.relevant[rows]], rows[~feedback.relevant[rows]]
+    if feedback.ranked:  # users have surely seen only what stands above the last click
+        other = other[other < clicked[-1]]
+    drawn = rng.integers(0, len(clicked) * len(other), size=most) if len(other) else np.empty(0, np.int64)
+    better, worse = clicked[drawn // max(1, len(other))], other[drawn % max(1, len(other))]
+    if feedback.ranked:
+        better, worse = better[worse < better], worse[worse < better]
+    return np.full(len(better), at, dtype=np.int64), feedback.item[better], feedback.item[worse]
+
+
+def _pair_with_random(feedback: Feedback, rng: np.random.Generator, n_random: int) -> Pairs:
+    """Pair every click with ``n_random`` random items, except those that some list calls relevant to the query."""
+    clicks = np.flatnonzero(feedback.relevant)
+    rows = np.repeat(clicks, n_random)
+    drawn = rng.integers(0, feedback.n_items, size=len(rows))
+    query = feedback.row_query
+    known = np.unique(query[clicks] * feedback.n_items + feedback.item[clicks])
+    key = query[rows] * feedback.n_items + drawn
+    sound = known[np.minimum(np.searchsorted(known, key), len(known) - 1)] != key
+    at = np.repeat(np.arange(len(feedback)), np.diff(feedback.start))[rows]
+    return at[sound], feedback.item[rows[sound]], drawn[sound]
+
+
+# ---------------------------------------------------------------------- from files
+
+
+def read_feedback(
+    path: str | os.PathLike[str],
+    *,
+    query_ids: ArrayLike | int,
+    item_ids: ArrayLike | int,
+    form: str = "auto",
+    column: Mapping[str, str] | None = None,
+    bad: str = "raise",
+    duplicates: str | None = None,
+) -> Feedback:
+    r"""Read a log of feedback.
+
+    Parameters
+    ----------
+    path : path-like
+        CSV, Parquet or npz file.
+    query_ids, item_ids : array-like or int
+        Ids of all queries and items in the order of their vectors; a number stands for 0, 1, 2, ...
+    form : {"auto", "triplets", "judgements", "impressions"}, default="auto"
+        What a row says; "auto" tells by the columns. They are named after the arguments of `Feedback.from_triplets`,
+        `Feedback.from_judgements` and `Feedback.from_impressions`.
+    column : mapping of str to str or None, default=None
+        Names of columns in the file, where they are called otherwise there.
+    bad, duplicates : str
+        As in those functions; None for ``duplicates`` takes the default of the form.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "clicks.csv"
+    ...     _ = path.write_text("who,clicked,skipped\n0,2,1\n1,0,2\n")
+    ...     read_feedback(path, query_ids=2, item_ids=3, column={"query": "who"}).form
+    'triplets'
+    """
+    names = dict(column or {})
+    roles = {role for columns in FORMS.values() for role in columns}
+    for role in names:
+        if role not in roles:
+            raise InputError(f"{role!r} is not a column of feedback; the columns are {quote_names(sorted(roles))}.")
+    options: dict[str, Any] = {} if duplicates is None else {"duplicates": duplicates}
+    table = open_table(Path(path))
+    with placed_at(path):
+        held = {role: names.get(role, role) for role in roles if names.get(role, role) in table.names}
+        form = _recognise_form(form, held, table.names)
+        for role in FORMS[form]:
+            if role in held:
+                options[role], missing = table.labels(held[role])
+                if missing.any():
+                    raise InputError(f"column {held[role]!r} holds nothing in {{row}}.", row=Row(missing.argmax()))
+        make = getattr(Feedback, f"from_{form}")
+        return make(**options, query_ids=query_ids, item_ids=item_ids, bad=bad)
+
+
+def _recognise_form(form: str, held: Collection[str], names: Collection[str]) -> str:
+    for one in FORMS if form == "auto" else (form,):
+        if not {*FORMS[one]} - {*held} - _OPTIONAL:
+            return one
+    if not names:
+        raise InputError("the array has no name; feedback needs named columns: CSV, Parquet or npz.")
+    if form == "auto":
+        forms = "; ".join(f"{one}: {', '.join(columns)}" for one, columns in FORMS.items())
+        needed = f"fit no form of feedback. The forms are {forms}"
+    else:
+        needed = f"do not fit {form}, which need {', '.join(FORMS[form])}"
+    problem = f"the columns {quote_names(names)} {needed}. Rename columns, or say which is which with {{column}}."
+    raise InputError(problem, column=Option("column"))

@@ -18,7 +18,7 @@ from nearkin.errors import InputError
 from nearkin.files import replacing
 from nearkin.search.adapter import SimilarityAdapter
 from nearkin.search.engines import require_faiss
-from nearkin.search.vectors import as_vectors
+from nearkin.search.inputs import as_vectors
 from nearkin.settings import check_argument
 
 __all__ = ["SideMap", "faiss_transform", "require_onnx", "side_map", "write_numpy", "write_onnx"]

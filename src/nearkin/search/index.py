@@ -16,7 +16,7 @@ from nearkin.arrays import Index as Positions
 from nearkin.checks import Integer, OneOf, Real
 from nearkin.errors import InputError, Option, Row
 from nearkin.search.engines import FaissCells, add_lengths, has_faiss, require_faiss, search_exactly
-from nearkin.search.vectors import IdTable, as_ids, as_vectors, zero_rows
+from nearkin.search.inputs import IdTable, as_ids, as_vectors, zero_rows
 from nearkin.settings import check_argument, check_settings, declare, setting
 from nearkin.stored import stored
 from nearkin.transactions import all_or_nothing
