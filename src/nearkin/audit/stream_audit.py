@@ -277,6 +277,15 @@ class Reservoir:
     ``rows``, ``codes`` and ``numbers`` are the rows held, their classes and their numbers in the stream; ``n_changes``
     rows came in so far.
 
+    Parameters
+    ----------
+    n_per_class : int
+        Most rows of a class.
+    max_rows : int
+        Most rows in all; every class may hold at least one.
+    rng : Generator
+        Draws.
+
     Examples
     --------
     >>> held = Reservoir(2, 10, np.random.default_rng(0))

@@ -168,6 +168,14 @@ def assemble_jury(
         Neighbours in the input space, in the learned space or spaces, and two ridge regressions.
     noise : NoiseModel
         Given or estimated.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> codes = np.repeat([0, 1], 50)
+    >>> jury, noise = assemble_jury(3.0 * codes[:, None] + rng.normal(size=(100, 2)), codes, 2, "auto", random_state=0)
+    >>> [voter.name for voter in jury.voters], noise.rate < 0.05
+    (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks'], True)
     """
     ones = np.ones(len(codes))
     with one_blas_thread():

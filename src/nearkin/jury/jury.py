@@ -174,6 +174,13 @@ def _largest(found: list[tuple[float, list[tuple[Index, Array]]]], k: int) -> tu
 def mix_votes(votes: Sequence[VotesOn], shares: Sequence[float] | Array) -> VotesOn:
     """Mix the votes of several voters by their shares.
 
+    Parameters
+    ----------
+    votes : sequence of callable
+        Votes of each voter on a part of the rows.
+    shares : sequence of float
+        How much each counts.
+
     Examples
     --------
     >>> yes, no = np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]])

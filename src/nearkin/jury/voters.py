@@ -29,6 +29,25 @@ class Voter(Protocol):
         Short and unique in its jury.
     votes_with : str
         What the votes rest on, in words.
+
+    Examples
+    --------
+    >>> from nearkin.jury import Jury
+    >>> class Prior:
+    ...     name, votes_with = "prior", "the shares of the labels"
+    ...
+    ...     def __init__(self, codes):
+    ...         self.codes = codes
+    ...
+    ...     def left_out(self, weights):
+    ...         total = np.bincount(self.codes, weights, 2)
+    ...         shares = (total - np.eye(2)[self.codes] * weights[:, None]) / (total.sum() - weights)[:, None]
+    ...         return shares.__getitem__
+    ...
+    ...     def answers(self, queries, weights):
+    ...         return np.tile(np.bincount(self.codes, weights, 2) / weights.sum(), (len(queries), 1))
+    >>> Jury([Prior(np.array([0, 0, 0, 1]))], [1.0]).answers(np.zeros((1, 2)), np.ones(4)).tolist()
+    [[0.75, 0.25]]
     """
 
     name: str

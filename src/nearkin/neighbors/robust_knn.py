@@ -39,8 +39,31 @@ class RobustKNN:
     Sort the rows by weight, drop the lowest `noise_rate` share, vote among the k nearest of the rest with the weights
     as votes. A row of plausibility 1 is never dropped, so the order of such rows does not matter.
 
-    ``codes`` are the labels as whole numbers, ``plausibility`` the weights of the rows, and the rate of ``noise`` is
-    the share to drop. Without ``is_weighted`` all kept rows count alike.
+    Parameters
+    ----------
+    learner : OnlineLearner
+        Fitted.
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        Training rows as the learner takes them.
+    labels, codes : ndarray of shape (n_samples,)
+        Their labels as given, and as whole numbers.
+    plausibility : ndarray of shape (n_samples,)
+        Weights of the rows.
+    noise : NoiseModel
+        Its rate is the share to drop.
+    n_neighbors : int
+        Neighbours that vote.
+    is_weighted : bool
+        Whether the weights count in the vote; otherwise all kept rows count alike.
+
+    Examples
+    --------
+    >>> from nearkin.learners import RobustLODML
+    >>> X, y = np.array([[0.0], [0.1], [0.2], [3.0], [3.1], [3.2]]), np.array([0, 0, 1, 1, 1, 1])  # the third is wrong
+    >>> learner = RobustLODML(random_state=0).fit(X, y)
+    >>> knn = RobustKNN(learner, X, y, y, learner.plausibility_, NoiseModel(1 / 6, 2), 2, is_weighted=True)
+    >>> knn.kept.tolist(), knn.predict_proba(np.array([[0.25]])).round(2).tolist()
+    ([0, 1, 3, 4, 5], [[1.0, 0.0]])
     """
 
     # The index over the kept rows is made again after loading.
