@@ -44,6 +44,9 @@ for name, load in (("wine", load_wine), ("digits", load_digits)):
     suspects = np.argsort(robust.score_)[: is_wrong.sum()]
     print(f"  of the {len(suspects)} most doubtful rows, {is_wrong[suspects].sum()} have a wrong label")
     row = suspects[0]
-    others = robust.learner_.classes_
-    fits = [robust.learner_.plausibility(X_train[[row]], [label])[0] for label in others]
-    print(f"  row {row}: given {given[row]}, most plausible {others[int(np.argmax(fits))]}, right {y_train[row]}\n")
+    votes = robust.left_out_votes([row])  # of every voter, without the row's own label
+    best = robust.classes_[votes.total[0].argmax()]
+    print(f"  row {row}: given {given[row]}, most votes for {best}, right {y_train[row]}")
+    for voter, share, said in zip(votes.voters, votes.shares, votes.votes[:, 0], strict=True):
+        print(f"    {voter:20s} counts {100 * share:3.0f} %, votes for {robust.classes_[said.argmax()]}")
+    print()

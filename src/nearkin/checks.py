@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,11 +21,9 @@ __all__ = [
     "OneOf",
     "Real",
     "Rule",
-    "check_parameters",
     "check_rows",
     "check_seed",
     "generator",
-    "named_errors",
 ]
 
 
@@ -141,15 +137,6 @@ class Numbers:
 BOOLEAN = Instance((bool, np.bool_), "True or False")
 
 
-def check_parameters(owner: object, rules: Mapping[str, tuple[Rule, ...]]) -> None:
-    """Raise a `ValueError` naming owner, parameter, rule and value for the first parameter that no rule allows."""
-    for name, allowed in rules.items():
-        value = getattr(owner, name)
-        if not any(rule.allows(value) for rule in allowed):
-            words = " or ".join(str(rule) for rule in allowed)
-            raise ValueError(f"{type(owner).__name__}: parameter `{name}` must be {words}; got {value!r}.")
-
-
 def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
     """Finite numbers as a dense array or CSR matrix, by scikit-learn's rules; every message names the estimator."""
     if _is_plain(X, dtype) and not hasattr(estimator, "feature_names_in_"):
@@ -177,18 +164,6 @@ def _is_plain(X: Any, dtype: Any) -> bool:
         and X.dtype in (dtype if isinstance(dtype, list) else (dtype,))
         and bool(np.isfinite(X).all())
     )
-
-
-@contextmanager
-def named_errors(owner: object) -> Iterator[None]:
-    """Let every `ValueError` of the block begin with its owner's name, unless it tells it anyway."""
-    name = type(owner).__name__
-    try:
-        yield
-    except ValueError as error:
-        if name in str(error):
-            raise
-        raise ValueError(f"{name}: {error}") from error
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.checks import Integer, Real, Rule, check_parameters
+from nearkin.checks import Integer, Real
+from nearkin.errors import InputError
+from nearkin.settings import check_argument
 from nearkin.steps import hedge
 
 __all__ = ["Hedge"]
@@ -62,15 +64,11 @@ class Hedge:
     True
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {
-        "n_experts": (Integer(1),),
-        "beta": (Real(0.0, 1.0, open_low=True, open_high=True),),
-    }
-
     def __init__(self, n_experts: int, beta: float = 0.9):
+        check_argument(self, "n_experts", n_experts, Integer(1))
+        check_argument(self, "beta", beta, Real(0.0, 1.0, open_low=True, open_high=True))
         self.n_experts = n_experts
         self.beta = beta
-        check_parameters(self, self._rules)
         self.weights_: Array = np.full(n_experts, 1.0 / n_experts)
         self.losses_: Array = np.zeros(n_experts)
         self.loss_ = 0.0
@@ -90,7 +88,7 @@ class Hedge:
         """
         given = np.asarray(losses, dtype=np.float64)
         if given.shape != (self.n_experts,) or not np.all((given >= 0.0) & (given <= 1.0)):
-            raise ValueError(f"Hedge: `losses` must be {self.n_experts} numbers in [0, 1]; got {losses!r}.")
+            raise InputError(f"`losses` must be {self.n_experts} numbers in [0, 1]; got {losses!r}.", owner=self)
         self.loss_ += float(self.weights_ @ given)
         self.losses_ += given
         hedge(self.weights_, given, self.beta)

@@ -172,7 +172,7 @@ class Labels:
     def check_declared(self, declared: list[Any], owner: str) -> None:
         """Refuse a later declaration that differs from the first."""
         if self.allowed is not None and set(declared) != set(self.allowed):
-            raise ValueError(f"{owner}: `classes` differs from the one of the first call; leave it out.")
+            raise InputError("`classes` differs from the one of the first call; leave it out.", owner=owner)
 
     def encode(self, labels: NDArray[Any], owner: str, *, grow: bool = True) -> Codes:
         """Numbers of the labels; new labels get new numbers, or are refused."""
@@ -181,15 +181,16 @@ class Labels:
         if self.allowed is not None:
             strange = [one for one in distinct if one not in self.allowed]
             if strange:
-                raise ValueError(
-                    f"{owner}: y holds {strange[:5]}, which are not among the declared classes "
-                    f"{self.classes.tolist()[:20]}. "
-                    "Declare them in `classes` at the first call, or leave `classes` out to let new classes appear."
+                raise InputError(
+                    f"y holds {strange[:5]}, which are not among the declared classes {self.classes.tolist()[:20]}. "
+                    "Declare them in `classes` at the first call, or leave `classes` out to let new classes appear.",
+                    owner=owner,
                 )
         if unknown and not grow:
-            raise ValueError(
-                f"{owner}: y holds {unknown[:5]}, which were not in training; known classes are "
-                f"{self.classes.tolist()[:20]}. Learn them first with partial_fit."
+            raise InputError(
+                f"y holds {unknown[:5]}, which were not in training; known classes are "
+                f"{self.classes.tolist()[:20]}. Learn them first with partial_fit.",
+                owner=owner,
             )
         for one in unknown:
             self.add(one)

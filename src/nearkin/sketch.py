@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array
-from nearkin.checks import Integer, Rule, check_parameters, check_rows, generator
+from nearkin.checks import Integer, check_rows, generator
+from nearkin.errors import InputError
+from nearkin.settings import check_settings, declare, setting
 
 __all__ = ["DualRandomProjection", "random_pair"]
 
@@ -29,6 +31,7 @@ def random_pair(d: int, m: int, dtype: Any, rng: np.random.Generator) -> tuple[A
     return first, second
 
 
+@declare
 class DualRandomProjection(TransformerMixin, BaseEstimator):
     """Random sketch ``R_1' A R_2`` of matrices A, with two independent ``R_1`` and ``R_2`` of shape (d, m).
 
@@ -37,10 +40,7 @@ class DualRandomProjection(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int, default=100
-        m, the size of the sketch.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the two matrices.
+    {settings}
 
     Attributes
     ----------
@@ -74,11 +74,8 @@ class DualRandomProjection(TransformerMixin, BaseEstimator):
     True
     """
 
-    _rules: ClassVar[dict[str, tuple[Rule, ...]]] = {"n_components": (Integer(1),)}
-
-    def __init__(self, n_components: int = 100, *, random_state: Any = None):
-        self.n_components = n_components
-        self.random_state = random_state
+    n_components: int = setting(100, Integer(1), kind="int", doc="m, the size of the sketch.", kw_only=False)
+    random_state: Any = setting(None, kind="int, Generator, RandomState or None", doc="Seed.")
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Draw the two matrices; only the number of columns of X matters.
@@ -95,7 +92,7 @@ class DualRandomProjection(TransformerMixin, BaseEstimator):
         self
             Ready to transform.
         """
-        check_parameters(self, self._rules)
+        check_settings(self)
         rng = generator(self.random_state)
         rows = check_rows(self, X, dtype=[np.float64, np.float32], reset=True)
         self.left_, self.right_ = random_pair(rows.shape[1], self.n_components, rows.dtype, rng)
@@ -127,10 +124,8 @@ class DualRandomProjection(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         matrix = np.asarray(A)
         if matrix.shape != (self.n_features_in_, self.n_features_in_):
-            raise ValueError(
-                f"DualRandomProjection: A must have shape {(self.n_features_in_, self.n_features_in_)}; "
-                f"got {matrix.shape}."
-            )
+            expected = (self.n_features_in_, self.n_features_in_)
+            raise InputError(f"A must have shape {expected}; got {matrix.shape}.", owner=self)
         return np.asarray(self.left_.T @ matrix @ self.right_)
 
     def __sklearn_tags__(self) -> Any:

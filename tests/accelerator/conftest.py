@@ -10,7 +10,7 @@ import pytest
 
 from accelerator import emulator
 
-os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined, so before any is imported
+os.environ["TRITON_INTERPRET"] = "1"  # read when device code is defined, so before any is imported
 
 
 @pytest.fixture
@@ -29,6 +29,6 @@ def device(monkeypatch):
 @pytest.fixture
 def gpu(device, monkeypatch):
     """Lets every learner that asks for a GPU find the interpreter."""
-    for module in ("learners.base", "learners.groups", "learners.maps", "learners.many", "neighbors.classifier"):
+    for module in ("learners.base", "learners.groups", "learners.maps", "learners.many", "neighbors.robust_knn"):
         monkeypatch.setattr(f"nearkin.{module}.find", lambda name, owner: device)
     return "cuda"

@@ -136,9 +136,9 @@ def test_of_equal_items_the_first_is_nearest(device):
 
 def test_a_classifier_searches_where_its_learner_learns(gpu, blobs):
     X, y = blobs(n=60, d=4)
-    here = nearkin.RobustKNeighborsClassifier(nearkin.RobustLODML(random_state=0)).fit(X, y)
-    there = nearkin.RobustKNeighborsClassifier(nearkin.RobustLODML(random_state=0, device=gpu)).fit(X, y)
-    assert type(there._search).__name__ == "DeviceSearch"
+    here = nearkin.RobustKNeighborsClassifier.algorithm5(nearkin.RobustLODML(random_state=0)).fit(X, y)
+    there = nearkin.RobustKNeighborsClassifier.algorithm5(nearkin.RobustLODML(random_state=0, device=gpu)).fit(X, y)
+    assert type(there.decision_._search).__name__ == "DeviceSearch"
     assert there.noise_rate_ == here.noise_rate_
     np.testing.assert_allclose(there.predict_proba(X), here.predict_proba(X), atol=1e-9)
 
@@ -146,7 +146,7 @@ def test_a_classifier_searches_where_its_learner_learns(gpu, blobs):
 @pytest.mark.parametrize("cls", [nearkin.RobustLODML, nearkin.RobustLOSL])
 def test_many_rows_are_mapped_on_the_device(gpu, blobs, monkeypatch, cls):
     monkeypatch.setattr("nearkin.learners.maps._MANY_NUMBERS", 0)
-    monkeypatch.setattr("nearkin.accelerator.device_map._NUMBERS", 40)  # in several parts
+    monkeypatch.setattr("nearkin.accelerator.device_search._NUMBERS", 40)  # in several parts
     X, y = blobs(n=60, d=4)
     here = cls(2, random_state=0).fit(X, y)
     there = here.set_params(device=gpu).transform(X)

@@ -26,12 +26,11 @@ from nearkin.jury import (
     RidgeVoter,
     SuspectRules,
     mix_votes,
-    rank_votes,
     stack_votes,
-    whiten_classes,
 )
 from nearkin.jury import local_scaling as local
-from nearkin.jury.voters import BANDWIDTHS
+from nearkin.jury.learned_spaces import whiten_classes
+from nearkin.jury.voters import BANDWIDTHS, rank_votes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels
 from nearkin.noise import rate as rate_of
@@ -81,13 +80,13 @@ def test_guesses_are_tried_in_that_test(rng, monkeypatch):
     looked_again = []
     for name, value in {"_SAMPLE": 8, "_SAMPLED": 1, "_AMPLE": 1.0, "_LEAST_RANK": 1}.items():
         monkeypatch.setattr(local, name, value)
-    settled = local._Reservoirs.settled
+    collect = local._Reservoirs.collect
 
     def watched(held, *rows):
         looked_again.append((held.size < held.k).sum())
-        return settled(held, *rows)
+        return collect(held, *rows)
 
-    monkeypatch.setattr(local._Reservoirs, "settled", watched)
+    monkeypatch.setattr(local._Reservoirs, "collect", watched)
     LocalNeighbours(rng.normal(size=(150, 2))).among(60)
     assert 0 < sum(looked_again) < 150
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from nearkin.jury import Landmarks, LeadingDirections, RidgeVoter
+from nearkin.jury import RidgeVoter
 from nearkin.jury import ridge as ridge_of
+from nearkin.jury.ridge import Landmarks, LeadingDirections
 from nearkin.kernels import one_blas_thread
 from reference import ridge as literal
 

@@ -13,7 +13,7 @@ import nearkin
 from compiled import Compiled
 from each import each
 from nearkin.kernels import blocks, one_blas_thread
-from nearkin.kernels.machine import blas, pack
+from nearkin.kernels.machine import linalg, pack
 from nearkin.kernels.machine.compile import COMPILES, notice_compilation
 from reference import full
 
@@ -109,7 +109,7 @@ def test_packed_panels_hold_the_matrix_and_give_it_back(dtype, symmetric, rng):
 def test_products_do_what_their_name_says_also_on_strided_rows(dtype, rng):
     @njit
     def run(A, B, table):
-        blas.products(A, B, table, blas.workspace(A))
+        linalg.products(A, B, table, linalg.workspace(A))
 
     wide = rng.normal(size=(2, 5, 12)).astype(dtype)
     A, B = (one[:, :9] for one in wide)

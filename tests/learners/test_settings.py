@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import nearkin
 from each import each
-from nearkin.checks import Instance, Integer, OneOf, Real, check_parameters, generator
+from nearkin.checks import Instance, Integer, OneOf, Real, generator
 from nearkin.losses import Loss, as_loss
 from nearkin.settings import check_settings, declare
 
@@ -153,16 +153,7 @@ def test_a_default_is_changed_in_one_line_by_position_and_by_name():
 
 
 def rules_of(cls):
-    if dataclasses.is_dataclass(cls):
-        return {one.name: one.metadata["rules"] for one in dataclasses.fields(cls)}
-    return cls._rules
-
-
-def check(model):
-    if dataclasses.is_dataclass(model):
-        check_settings(model)
-    else:
-        check_parameters(model, model._rules)
+    return {one.name: one.metadata["rules"] for one in dataclasses.fields(cls)}
 
 
 RULED_NUMBERS = {
@@ -181,7 +172,7 @@ def test_no_number_may_be_a_truth_value(number):
         model = cls()
         vars(model)[name] = value
         with pytest.raises(ValueError, match=rf"{cls.__name__}: parameter `{name}` must be a .*; got .*{bool(value)}"):
-            check(model)
+            check_settings(model)
 
 
 @each(number=RULED_NUMBERS)
@@ -198,7 +189,7 @@ def test_every_number_may_be_a_numpy_number(number):
 
 @each(cls=RULED)
 def test_defaults_keep_the_rules(cls):
-    check(cls())
+    check_settings(cls())
 
 
 @each(cls=RULED)

@@ -15,7 +15,8 @@ import nearkin
 from each import each
 from nearkin import Euclidean, RobustKNeighborsClassifier, RobustLODML, RobustOASIS, RobustODML
 from nearkin.measures import DISTANCE, SIMILARITY
-from nearkin.neighbors import BlockSearch, NeighbourSearch, leave_one_out_votes, vote
+from nearkin.neighbors import BlockSearch, NeighbourSearch, vote
+from nearkin.neighbors.robust_knn import leave_one_out_votes
 from nearkin.noise import estimate_noise_rate, flip_labels
 from reference.knn import robust_knn
 

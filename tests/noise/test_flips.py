@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearkin.noise import NoiseModel, certain_rate, estimate_noise_model, estimate_noise_rate, judge_labels, split_rows
+from nearkin.noise import NoiseModel, estimate_noise_model, estimate_noise_rate, judge_labels
 from nearkin.noise import rate as rate_of
-from nearkin.noise.rate import max_rate, survey
+from nearkin.noise.rate import certain_rate, max_rate, split_rows, survey
 
 
 def uniform_matrix(rate, n_classes):

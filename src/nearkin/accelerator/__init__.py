@@ -2,7 +2,7 @@
 
 Nothing here loads torch before a learner with ``device="cuda"`` learns. `find` returns a usable device or says what is
 missing. The modules `matrix_sweep` and `factor_sweeps` hold the sweeps, `cuda` starts device code in CUDA C,
-`pipeline` keeps a device busy, `device_map` maps rows and `device_search` finds neighbours.
+`pipeline` keeps a device busy, and `device_search` maps rows and finds neighbours.
 """
 
 from nearkin.accelerator.device import find, is_accelerator

@@ -21,15 +21,7 @@ _SHARED = 8
 
 
 class DeviceFunction:
-    """A compiled function of the device.
-
-    Parameters
-    ----------
-    function : ctypes.c_void_p
-        The driver's handle.
-    shared : int
-        Bytes of shared memory that a thread block takes.
-    """
+    """A compiled function of the device, and the bytes of shared memory that a thread block takes."""
 
     def __init__(self, function: ctypes.c_void_p, shared: int):
         self.function = function
@@ -53,19 +45,7 @@ class DeviceFunction:
 
 @lru_cache(maxsize=64)
 def device_function(name: str, device: Any, shared: int, **constants: Any) -> DeviceFunction:
-    """The function of that name in the file of that name, compiled with constants for a device.
-
-    Parameters
-    ----------
-    name : str
-        Of the file in ``device_code``, without its suffix, and of the function in it.
-    device : torch.device
-        Device to run on.
-    shared : int
-        Bytes of shared memory that a thread block takes.
-    **constants : int or None
-        Macros to define; None for no value.
-    """
+    """The function of that name in the file of that name, compiled for a device; constants become macros."""
     import torch
 
     with torch.cuda.device(device):

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours on a device."""
+"""Rows mapped and nearest neighbours found on a device."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from nearkin.accelerator.device import full_precision, to_device, to_host
 from nearkin.arrays import Array
 from nearkin.measures import Measure
+from nearkin.rows import Scaling
 
-__all__ = ["DeviceSearch"]
+__all__ = ["DeviceSearch", "map_rows"]
 
 #: Items of a group; items, queries and groups of one program; scores at a time.
 _GROUP = 64
@@ -20,21 +21,15 @@ _TILE, _SPAN = 128, 64
 _SCORES = 1 << 29
 _FOUND = 1 << 27
 
+#: Numbers sent to the device at a time.
+_NUMBERS = 1 << 26
+
 
 class DeviceSearch:
     """All scores, a block at a time, as `NeighbourSearch` of `nearkin.neighbors` computes them on the processor.
 
     The first pass keeps only the best score of every group of 64 items. The k nearest items lie in the k groups with
     the best such scores; the second pass compares their items one by one.
-
-    Parameters
-    ----------
-    items : ndarray of shape (n_items, n_components)
-        Mapped by `map_items` of a learner.
-    measure : Measure
-        Distance or similarity.
-    device : torch.device
-        Device to search on.
     """
 
     def __init__(self, items: Array, measure: Measure, device: Any):
@@ -105,3 +100,27 @@ class DeviceSearch:
         found = scores.sort(dim=1, stable=True)  # the first of equal items
         which = near.gather(1, found.indices[:, :k])
         return (found.values[:, :k].sqrt() if self.measure.is_distance else -found.values[:, :k]), which
+
+
+def map_rows(X: Array, scaling: Scaling, components: Array, limit: float, device: Any) -> Array | None:
+    """``scaling.apply(X) @ components.T``, or None if a scaled number is beyond ``limit``."""
+    import torch
+
+    out = np.empty((len(X), len(components)), X.dtype)
+    there = to_device(components.astype(X.dtype, copy=False), device)
+    shift, factor = (None if one is None else to_device(one, device) for one in (scaling.shift, scaling.factor))
+    step = max(1, _NUMBERS // X.shape[1])
+    with full_precision():
+        for start in range(0, len(X), step):
+            rows = to_device(X[start : start + step], device)
+            if shift is not None:
+                rows = (rows - shift) * factor
+            if scaling.unit_rows:
+                largest = rows.abs().amax(1, keepdim=True)
+                rows = rows / torch.where(largest > 0, largest, 1)
+                norm = rows.norm(dim=1, keepdim=True)
+                rows = rows / torch.where(norm > 0, norm, 1)
+            if not bool((rows.abs() <= limit).all()):
+                return None
+            out[start : start + step] = to_host(rows @ there.mT)
+    return out

@@ -69,17 +69,7 @@ def held(d: int, r: int, itemsize: int) -> Held:
 
 
 class ManyFactors:
-    """Several small factors of one shape that learn side by side, one multiprocessor each.
-
-    Parameters
-    ----------
-    components : ndarray of shape (n_learners, r, d)
-        L' of every learner before the sweep.
-    is_distance : bool
-        Whether ``g`` is that of a distance.
-    device : torch.device
-        Device that holds L.
-    """
+    """Several small factors of one shape that learn side by side, one multiprocessor each."""
 
     def __init__(self, components: Array, is_distance: bool, device: Any):
         self.is_distance = is_distance

@@ -30,15 +30,6 @@ class FullSweep:
 
     While the chain of one block runs, M takes the steps of the block before and computes the margins of the block
     after. These margins lack the steps of the running block; a table of products of both blocks adds them.
-
-    Parameters
-    ----------
-    M : ndarray of shape (d, d)
-        Parameter before the sweep.
-    is_distance : bool
-        Whether a step is symmetric.
-    device : torch.device
-        Device that holds M.
     """
 
     def __init__(self, M: Array, is_distance: bool, device: Any):

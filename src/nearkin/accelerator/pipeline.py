@@ -40,15 +40,7 @@ class Pipeline:
     """Prepares stages and works on them; the work is recorded at its second use and replayed from then on.
 
     Launching its many short functions one by one would take the processor longer than the device needs for them.
-
-    Parameters
-    ----------
-    device : torch.device
-        Device to use; on "cpu" everything happens in order.
-    make_stage : callable
-        Returns a `Stage`.
-    walk : callable
-        Does the work on a stage; must allocate nothing that outlives it.
+    ``walk`` must allocate nothing that outlives it. On "cpu" everything happens in order.
     """
 
     def __init__(self, device: Any, make_stage: Callable[[], Stage], walk: Callable[[Stage], None]):
@@ -118,13 +110,7 @@ class Pipeline:
 
 
 class Aside:
-    """A second stream, for work that can finish later; on "cpu" everything happens in order.
-
-    Parameters
-    ----------
-    device : torch.device
-        Device to use.
-    """
+    """A second stream, for work that can finish later; on "cpu" everything happens in order."""
 
     def __init__(self, device: Any):
         self.device = device
@@ -156,17 +142,7 @@ class Aside:
 
 
 class Feed:
-    """Vectors of a piece of triplets for a device. Small arrays are sent whole, of large ones the rows of a stage.
-
-    Parameters
-    ----------
-    vectors : TripletRows
-        See `nearkin.kernels`.
-    device : torch.device
-        Device to use.
-    is_distance : bool
-        Whether ``g`` is that of a distance.
-    """
+    """Vectors of a piece of triplets for a device. Small arrays are sent whole, of large ones the rows of a stage."""
 
     def __init__(self, vectors: Any, device: Any, is_distance: bool):
         self.device = device

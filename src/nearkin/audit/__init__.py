@@ -4,8 +4,7 @@ from nearkin.audit.audit_labels import LabelAuditor, audit_labels
 from nearkin.audit.evidence import Evidence, Neighbour, Opinion, Prototype
 from nearkin.audit.exports import CLEANED, COLUMNS
 from nearkin.audit.label_audit import LabelAudit
-from nearkin.audit.reservoir import Reservoir
-from nearkin.audit.stream_audit import StreamAudit
+from nearkin.audit.stream_audit import Reservoir, StreamAudit
 from nearkin.noise import rate_interval
 
 __all__ = [

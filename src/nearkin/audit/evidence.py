@@ -193,23 +193,9 @@ def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
 
 
 class PrototypeMap:
-    """Rows in the learned space that votes, with the centres of the classes.
+    """Rows in the learned space that votes, with the centre of every class and the typical row nearest to it.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_samples, n_components)
-        Rows in that space.
-    codes : ndarray of int64 of shape (n_samples,)
-        Classes as given.
-    is_suspect : ndarray of bool of shape (n_samples,)
-        Rows that do not count for the centre of their class; every class has others.
-
-    Attributes
-    ----------
-    centres : ndarray of shape (n_classes, n_components)
-        Means of the rows that are not suspects.
-    typical : ndarray of int64 of shape (n_classes,)
-        Of these rows the one nearest to the centre.
+    Suspects do not count; every class has other rows.
     """
 
     def __init__(self, rows: Array, codes: Codes, is_suspect: Any):

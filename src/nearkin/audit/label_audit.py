@@ -23,6 +23,7 @@ from nearkin.audit.exports import (
     write_json,
     write_table,
 )
+from nearkin.audit.page import render_page
 from nearkin.audit.summary import summarise, warn_of
 from nearkin.checks import Integer
 from nearkin.errors import InputError
@@ -32,6 +33,7 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import rate_interval, suggest_labels
 from nearkin.settings import check_argument
+from nearkin.stored import stored
 
 __all__ = ["COUNTED", "LabelAudit"]
 
@@ -39,6 +41,7 @@ __all__ = ["COUNTED", "LabelAudit"]
 COUNTED = 0.1
 
 
+@stored(but=("prototypes",))
 class LabelAudit:
     """What an audit found about every label; made by `audit_labels`.
 
@@ -155,10 +158,9 @@ class LabelAudit:
 
     @property
     def noise_matrix(self) -> NDArray[np.int64]:
-        """Rows by given class (down) and suggested class (across), in the order of `classes`.
+        """Rows by given class (down) and suggested class (across); the suspects are off the diagonal.
 
-        What is off the diagonal are the suspects. Of shape (n_classes, n_classes); with thousands of classes
-        `noise_pairs` is smaller.
+        With thousands of classes `noise_pairs` is smaller.
         """
         k = len(self.classes)
         return np.bincount(self.given_code * k + self.suggested_code, minlength=k * k).reshape(k, k)
@@ -180,20 +182,7 @@ class LabelAudit:
         return [(names[c], int(size[c]), int(bad[c])) for c in np.lexsort((-bad, -bad / size))]
 
     def evidence(self, i: int, n_neighbors: int = 5) -> Evidence:
-        """Why the label of a row is doubted, or is not.
-
-        Parameters
-        ----------
-        i : int
-            Number of the row, from 0.
-        n_neighbors : int, default=5
-            Neighbours to show.
-
-        Returns
-        -------
-        Evidence
-            Print it, or read its parts.
-        """
+        """Return why the label of row ``i`` is doubted, or is not, with that many neighbours; print it, or read it."""
         if not Integer(0).allows(i) or i >= self.n_rows:
             raise InputError(f"row must be a whole number from 0 to {self.n_rows - 1}; got {i!r}.", owner=self)
         check_argument(self, "n_neighbors", n_neighbors, Integer(1))
@@ -205,10 +194,10 @@ class LabelAudit:
         return PrototypeMap(self.classifier.embed(self._X), self.given_code, self.is_suspect)
 
     def clean(self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None) -> tuple[Any, Any]:
-        """Rows and labels without the suspects, or with the suggested labels that are likely right.
+        """Return rows and labels without the suspects, or with the suggested labels that are likely right.
 
         Dropping makes no right label wrong. A suggested label is taken only where its confidence is high; other
-        suspects are dropped in either case, since their labels are in doubt as given, too.
+        suspects are dropped in either case, since their given labels are in doubt, too.
 
         Parameters
         ----------
@@ -223,10 +212,8 @@ class LabelAudit:
 
         Returns
         -------
-        X : same kind as given
-            Rows that stay; a frame keeps its index.
-        y : same kind as given
-            Their labels.
+        X, y : same kinds as given
+            Rows that stay and their labels; a frame keeps its index.
 
         Examples
         --------
@@ -271,20 +258,10 @@ class LabelAudit:
     # ------------------------------------------------------------------ tables and files
 
     def columns(self, ids: Columns | None = None, first_row: int = 0) -> dict[str, Any]:
-        """All rows as named columns, in their order.
+        """Return all rows as named columns, in their order.
 
-        Parameters
-        ----------
-        ids : mapping of str to sequence or None
-            Columns to put first, such as an id.
-        first_row : int, default=0
-            Number of the first row.
-
-        Returns
-        -------
-        dict
-            ``row``, ``given_label``, ``suggested_label``, ``is_suspect``, ``plausibility``, ``confidence``,
-            ``score``.
+        ``ids`` are columns to put first, ``first_row`` is the number of the first row. The others are ``row``,
+        ``given_label``, ``suggested_label``, ``is_suspect``, ``plausibility``, ``confidence`` and ``score``.
         """
         return list_rows(self, ids, first_row)
 
@@ -296,28 +273,11 @@ class LabelAudit:
         how: str = DEFAULT_HOW,
         min_confidence: float | None = None,
     ) -> dict[str, Any]:
-        """Cleaned labels as named columns; see `clean`.
-
-        Parameters
-        ----------
-        ids : mapping of str to sequence or None
-            Columns to put first, such as an id.
-        first_row : int, default=0
-            Number of the first row.
-        how : {"drop", "relabel"}, default="drop"
-            What becomes of suspects.
-        min_confidence : float in [0, 1] or None, default=None
-            With "relabel": least confidence of a suggestion that is taken.
-
-        Returns
-        -------
-        dict
-            ``row``, ``label``, ``given_label`` and ``confidence`` in the label, of the rows that stay.
-        """
+        """Return cleaned labels as the columns ``row``, ``label``, ``given_label`` and ``confidence``; see `clean`."""
         return list_cleaned(self, Cleaning(how, min_confidence), ids, first_row)
 
     def to_frame(self) -> Any:
-        """All rows as a pandas frame, with the index of X where that is a frame."""
+        """Return all rows as a pandas frame, with the index of X where that is a frame."""
         try:
             import pandas
         except ImportError:
@@ -334,32 +294,15 @@ class LabelAudit:
         suspects_only: bool = False,
         first_row: int = 0,
     ) -> None:
-        """Write the rows as CSV, the most doubtful first.
+        """Write the rows as CSV, the most doubtful first; an old file is replaced only when the new one is complete.
 
-        Parameters
-        ----------
-        path : path-like
-            Destination; replaced only when the new file is complete.
-        ids : mapping of str to sequence or None
-            Columns to put first.
-        suspects_only : bool, default=False
-            Leave out the rows that are not suspects, and add the rows that cast most of the votes, with their labels.
-        first_row : int, default=0
-            Number of the first row.
+        A table of suspects only has two more columns: the rows that cast most of the votes, and their labels.
         """
         with replacing(path) as file:
             write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
 
     def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
-        """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order.
-
-        Parameters
-        ----------
-        path : path-like
-            Destination; replaced only when the new file is complete.
-        ids : mapping of str to sequence or None
-            Columns to add to the rows.
-        """
+        """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order."""
         with replacing(path) as file:
             write_json(self, file, ids)
 
@@ -383,18 +326,14 @@ class LabelAudit:
         title : str, default="Label audit"
             Heading.
         ids : mapping of str to sequence or None
-            Columns that name the rows; the first is shown.
-        texts : sequence of str or None
-            A text for every row, shown beside it.
-        images : sequence of path or None
-            An image file for every row, shown small; needs Pillow.
+            Columns that name the rows; the page shows the first.
+        texts, images : sequence or None
+            A text, or the path of a picture (needs Pillow), to show beside every row.
         notes : mapping of str to str or None
             More lines for the list of what was done.
         first_row : int, default=0
             Number of the first row.
         """
-        from nearkin.audit.page import render_page
-
         shown = {name: one for name, one in (("texts", texts), ("images", images)) if one is not None}
         check_ids(shown, self.n_rows)
         made = render_page(
@@ -407,18 +346,7 @@ class LabelAudit:
     # ------------------------------------------------------------------ for other tools
 
     def knn_graph(self, n_neighbors: int = 10) -> sparse.csr_matrix:
-        """Return distances to the nearest other rows in the learned space, as cleanlab's ``knn_graph``.
-
-        Parameters
-        ----------
-        n_neighbors : int, default=10
-            Entries of each row, the nearest first.
-
-        Returns
-        -------
-        CSR matrix of shape (n_samples, n_samples)
-            Distances.
-        """
+        """Return distances to the nearest other rows in the learned space, as cleanlab's ``knn_graph``."""
         from sklearn.neighbors import NearestNeighbors
 
         n = self.n_rows
@@ -433,16 +361,8 @@ class LabelAudit:
     def to_cleanlab(self, n_neighbors: int = 10) -> dict[str, Any]:
         """Return the input of cleanlab, from this audit instead of a cross-validated model.
 
-        Parameters
-        ----------
-        n_neighbors : int, default=10
-            Of the graph.
-
-        Returns
-        -------
-        dict
-            ``labels`` as whole numbers, ``pred_probs`` (n_samples, n_classes) from the votes with each row itself left
-            out, ``label_quality`` (the `score`), and ``knn_graph``.
+        ``labels`` are whole numbers, ``pred_probs`` come from the votes with each row itself left out,
+        ``label_quality`` is the `score`, and ``knn_graph`` has ``n_neighbors`` entries in each row.
         """
         return {
             "labels": self.given_code.copy(),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
-from nearkin.noise import VotesOn, split_rows
+from nearkin.noise.rate import VotesOn, split_rows
 from nearkin.stored import stored
 
 __all__ = ["CastVotes", "Jury", "Votes", "mix_votes", "stack_votes"]
@@ -56,23 +56,15 @@ class Votes:
 
 @dataclass(frozen=True)
 class CastVotes:
-    """Rows that cast the votes of neighbourhood voters on some rows, those with the largest parts first.
+    """Rows that cast the votes of neighbourhood voters on some rows, those with the largest parts first."""
 
-    Parameters
-    ----------
-    voters : tuple of str
-        Names of the neighbourhood voters.
-    rows : ndarray of int64 of shape (n_rows, k)
-        Training rows, each among the k nearest of at least one voter.
-    parts : ndarray of shape (n_voters, n_rows, k)
-        Part of the whole jury's vote that each row casts through each voter.
-    is_nearest : ndarray of bool of shape (n_voters, n_rows, k)
-        Whether the row is among the k nearest of the voter.
-    """
-
+    #: Names of the neighbourhood voters.
     voters: tuple[str, ...]
+    #: Training rows, each among the k nearest of at least one voter, of shape (n_rows, k).
     rows: Index
+    #: Part of the whole jury's vote that each row casts through each voter, of shape (n_voters, n_rows, k).
     parts: Array
+    #: Whether the row is among the k nearest of the voter, of the same shape.
     is_nearest: NDArray[np.bool_]
 
     @property
@@ -181,6 +173,13 @@ def _largest(found: list[tuple[float, list[tuple[Index, Array]]]], k: int) -> tu
 
 def mix_votes(votes: Sequence[VotesOn], shares: Sequence[float] | Array) -> VotesOn:
     """Mix the votes of several voters by their shares.
+
+    Parameters
+    ----------
+    votes : sequence of callable
+        Votes of each voter on a part of the rows.
+    shares : sequence of float
+        How much each counts.
 
     Examples
     --------

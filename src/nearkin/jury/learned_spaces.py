@@ -38,19 +38,7 @@ def halve_rows(codes: Codes) -> Index:
 
 
 def learn_space(rows: Array, codes: Codes, trust: Array, random_state: Any) -> Array:
-    """Learn a map of shape (n_components, n_features) after within-class whitening.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_samples, n_features)
-        Scaled rows.
-    codes : ndarray of int64 of shape (n_samples,)
-        Their classes, at least two.
-    trust : ndarray of shape (n_samples,)
-        How much each label counts for the covariance.
-    random_state : int, Generator, RandomState or None
-        Seed of the learner.
-    """
+    """Learn a map of shape (n_components, n_features) after within-class whitening, labels counting by ``trust``."""
     white = whiten_classes(rows, codes, trust)
     learner = default_learner(random_state).set_params(scale=None, rescore=False)
     found: Array = learner.fit(rows @ white.T, codes).components_ @ white
@@ -60,22 +48,6 @@ def learn_space(rows: Array, codes: Codes, trust: Array, random_state: Any) -> A
 def whiten_classes(rows: Array, codes: Codes, weights: Array) -> Array:
     """Return ``S^(-1/2)`` of the weighted within-class covariance, scaled to a mean squared pair distance of 1.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_samples, n_features)
-        Scaled rows.
-    codes : ndarray of int64 of shape (n_samples,)
-        Their classes.
-    weights : ndarray of shape (n_samples,)
-        How much each label is trusted.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_features)
-        Symmetric.
-
-    Notes
-    -----
     The covariance is shrunk towards a multiple of the identity by the rule of Ledoit and Wolf (A well-conditioned
     estimator for large-dimensional covariance matrices, 2004).
 

@@ -17,32 +17,32 @@ __all__ = ["LocalNeighbours"]
 Array = NDArray[np.floating]
 Index = NDArray[np.int64]
 
-#: Rows and columns of one tile, which fits into the second cache.
+#: Rows and columns of one tile, which fits into the second-level cache.
 _BLOCK = 512
 
-#: Most features with which a tile costs less than to turn it.
+#: Most features with which computing a tile costs less than transposing it.
 _FEW = 64
 
-#: Most rows that look for neighbours at the same time, each with what it has found so far.
+#: Most rows that are searched for at the same time, each with its candidates so far.
 _AT_ONCE = 1 << 16
 
-#: Blocks of queries after which progress is told.
+#: Blocks of queries between reports of progress.
 _TOGETHER = 16
 
-#: Rows among which the scale is looked for.
+#: Rows among which the scale is found.
 _SCALED = 2048
 
-#: Rows from which is guessed how far the k-th neighbour is, where there are many times as many; of how many times k
-#: neighbours the distance is guessed, and the least rank in the sample that tells it.
+#: Rows of the sample that bounds the distance of the k-th neighbour, used where there are many times as many rows; the
+#: bound is that of several times k neighbours, and of at least this rank in the sample.
 _SAMPLE = 1024
 _SAMPLED = 4
 _AMPLE = 3.0
 _LEAST_RANK = 4
 
-#: Neighbours that a row holds beyond k before the nearest of them are selected.
+#: Candidates that a row holds beyond k before the nearest are selected.
 _SPARE = 208
 
-#: Least scale of a row, as a share of the median one: rows with many equals would be next to everything.
+#: Smallest scale of a row, as a share of the median: otherwise rows with many duplicates would be near everything.
 _LEAST = 1e-3
 
 
@@ -50,16 +50,16 @@ _LEAST = 1e-3
 class LocalNeighbours:
     """Neighbours of rows by ``d2(x, z) / s(z)`` where ``s(z)`` is the distance of z to about its own 7th neighbour.
 
-    A row in a sparse region is then no worse a neighbour than one in a dense region. Labels play no part, so wrong
-    ones cannot hurt. (The scale of x would not change the order, so it is left out.)
+    Rows in sparse regions are then as good neighbours as rows in dense ones. Labels play no part, so wrong ones do no
+    harm. (The scale of x would not change the order.)
 
     Parameters
     ----------
     rows : ndarray of shape (n_samples, n_features)
         Scaled, or mapped by a learner.
     n_scale : int, default=7
-        Which neighbour gives the scale. It is looked for among 2,048 rows at most: of more rows, it is the one that has
-        the same share of them before it there, and at least the second.
+        Which neighbour gives the scale. It is found among at most 2,048 rows, at the same quantile, and is at least the
+        second neighbour there.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class LocalNeighbours:
     Notes
     -----
     Zelnik-Manor and Perona (Self-tuning spectral clustering, NIPS 2004) introduced the scale by the 7th neighbour. It
-    need not be exact: with a sample the same rows are found wrong as with all. Neighbours are exact: all pairs are
-    compared, ``O(n^2 d)`` by matrix products, and no more than a tile of them is held at once.
+    need not be exact: a sample finds the same wrong labels. Neighbours are exact: all pairs are compared, ``O(n^2 d)``
+    by matrix products, and no more than a tile of them is held at once.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class LocalNeighbours:
         every, some = self._items, self._items.at(_spread(n, _SCALED))
         rank = min(n_scale, n - 1) if len(some.rows) == n else max(2, round(n_scale * len(some.rows) / n))
         with worker_pool() as run:
-            far = np.concatenate(run(lambda part: _found(every.at(part), some, rank)[0][:, -1], _blocks(n)))
+            far = np.concatenate(run(lambda part: _search(every.at(part), some, rank)[0][:, -1], _blocks(n)))
         self.scale = np.sqrt(far)
         positive = self.scale[self.scale > 0]
         least = _LEAST * (np.median(positive) if len(positive) else 1.0)
@@ -106,7 +106,7 @@ class LocalNeighbours:
         items, n = self._items, len(self._rows)
         k = min(k, n - 1)
         if which is not None or n > _AT_ONCE:
-            return _all_found(items if which is None else items.at(which), items, k)
+            return _search_blocks(items if which is None else items.at(which), items, k)
         blocks = [items.at(part) for part in _blocks(n)]
         held = _Reservoirs(n, k, items.rows.dtype)
         parts = [held.at(part) for part in _blocks(n)]
@@ -115,29 +115,29 @@ class LocalNeighbours:
             (one, other), (its, others) = (blocks[i] for i in pair), (parts[i] for i in pair)
             products = one.rows @ other.rows.T
             if pair[0] != pair[1]:
-                # Of few features the other half of the products is made sooner than this one is turned.
+                # With few features, computing the other half is faster than transposing this one.
                 turned = products.T.copy() if one.rows.shape[1] > _FEW else other.rows @ one.rows.T
                 others.gather(turned, other, one)
             its.gather(products, one, other)
 
-        # Every product serves both of its rows. In a round each block meets one other, so that no two tiles that are
-        # made side by side write to the same reservoir.
+        # Every product serves both of its rows. In a round each block meets one other, so no two parallel tiles write
+        # to the same reservoir.
         with worker_pool() as run:
             run(lambda i: parts[i].guess(blocks[i], items), range(len(blocks)))
             for i, pairs in enumerate(_rounds(len(blocks))):
                 run(compare, pairs)
                 progress.advance("comparing rows", min(n, (i + 1) * _BLOCK), n)
-        return held.settled(items, items)[1]
+        return held.collect(items, items)[1]
 
     def query(self, queries: Array, k: int) -> Index:
         """The k nearest rows of every query, the nearest first, of shape (n_queries, k)."""
         shifted = np.ascontiguousarray(queries - self._center, dtype=self._rows.dtype)
         norms, nobody = (shifted * shifted).sum(axis=1), np.full(len(shifted), -1, np.int32)
-        return _all_found(_Rows(shifted, norms, norms, nobody), self._items, min(k, len(self._rows)))
+        return _search_blocks(_Rows(shifted, norms, norms, nobody), self._items, min(k, len(self._rows)))
 
 
 class _Rows(NamedTuple):
-    """Rows with their squared lengths, what squared distances to them are multiplied with, and their numbers."""
+    """Rows with their squared lengths, the factors of squared distances to them, and their numbers."""
 
     rows: Array
     norms: Array
@@ -150,7 +150,7 @@ class _Rows(NamedTuple):
 
 
 class _Reservoirs:
-    """The k nearest of many rows, as far as they are known."""
+    """Candidates for the k nearest of many rows."""
 
     def __init__(self, n: int, k: int, dtype: np.dtype):
         self.k = k
@@ -174,43 +174,43 @@ class _Reservoirs:
         )  # fmt: skip
 
     def guess(self, rows: _Rows, items: _Rows) -> None:
-        """Begin with a bound that a sample tells: the distance of several times k neighbours, most likely."""
+        """Set a first bound from a sample; it most likely admits several times k neighbours."""
         n = len(items.rows)
         if n >= _SAMPLED * _SAMPLE:
             some = items.at(_spread(n, _SAMPLE))
             rank = min(_SAMPLE - 1, max(_LEAST_RANK, int(np.ceil(_AMPLE * self.k * _SAMPLE / n))))
-            self.bounds[:] = _found(rows, some, rank)[0][:, -1]
+            self.bounds[:] = _search(rows, some, rank)[0][:, -1]
 
-    def settled(self, rows: _Rows, items: _Rows) -> tuple[Array, Index]:
-        """Values and numbers of the nearest, in order; rows whose guess was too low look again without one."""
+    def collect(self, rows: _Rows, items: _Rows) -> tuple[Array, Index]:
+        """Values and numbers of the nearest, in order; rows whose bound was too low are searched again without one."""
         from nearkin.kernels.nearest import settle
 
         settle(self.k, self.values, self.found, self.size)
         values, found = self.values[:, : self.k].copy(), self.found[:, : self.k].astype(np.int64)
         few = np.flatnonzero(self.size < self.k)
         if len(few):
-            values[few], found[few] = _found(rows.at(few), items, self.k)
+            values[few], found[few] = _search(rows.at(few), items, self.k)
         return values, found
 
 
-def _found(rows: _Rows, items: _Rows, k: int, guess: bool = False) -> tuple[Array, Index]:
-    """Values and numbers of the k nearest items of every row; an item of the same number is left out."""
+def _search(rows: _Rows, items: _Rows, k: int, guess: bool = False) -> tuple[Array, Index]:
+    """Values and numbers of the k nearest items of every row, except an item with the row's own number."""
     held = _Reservoirs(len(rows.rows), k, rows.rows.dtype)
     if guess:
         held.guess(rows, items)
     for part in _blocks(len(items.rows)):
         some = items.at(part)
         held.gather(rows.rows @ some.rows.T, rows, some)
-    return held.settled(rows, items)
+    return held.collect(rows, items)
 
 
-def _all_found(rows: _Rows, items: _Rows, k: int) -> Index:
+def _search_blocks(rows: _Rows, items: _Rows, k: int) -> Index:
     """Numbers of the k nearest items of every row, block by block."""
     found, blocks = [np.empty((0, k), np.int64)], _blocks(len(rows.rows))
     with worker_pool() as run:
         for start in range(0, len(blocks), _TOGETHER):
             some = blocks[start : start + _TOGETHER]
-            found += run(lambda part: _found(rows.at(part), items, k, guess=True)[1], some)
+            found += run(lambda part: _search(rows.at(part), items, k, guess=True)[1], some)
             progress.advance("comparing rows", some[-1].stop, len(rows.rows))
     return np.concatenate(found)
 
@@ -225,7 +225,7 @@ def _spread(n: int, most: int) -> Index:
 
 
 def _rounds(n: int) -> Iterator[list[tuple[int, int]]]:
-    """All pairs of n things, each first with itself, in rounds in which nothing comes twice (a round robin)."""
+    """All pairs of n things, first each with itself, in rounds in which nothing occurs twice (a round robin)."""
     yield [(i, i) for i in range(n)]
     last = n - 1 + n % 2
     for turn in range(last):

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.kernels import worker_pool
-from nearkin.noise import VotesOn
+from nearkin.noise.rate import VotesOn
 from nearkin.stored import stored
 
 __all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]
@@ -96,16 +96,14 @@ class LeadingDirections:
 class Landmarks:
     """Nearness ``exp(-sharpness * d2 / spread)`` to some of the rows, rotated so that inner products are nearnesses.
 
+    This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) K^(-1/2)``.
+
     Parameters
     ----------
     rows : ndarray of shape (n_samples, n_features)
         Scaled.
     sharpness : float
         How fast nearness falls; ``spread`` is the mean squared distance of two rows.
-
-    Notes
-    -----
-    This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) K^(-1/2)``.
 
     Examples
     --------

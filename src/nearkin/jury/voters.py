@@ -10,7 +10,7 @@ import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.local_scaling import LocalNeighbours
-from nearkin.noise import VotesOn, split_rows
+from nearkin.noise.rate import VotesOn, split_rows
 from nearkin.stored import stored
 
 __all__ = ["CrossFittedVoter", "Embedding", "NeighbourVoter", "NeighbourhoodVoter", "Voter", "map_rows", "rank_votes"]
@@ -29,6 +29,25 @@ class Voter(Protocol):
         Short and unique in its jury.
     votes_with : str
         What the votes rest on, in words.
+
+    Examples
+    --------
+    >>> from nearkin.jury import Jury
+    >>> class Prior:
+    ...     name, votes_with = "prior", "the shares of the labels"
+    ...
+    ...     def __init__(self, codes):
+    ...         self.codes = codes
+    ...
+    ...     def left_out(self, weights):
+    ...         total = np.bincount(self.codes, weights, 2)
+    ...         shares = (total - np.eye(2)[self.codes] * weights[:, None]) / (total.sum() - weights)[:, None]
+    ...         return shares.__getitem__
+    ...
+    ...     def answers(self, queries, weights):
+    ...         return np.tile(np.bincount(self.codes, weights, 2) / weights.sum(), (len(queries), 1))
+    >>> Jury([Prior(np.array([0, 0, 0, 1]))], [1.0]).answers(np.zeros((1, 2)), np.ones(4)).tolist()
+    [[0.75, 0.25]]
     """
 
     name: str
@@ -78,23 +97,9 @@ def map_rows(space: Array | Embedding | None, rows: Array) -> Array:
 def rank_votes(index: Index, codes: Codes, weights: Array, n_classes: int, bandwidth: float) -> Array:
     """Count the votes of neighbours, the j-th nearest with ``exp(-j / bandwidth)`` times its weight.
 
-    Parameters
-    ----------
-    index : ndarray of shape (n_queries, k)
-        Neighbours, the nearest first.
-    codes : ndarray of shape (n_samples,)
-        Class of each row that may be a neighbour.
-    weights : ndarray of shape (n_samples,)
-        Weight of its vote.
-    n_classes : int
-        Number of classes.
-    bandwidth : float
-        In ranks; the nearest ``bandwidth`` neighbours hold two thirds of the votes.
-
-    Returns
-    -------
-    ndarray of shape (n_queries, n_classes)
-        Rows sum to 1; where no neighbour has any weight, all classes have the same share.
+    ``index`` has one row of neighbours for each query, the nearest first; ``codes`` and ``weights`` belong to all rows.
+    The nearest ``bandwidth`` neighbours hold two thirds of the votes. Where no neighbour has any weight, all classes
+    have the same share.
 
     Examples
     --------
@@ -116,8 +121,47 @@ def _cast(index: Index, weights: Array, bandwidth: float) -> Array:
     return cast
 
 
+class _RankVoter:
+    """Neighbours of training rows that vote with weights falling by rank; how they are found is left to its kinds."""
+
+    # Found again when needed, and not stored.
+    _among: Index | None = None
+
+    name: str
+    codes: Codes
+    n_classes: int
+    bandwidth: float
+
+    @property
+    def among(self) -> Index:
+        """Neighbours of every training row, of shape (n_samples, 60), found at the first use."""
+        if self._among is None:
+            self._among = self._find_among()
+        return self._among
+
+    def _find_among(self) -> Index:
+        raise NotImplementedError
+
+    def left_out(self, weights: Array) -> VotesOn:
+        """Votes on training rows by their neighbours."""
+        return lambda part: self._count(self.among[part], weights)
+
+    def neighbours_left_out(self, rows: Index, weights: Array) -> list[tuple[Index, Array]]:
+        """Neighbours of training rows and their parts of the vote."""
+        return [self._weigh(self.among[rows], weights)]
+
+    def _count(self, index: Index, weights: Array) -> Array:
+        return rank_votes(index, self.codes, weights, self.n_classes, self.bandwidth)
+
+    def _weigh(self, index: Index, weights: Array) -> tuple[Index, Array]:
+        """Neighbours with their parts of the vote, which sum to 1."""
+        cast = _cast(index, weights, self.bandwidth)
+        total = cast.sum(axis=1, keepdims=True)
+        return index, np.divide(cast, total, out=np.full_like(cast, 1.0 / cast.shape[1]), where=total > 0)
+
+
 @stored(but=("_among",))
-class NeighbourVoter:
+class NeighbourVoter(_RankVoter):
     """Neighbours of a row in one space, the nearest first, with weights that fall by rank.
 
     Parameters
@@ -146,9 +190,6 @@ class NeighbourVoter:
     [0, 0, 0, 1, 1, 1]
     """
 
-    # Found again when needed, and not saved.
-    _among: Index | None = None
-
     def __init__(
         self,
         name: str,
@@ -166,12 +207,8 @@ class NeighbourVoter:
         """What the votes rest on."""
         return f"the {N_VOTING} nearest rows, weights falling by rank (bandwidth {self.bandwidth:g})"
 
-    @property
-    def among(self) -> Index:
-        """Neighbours of every training row, of shape (n_samples, 60), found at the first use."""
-        if self._among is None:
-            self._among = self.near.among(N_VOTING)
-        return self._among
+    def _find_among(self) -> Index:
+        return self.near.among(N_VOTING)
 
     def _best_bandwidth(self) -> float:
         ones, right = np.ones(len(self.codes)), np.zeros(len(BANDWIDTHS))
@@ -181,42 +218,24 @@ class NeighbourVoter:
                 right[i] += np.count_nonzero(shares.argmax(axis=1) == self.codes[part])
         return BANDWIDTHS[int(np.argmax(right))]
 
-    def left_out(self, weights: Array) -> VotesOn:
-        """Votes on training rows by their neighbours."""
-        return lambda part: self._count(self.among[part], weights)
-
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows by their neighbours."""
-        return self._count(self.find(queries), weights)
-
-    def neighbours_left_out(self, rows: Index, weights: Array) -> list[tuple[Index, Array]]:
-        """Neighbours of training rows and their parts of the vote."""
-        return [self.weigh(self.among[rows], weights)]
+        return self._count(self._find(queries), weights)
 
     def neighbours(self, queries: Array, weights: Array) -> list[tuple[Index, Array]]:
         """Neighbours of new scaled rows and their parts of the vote."""
-        return [self.weigh(self.find(queries), weights)]
+        return [self._weigh(self._find(queries), weights)]
 
-    def find(self, queries: Array) -> Index:
-        """Neighbours of new scaled rows, the nearest first."""
-        return self.near.query(map_rows(self.space, queries), N_VOTING)
-
-    def weigh(self, index: Index, weights: Array) -> tuple[Index, Array]:
-        """Neighbours with their parts of the vote, which sum to 1."""
-        cast = _cast(index, weights, self.bandwidth)
-        total = cast.sum(axis=1, keepdims=True)
-        return index, np.divide(cast, total, out=np.full_like(cast, 1.0 / cast.shape[1]), where=total > 0)
+    def _find(self, queries: Array) -> Index:
+        return self.near.query(self.map_rows(queries), N_VOTING)
 
     def map_rows(self, rows: Array) -> Array:
         """Scaled rows in the space."""
         return map_rows(self.space, rows)
 
-    def _count(self, index: Index, weights: Array) -> Array:
-        return rank_votes(index, self.codes, weights, self.n_classes, self.bandwidth)
-
 
 @stored(but=("_among",))
-class CrossFittedVoter:
+class CrossFittedVoter(_RankVoter):
     """Neighbours in learned spaces; each training row is judged in a space that was learned without its label.
 
     A space that has seen a wrong label may have moved the row to where its label looks right.
@@ -240,30 +259,19 @@ class CrossFittedVoter:
     [0, 0, 0, 1, 1, 1]
     """
 
-    # Found again when needed, and not saved.
-    _among: Index | None = None
-
     def __init__(self, name: str, voters: Sequence[NeighbourVoter], judge: Index):
-        self.name, self.voters, self.judge = name, list(voters), judge
+        self.name, self.voters, self.judge, one = name, list(voters), judge, voters[0]
+        self.codes, self.n_classes, self.bandwidth = one.codes, one.n_classes, one.bandwidth
 
     @property
     def votes_with(self) -> str:
         """What the votes rest on."""
         return f"{self.voters[0].votes_with}, in {len(self.voters)} spaces, each learned without the rows it judges"
 
-    @property
-    def among(self) -> Index:
-        """Neighbours of every training row in the space that judges it, found at the first use."""
-        if self._among is None:
-            rows = [np.flatnonzero(self.judge == i) for i in range(len(self.voters))]
-            near = [one.near.among(N_VOTING, some) for one, some in zip(self.voters, rows, strict=True)]
-            self._among = np.concatenate(near)[np.argsort(np.concatenate(rows))]
-        return self._among
-
-    def left_out(self, weights: Array) -> VotesOn:
-        """Votes on training rows by their neighbours."""
-        one = self.voters[0]
-        return lambda part: rank_votes(self.among[part], one.codes, weights, one.n_classes, one.bandwidth)
+    def _find_among(self) -> Index:
+        rows = [np.flatnonzero(self.judge == i) for i in range(len(self.voters))]
+        near = [one.near.among(N_VOTING, some) for one, some in zip(self.voters, rows, strict=True)]
+        return np.concatenate(near)[np.argsort(np.concatenate(rows))]
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows: the mean over the spaces."""
@@ -273,13 +281,9 @@ class CrossFittedVoter:
             total += share * one.answers(queries, weights)
         return total
 
-    def neighbours_left_out(self, rows: Index, weights: Array) -> list[tuple[Index, Array]]:
-        """Neighbours of training rows and their parts of the vote."""
-        return [self.voters[0].weigh(self.among[rows], weights)]
-
     def neighbours(self, queries: Array, weights: Array) -> list[tuple[Index, Array]]:
         """Neighbours of new scaled rows in every space and their parts of the vote."""
-        found = [one.weigh(one.find(queries), weights) for one in self.voters]
+        found = [pair for one in self.voters for pair in one.neighbours(queries, weights)]
         return [(index, part / len(found)) for index, part in found]
 
     def map_rows(self, rows: Array) -> Array:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearkin.kernels.machine.blas import products, workspace
 from nearkin.kernels.machine.compile import body, helper, kernel
+from nearkin.kernels.machine.linalg import products, workspace
 from nearkin.kernels.machine.simd import above, count_bits, equal, largest, load_few, lowest_bit, not_below
 from nearkin.measures import LinearScores
 

@@ -24,9 +24,8 @@ import numpy as np
 from numba.extending import register_jitable
 
 from nearkin.kernels.direction import shift
-from nearkin.kernels.machine.blas import add, dot, multiply_symmetric, vector_workspace
 from nearkin.kernels.machine.compile import body, helper
-from nearkin.kernels.machine.lapack import invert_positive_definite
+from nearkin.kernels.machine.linalg import add, dot, invert_positive_definite, multiply_symmetric, vector_workspace
 from nearkin.kernels.machine.symmetric import add_outer_products, eigen_small, smallest_of_tridiagonal
 
 __all__ = [

@@ -17,7 +17,7 @@ from nearkin.kernels.formulas import exponential_weight as weight
 from nearkin.kernels.formulas import linear_step, plausibility_of, squared_norm
 from nearkin.kernels.inverse import bound_of, tracking_workspace
 from nearkin.kernels.machine.compile import Sweep, helper
-from nearkin.kernels.machine.lapack import is_positive_definite, negative_eigenpairs
+from nearkin.kernels.machine.linalg import is_positive_definite, negative_eigenpairs
 from nearkin.kernels.machine.symmetric import mirror, multiply
 
 __all__ = ["LocalParts", "new_marks", "restart_clock", "settle", "sweep"]

@@ -16,8 +16,7 @@ from nearkin.kernels.formulas import hedge, is_step, linear_step, plausibility_o
 from nearkin.kernels.inverse import Tracked, tracking_workspace
 from nearkin.kernels.lowrank import gram, prepare_step, subgradient_solve
 from nearkin.kernels.machine.compile import Sweep, helper
-from nearkin.kernels.machine.pack import advance, pack_factor, unpack_factor
-from nearkin.kernels.machine.pointers import addresses, view
+from nearkin.kernels.machine.pack import addresses, advance, pack_factor, unpack_factor, view
 from nearkin.kernels.machine.symmetric import mirror, multiply
 
 __all__ = ["Hedging", "factor_addresses", "full", "low_rank", "matrix_addresses", "mean_plausibility"]

@@ -19,7 +19,7 @@ from nearkin.kernels.formulas import (
 )
 from nearkin.kernels.formulas import exponential_weight as weight
 from nearkin.kernels.machine.compile import Sweep, helper
-from nearkin.kernels.machine.pointers import view
+from nearkin.kernels.machine.pack import view
 from nearkin.kernels.modalities import mean_plausibility
 
 __all__ = ["Sketches", "sweep"]

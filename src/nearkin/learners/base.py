@@ -406,10 +406,10 @@ class OnlineLearner(BaseEstimator):
         source = self._make_source()
         source.start(rows, codes, state, rng)
         if len(state.labels.classes) < source.n_classes_needed:
-            raise ValueError(
-                f"{self._name} needs at least two classes to form triplets; the first batch of {len(rows)} "
-                f"samples holds one class, {state.labels.classes.tolist()}. "
-                "Pass `classes=` to partial_fit, or rows of a second class."
+            raise InputError(
+                f"two classes are needed to form triplets; the first batch of {len(rows)} rows holds one class, "
+                f"{state.labels.classes.tolist()}. Pass `classes=` to partial_fit, or rows of a second class.",
+                owner=self,
             )
         state.source = source
         return source

@@ -68,11 +68,11 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Map many rows there; None leaves few rows, and rows that are wrong, to the processor."""
         if not isinstance(X, np.ndarray) or X.size < _MANY_NUMBERS:
             return None
-        from nearkin.accelerator.mapping import mapped
+        from nearkin.accelerator.device_search import map_rows
 
         rows, state = self.check_rows(X), self._fitted
         limit = LARGEST[np.dtype(state.dtype)]
-        return mapped(rows, state.scaling, state.parameter.components, limit, find(self.device, self._name))
+        return map_rows(rows, state.scaling, state.parameter.components, limit, find(self.device, self._name))
 
     def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> Array:
         """Score of row i of X1 with row i of X2; larger is closer.

@@ -1,9 +1,7 @@
 """Classification by neighbours: the public classifier, Algorithm 5, and search under a learned measure."""
 
 from nearkin.neighbors.classifier import RobustKNeighborsClassifier
-from nearkin.neighbors.robust_knn import RobustKNN, leave_one_out_votes, vote
+from nearkin.neighbors.robust_knn import RobustKNN, vote
 from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 
-__all__ = [
-    "BlockSearch", "NeighbourSearch", "RobustKNN", "RobustKNeighborsClassifier", "leave_one_out_votes", "vote",
-]  # fmt: skip
+__all__ = ["BlockSearch", "NeighbourSearch", "RobustKNN", "RobustKNeighborsClassifier", "vote"]

@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from nearkin.arrays import Array, Codes, Index
 from nearkin.checks import Integer, OneOf, Real, check_rows, check_seed
 from nearkin.errors import InputError, owned_by
-from nearkin.jury import WIDE, JuryDecision, Votes, assemble_jury, default_learner
+from nearkin.jury import JuryDecision, Votes, assemble_jury
+from nearkin.jury.decision import WIDE
+from nearkin.jury.learned_spaces import default_learner
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
@@ -173,20 +175,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Learn the measures, judge the labels and find the suspects.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Raw features.
-        y : array-like of shape (n_samples,)
-            Labels, some of which may be wrong.
-
-        Returns
-        -------
-        self
-            The fitted classifier.
-        """
+        """Learn the measures from raw features (dense or CSR), judge the labels and find the suspects."""
         check_settings(self)
         with owned_by(self):
             check_seed(self.random_state)
@@ -239,33 +228,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------ deciding
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class with most votes; equal votes go to the nearest neighbour among them.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_queries, n_features)
-            Raw features.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-            Classes.
-        """
+        """Return the class with most votes; equal votes go to the nearest neighbour among them."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the share of the votes of each class, in the order of `classes_`.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_queries, n_features)
-            Raw features.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes)
-            Rows sum to 1.
-        """
+        """Return the share of the votes of each class, in the order of `classes_`; rows sum to 1."""
         check_is_fitted(self)
         return self.decision_.predict_proba(self._ready(X))
 
@@ -297,31 +264,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def votes(self, X: ArrayLike) -> Votes:
         """Return what every voter of the jury says about new rows.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Raw features.
-
-        Returns
-        -------
-        Votes
-            Names and shares of the voters, and their votes, of shape (n_voters, n_queries, n_classes). `predict_proba`
-            undoes the estimated noise in their mixture, ``total``.
+        `predict_proba` undoes the estimated noise in the mixture of these votes, ``votes(X).total``.
         """
         return self._jury_decision("votes").votes(self._ready(X))
 
     def left_out_votes(self, rows: ArrayLike | None = None) -> Votes:
         """Return what every voter of the jury says about training rows without seeing their labels.
 
-        Parameters
-        ----------
-        rows : array-like of int or None, default=None
-            Positions of training rows; None for all.
-
-        Returns
-        -------
-        Votes
-            As `votes`; here other rows count by their plausibility, as in the last round of judging the labels.
+        ``rows`` are positions, None is all. Other rows count by their plausibility, as when the labels were judged.
         """
         decision = self._jury_decision("left_out_votes")
         n = len(self.plausibility_)
@@ -331,18 +281,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return decision.left_out_votes(which)
 
     def embed(self, X: ArrayLike) -> Array:
-        """Map rows into the learned space that votes; for the default jury both learned spaces side by side.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Raw features.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_components)
-            Mapped rows.
-        """
+        """Map rows into the learned space that votes; for the default jury into both, side by side."""
         check_is_fitted(self)
         return self.decision_.embed(self._ready(X))
 

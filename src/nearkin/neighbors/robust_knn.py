@@ -12,14 +12,15 @@ from scipy import sparse
 
 from nearkin.accelerator import find, is_accelerator
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury import lowest_share, rank_votes
+from nearkin.jury.decision import lowest_share
+from nearkin.jury.voters import rank_votes
 from nearkin.learners import OnlineLearner
 from nearkin.measures import DISTANCE, Measure
 from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 from nearkin.noise import NoiseModel, estimate_noise_rate
 from nearkin.stored import stored
 
-__all__ = ["RobustKNN", "leave_one_out_votes", "vote"]
+__all__ = ["RobustKNN", "estimate_rate", "leave_one_out_votes", "vote"]
 
 #: Share of a vote that decides between classes with equal votes: the nearest neighbour among them wins.
 _TIE = 1e-9
@@ -44,10 +45,8 @@ class RobustKNN:
         Fitted.
     X : array-like or CSR matrix of shape (n_samples, n_features)
         Training rows as the learner takes them.
-    labels : ndarray of shape (n_samples,)
-        Their labels.
-    codes : ndarray of int64 of shape (n_samples,)
-        The labels as whole numbers.
+    labels, codes : ndarray of shape (n_samples,)
+        Their labels as given, and as whole numbers.
     plausibility : ndarray of shape (n_samples,)
         Weights of the rows.
     noise : NoiseModel
@@ -56,6 +55,15 @@ class RobustKNN:
         Neighbours that vote.
     is_weighted : bool
         Whether the weights count in the vote; otherwise all kept rows count alike.
+
+    Examples
+    --------
+    >>> from nearkin.learners import RobustLODML
+    >>> X, y = np.array([[0.0], [0.1], [0.2], [3.0], [3.1], [3.2]]), np.array([0, 0, 1, 1, 1, 1])  # the third is wrong
+    >>> learner = RobustLODML(random_state=0).fit(X, y)
+    >>> knn = RobustKNN(learner, X, y, y, learner.plausibility_, NoiseModel(1 / 6, 2), 2, is_weighted=True)
+    >>> knn.kept.tolist(), knn.predict_proba(np.array([[0.25]])).round(2).tolist()
+    ([0, 1, 3, 4, 5], [[1.0, 0.0]])
     """
 
     # The index over the kept rows is made again after loading.
@@ -143,29 +151,9 @@ def leave_one_out_votes(
     bandwidth: float = 8.0,
     search: Callable[[Array, Measure], Any] = NeighbourSearch,
 ) -> Array:
-    """Count the votes of the nearest other rows by Euclidean distance, with weights that fall by rank.
+    """Count the votes of the nearest other rows by Euclidean distance on some rows, with weights that fall by rank.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_samples, n_features)
-        Scaled rows.
-    codes : ndarray of shape (n_samples,)
-        Class of each row as a whole number below ``n_classes``.
-    n_classes : int
-        Number of classes.
-    which : ndarray of int or None
-        Rows to vote on; None for all.
-    n_neighbors : int, default=60
-        Neighbours that vote.
-    bandwidth : float, default=8.0
-        In ranks; see `nearkin.jury.rank_votes`.
-    search : callable, default=NeighbourSearch
-        Makes an index of rows with ``query``.
-
-    Returns
-    -------
-    ndarray of shape (n_voted_on, n_classes)
-        Rows sum to 1.
+    ``search`` makes an index with ``query``; for ``bandwidth`` see `nearkin.jury.voters.rank_votes`.
 
     Examples
     --------

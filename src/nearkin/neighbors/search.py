@@ -22,9 +22,9 @@ _ITEMS = 1 << 14
 class NeighbourSearch:
     """Index over mapped items.
 
-    Distances are searched as they are. For similarities one coordinate more makes the largest inner product the
-    smallest distance: with ``y~ = (y, sqrt(R^2 - |y|^2))`` and ``q~ = (q, 0)``, ``|q~ - y~|^2 = |q|^2 + R^2 - 2 q'y``,
-    exactly, and also when the two sides are mapped differently.
+    Distances are searched as they are. For similarities an additional coordinate turns the largest inner product into
+    the smallest distance: with ``y~ = (y, sqrt(R^2 - |y|^2))`` and ``q~ = (q, 0)``, ``|q~ - y~|^2 = |q|^2 + R^2 - 2
+    q'y``, exactly, and also when the two sides are mapped differently.
 
     Parameters
     ----------
@@ -53,10 +53,7 @@ class NeighbourSearch:
         self._index = NearestNeighbors().fit(indexed)
 
     def query(self, queries: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
-        """The k nearest items of every query, nearest first: distances, or similarities.
-
-        ``queries`` are mapped by `map_queries` of the learner.
-        """
+        """Return distances or similarities to the k nearest items of every mapped query, and which these are."""
         if self.measure.is_distance:
             values, index = self._index.kneighbors(queries, k)
             return values, index
@@ -68,7 +65,7 @@ class NeighbourSearch:
 
 
 class BlockSearch:
-    """The same for measures without one map: all scores, a block of queries with a block of items at a time.
+    """Search for measures without one map: all scores, a block of queries with a block of items at a time.
 
     Parameters
     ----------
@@ -103,7 +100,7 @@ class BlockSearch:
         self.measure = measure
 
     def query(self, queries: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
-        """The k nearest items of every query (scaled rows), nearest first: distances, or similarities."""
+        """Return distances or similarities to the k nearest items of every scaled query, and which these are."""
         step = max(1, _TABLE // min(_ITEMS, len(self.items)))
         found = [self._nearest(queries[start : start + step], k) for start in range(0, len(queries), step)]
         values = np.concatenate([values for values, _ in found])
@@ -111,7 +108,7 @@ class BlockSearch:
         return (np.sqrt(np.maximum(-values, 0.0)) if self.measure.is_distance else values), index
 
     def _nearest(self, queries: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
-        """Best scores so far and whose they are, block after block of items."""
+        """Best scores and their items, block after block of items."""
         best = np.empty((len(queries), 0), queries.dtype)
         which = np.empty((len(queries), 0), np.intp)
         for start in range(0, len(self.items), _ITEMS):

@@ -72,6 +72,13 @@ def judge_labels(
 def score_labels(shares: Array, codes: Codes) -> Array:
     """Return the share of each row's label against the best other one; below 1/2 another label has more.
 
+    Parameters
+    ----------
+    shares : ndarray of shape (n_samples, n_classes)
+        Votes, or anything else that is proportional to the probabilities of the classes.
+    codes : ndarray of int64 of shape (n_samples,)
+        Column of each row's label.
+
     Examples
     --------
     >>> score_labels(np.array([[0.6, 0.2, 0.2], [0.1, 0.3, 0.6]]), np.array([0, 1])).round(2).tolist()

@@ -198,7 +198,7 @@ class Sketched(Modal, MappedParameter):
     def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """Steps in the sketch, then the same steps in the original space."""
         from nearkin.kernels import sketch
-        from nearkin.kernels.machine.pointers import addresses
+        from nearkin.kernels.machine.pack import addresses
 
         taus = np.empty((len(triplets), len(self.hats)))
         places, sizes = addresses(*self.hats), np.array([len(hat) for hat in self.hats])

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from nearkin._version import __version__
 from nearkin.arrays import Array, Index
 from nearkin.audit.cleaning import MIN_CONFIDENCE
-from nearkin.audit.map import choose_rows, draw_map, separate_classes
+from nearkin.audit.map import choose_rows, draw_map
 from nearkin.audit.page.packing import as_json, pack, pack_json, smallest
 from nearkin.audit.page.thumbnails import require_pillow, thumbnails
-from nearkin.noise import LEVEL, split_rows
+from nearkin.noise.rate import LEVEL, split_rows
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
@@ -191,8 +191,7 @@ def _map(audit: LabelAudit, left_out: list[str]) -> dict[str, NDArray[Any]]:
     drawn = choose_rows(audit.is_suspect, audit.order, _POINTS)
     if len(drawn) < audit.n_rows:
         left_out.append(f"{audit.n_rows - len(drawn):,} of the {audit.n_rows:,} rows in the map.")
-    rows = audit.prototypes.rows
-    flat = draw_map(rows[drawn], separate_classes(rows, audit.suggested_code, audit.plausibility)[drawn])
+    flat = draw_map(audit.prototypes.rows[drawn])
     return {
         "mapRow": drawn.astype(np.uint32),
         "mapX": (flat[:, 0] * 4095).astype(np.uint16),
@@ -329,8 +328,7 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
         "those where another label has twice the votes",
         "Plausibility": "probability that the label is right, by Bayes' rule on the votes of all voters",
         "Confidence": "probability that the suggested label is right",
-        "Map": "t-SNE of the rows in the learned space that votes, begun from the linear view in which classes lie "
-        "farthest apart",
+        "Map": "t-SNE of the rows in the learned space that votes",
         "Seed": f"{model.random_state}",
         "Numbers of rows": f"begin with {first_row}",
         "Made by": f"nearkin {__version__}",

@@ -10,6 +10,9 @@ They differ in the width of a panel.
 * Or the transpose of L is one panel, whose rows are called *strips*, one per component. No lane is empty, whatever the
   number of components, but every sum ends in a vector whose lanes must be added.
 
+Arrays of different sizes go to a compiled loop by address (`addresses`, `view`): a tuple of arrays would be compiled
+anew for every length. The caller keeps the arrays alive and C-ordered.
+
 `advance` applies the step of the last active triplet to a factor and projects the next triplet in one pass over L, so
 that each of its numbers is loaded and stored once for four multiplications.
 """
@@ -17,6 +20,8 @@ that each of its numbers is loaded and stored once for four multiplications.
 from typing import NamedTuple
 
 import numpy as np
+from numba import carray, types
+from numba.extending import intrinsic, register_jitable
 
 from nearkin.kernels.machine.compile import body, helper
 from nearkin.kernels.machine.simd import (
@@ -35,8 +40,8 @@ from nearkin.kernels.machine.simd import (
 from nearkin.kernels.machine.tiles import PIECE
 
 __all__ = [
-    "Factor", "advance", "aligned", "choose_slabs", "make_factor", "pack_factor", "pack_matrix", "padded",
-    "prefetch_row", "row_length", "scale_row", "unpack_factor", "unpack_matrix",
+    "Factor", "addresses", "advance", "aligned", "choose_slabs", "make_factor", "pack_factor", "pack_matrix", "padded",
+    "prefetch_row", "row_length", "scale_row", "unpack_factor", "unpack_matrix", "view",
 ]  # fmt: skip
 
 #: Vectors of each of g and h that strips work on at a time, so that they stay in the nearest cache.
@@ -58,6 +63,26 @@ def aligned(n, like):
     memory = np.zeros(n + lanes(like), like.dtype)
     start = -memory.ctypes.data % BYTES // memory.itemsize
     return memory[start : start + n]
+
+
+def addresses(*arrays):
+    """Addresses of the arrays."""
+    assert all(array.flags.c_contiguous for array in arrays)
+    return np.array([array.ctypes.data for array in arrays], dtype=np.intp)
+
+
+@intrinsic
+def _pointer(typing_context, address):
+    def generate(context, builder, sig, args):
+        return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.intp), generate
+
+
+@register_jitable
+def view(address, shape, like):
+    """Array of this shape, and of the type of ``like``, at an address."""
+    return carray(_pointer(address), shape, like.dtype)
 
 
 @helper
