@@ -11,25 +11,48 @@ import pytest
 
 import nearkin
 
-#: Compiled loops take arrays as they come, and the command line documents itself.
-NOT_FOR_CALLERS = {"tables", "kernels", "cli", "deep"}
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+
+#: Names of the reference whose documentation is known to be incomplete. The list may only shrink.
+NOT_YET: set[str] = {
+    "nearkin.jury.jury.CastVotes documents other parameters than it takes",
+    "nearkin.jury.jury.CastVotes shows no example",
+    "nearkin.jury.learned_spaces.default_learner documents other parameters than it takes",
+    "nearkin.jury.learned_spaces.learn_space documents other parameters than it takes",
+    "nearkin.jury.learned_spaces.learn_space shows no example",
+    "nearkin.jury.learned_spaces.whiten_classes documents other parameters than it takes",
+    "nearkin.jury.voters.rank_votes documents other parameters than it takes",
+    "nearkin.losses.Loss shows no example",
+    "nearkin.losses.exponential_weight documents other parameters than it takes",
+    "nearkin.losses.exponential_weight shows no example",
+    "nearkin.losses.hinge documents other parameters than it takes",
+    "nearkin.neighbors.robust_knn.leave_one_out_votes documents other parameters than it takes",
+    "nearkin.rows.Rows shows no example",
+}
 
 
-def public_objects(*packages):
-    """Classes and functions that these packages promise, by name, each once."""
-    seen = {}
-    for package in packages:
-        module = importlib.import_module(package)
-        for name in getattr(module, "__all__", []):
-            value = getattr(module, name)
-            if inspect.isclass(value) or inspect.isfunction(value):
-                seen.setdefault(value, f"{package}.{name}")
-    return {name: value for value, name in seen.items()}
+def offered(package):
+    """Classes and functions that a package offers, by name."""
+    module = importlib.import_module(package)
+    values = {f"{package}.{name}": getattr(module, name) for name in getattr(module, "__all__", [])}
+    return {name: value for name, value in values.items() if inspect.isclass(value) or inspect.isfunction(value)}
 
 
-def public_packages():
+def reference(start):
+    """Classes and functions for callers: what pages of the reference name, if it begins like this."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("*.md")))
+    found = {}
+    for name in re.findall(r"^::: (\S+)", pages, re.MULTILINE):
+        package, _, last = name.rpartition(".")
+        if name.startswith(start) and package != "nearkin":
+            found[name] = getattr(importlib.import_module(package), last, None)
+    return found
+
+
+def packages():
+    """Packages that import without optional parts."""
     found = pkgutil.iter_modules([str(Path(nearkin.__file__).parent)])
-    return ["nearkin", *(f"nearkin.{one.name}" for one in found if one.ispkg and one.name not in NOT_FOR_CALLERS)]
+    return ["nearkin", *(f"nearkin.{one.name}" for one in found if one.ispkg and one.name not in ("cli", "deep"))]
 
 
 def sections(docstring):
@@ -69,19 +92,12 @@ def signature_names(value):
     return [one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
 
 
-def faults(value):
-    """What is wrong with the documentation of a public class or function."""
-    found = sections(value.__doc__ or "")
+def summary_faults(value):
+    """What any class or function needs that a package offers to others: a summary, and one for each method."""
     summary = inspect.cleandoc(value.__doc__ or "").split("\n\n")[0]
     if not re.fullmatch(r"\S.{8,}[.:]", summary, re.DOTALL):
         yield "does not begin with a summary"
-    names, bare = entries(found.get("Parameters", []))
-    if sorted(names) != sorted(signature_names(value)) or ("Parameters" in found) != bool(names):
-        yield f"documents {names}, but takes {signature_names(value)}"
-    yield from (f"does not describe {line!r}" for line in bare)
-    if ">>> " not in "\n".join(found.get("Examples", [])):
-        yield "shows no example"
-    if unfilled := re.findall(r"\{(?:settings|steps|stream|lowrank|fitted|C|loss|n_epochs)\}", value.__doc__ or ""):
+    if unfilled := re.findall(r"\{[a-z_]+\}", summary):
         yield f"leaves {unfilled} unfilled"
     for name, method in vars(value).items() if inspect.isclass(value) else ():
         is_method = inspect.isfunction(method) or isinstance(method, (property, classmethod))
@@ -89,13 +105,42 @@ def faults(value):
             yield f"does not document {name}"
 
 
-def test_what_is_public_is_documented():
-    objects = public_objects(*public_packages())
+def reference_faults(value):
+    """What a class or function of the reference needs: its parameters, each described, and an example."""
+    if value is None:
+        yield "does not exist"
+        return
+    found = sections(value.__doc__ or "")
+    names, bare = entries(found.get("Parameters", []))
+    if sorted(names) != sorted(signature_names(value)) or ("Parameters" in found) != bool(names):
+        yield "documents other parameters than it takes"
+    yield from (f"does not describe {line!r}" for line in bare)
+    if ">>> " not in "\n".join(found.get("Examples", [])):
+        yield "shows no example"
+    if "{settings}" in (value.__doc__ or ""):
+        yield "leaves its settings unfilled"
+
+
+def test_what_a_package_offers_begins_with_a_summary():
+    objects = {name: value for package in packages() for name, value in offered(package).items()}
     assert len(objects) > 80
-    assert [f"{name} {fault}" for name, value in objects.items() for fault in faults(value)] == []
+    assert [f"{name} {fault}" for name, value in objects.items() for fault in summary_faults(value)] == []
+
+
+def test_what_is_public_documents_its_parameters_and_shows_an_example():
+    objects = {name: value for name, value in reference("nearkin.").items() if not name.startswith("nearkin.deep")}
+    objects |= offered("nearkin")
+    known = {id(value) for value in objects.values()}
+    assert len(known) > 80
+    lacking = {f"{name} {fault}" for name, value in objects.items() for fault in reference_faults(value)}
+    assert lacking - NOT_YET == set()
+    assert NOT_YET - lacking == set(), "documented by now: delete from NOT_YET"
 
 
 def test_public_networks_are_documented():
     pytest.importorskip("torch")
-    objects = public_objects("nearkin.deep")
-    assert [f"{name} {fault}" for name, value in objects.items() for fault in faults(value)] == []
+    objects = {name: value for name, value in reference("nearkin.deep.").items() if "metric_learning" not in name}
+    assert [
+        f"{name} {fault}" for name, value in offered("nearkin.deep").items() for fault in summary_faults(value)
+    ] == []
+    assert [f"{name} {fault}" for name, value in objects.items() for fault in reference_faults(value)] == []

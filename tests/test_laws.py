@@ -307,7 +307,7 @@ def streaming(cls, source, **parameters):
 @each(
     source=STEADY,
     cls=TAUGHT,
-    fast={"source": [STEADY["octg"], STEADY["octg_both"], STEADY["one_pass"]]},
+    fast={"source": [STEADY["octg_both"]]},
 )
 def test_the_chunks_in_which_a_stream_comes_do_not_matter(cls, source, stream):
     X, y = stream

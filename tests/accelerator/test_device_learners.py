@@ -136,8 +136,8 @@ def test_of_equal_items_the_first_is_nearest(device):
 
 def test_a_classifier_searches_where_its_learner_learns(gpu, blobs):
     X, y = blobs(n=60, d=4)
-    here = nearkin.RobustKNeighborsClassifier(nearkin.RobustLODML(random_state=0)).fit(X, y)
-    there = nearkin.RobustKNeighborsClassifier(nearkin.RobustLODML(random_state=0, device=gpu)).fit(X, y)
+    here = nearkin.RobustKNeighborsClassifier.algorithm5(nearkin.RobustLODML(random_state=0)).fit(X, y)
+    there = nearkin.RobustKNeighborsClassifier.algorithm5(nearkin.RobustLODML(random_state=0, device=gpu)).fit(X, y)
     assert type(there.decision_._search).__name__ == "DeviceSearch"
     assert there.noise_rate_ == here.noise_rate_
     np.testing.assert_allclose(there.predict_proba(X), here.predict_proba(X), atol=1e-9)

@@ -70,6 +70,7 @@ def test_lomdml_is_its_twin(r, eta, modal_triplets):
     assert model.n_updates_ == run.n_updates
 
 
+@pytest.mark.slow
 def test_many_features_are_learned_as_in_the_twin(modal_triplets):
     """Long vectors, more components than a register holds, and steps that leave the cone."""
     sets = modal_triplets(120, (40, 70), 0.12)

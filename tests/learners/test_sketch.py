@@ -169,6 +169,7 @@ def test_weights_of_the_metric_and_of_the_map_agree(rng):
     assert model.get_feature_names_out().shape == (35,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_twenty_thousand_features_train_in_bounded_memory(kind):
     """A d x d matrix would take 1.6 GB in single precision; rows are not counted."""

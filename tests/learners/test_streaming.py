@@ -128,6 +128,7 @@ def test_sparse_rows_give_the_same_model_with_every_source(name, source, sparse_
     assert_same_model(other, dense, tolerance=1e-8)
 
 
+@pytest.mark.slow
 @each(source=["octg", "one_pass", "random"], init=["identity", "pca"])
 def test_a_wide_sparse_matrix_is_never_made_dense_as_a_whole(init, source):
     """5,000 rows of 20,000 features: 800 MB dense, a few MB as they lie."""

@@ -7,8 +7,8 @@ from nearkin.paper import METHODS, PAPER, TABLES, Cell, Outcome, draw_splits, li
 from nearkin.paper import cells as cells_module
 from nearkin.paper.cells import choose_params, search
 from nearkin.paper.protocol import split_inside
-from nearkin.paper.records import get_printed_score, make_records
-from nearkin.paper.scores import METRICS, score_binary
+from nearkin.paper.report import make_records
+from nearkin.paper.scores import METRICS, get_printed_score, score_binary
 from small_datasets import make_dataset
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from nearkin.cli import main
 from nearkin.paper import Cell, Outcome, figures, wine
-from nearkin.paper.records import make_records
+from nearkin.paper.report import make_records
 from nearkin.paper.scores import METRICS
 
 CS = (1e-6, 1.0)

@@ -124,6 +124,7 @@ def test_octg_with_several_centres_runs_k_means_within_each_class(rng):
         np.testing.assert_allclose(found[found[:, 1].argsort()], means, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.2])
 def test_auto_takes_more_centres_only_where_classes_fall_into_parts(rng, noise):
     corners = np.array([[0.0, 0.0], [4.0, 4.0], [0.0, 4.0], [4.0, 0.0]])

@@ -34,26 +34,8 @@ N_PARENTS = 5
 class Cell:
     """Everything that decides the number in a cell.
 
-    Parameters
-    ----------
-    dataset : str
-        Name in the registry.
-    noise : float or str
-        Percentage of wrong training labels, or the name of labels that people gave.
-    method : str
-        Name of the column.
-    selection : str
-        One of `SELECTIONS`.
-    kind : str
-        Kind of noise.
-    grouped : bool
-        Whether copies stay in the same fold.
-    seed : int
-        Seed of folds, noise, search and learners.
-    n_draws : int
-        How often to draw folds and noise.
-    budget : int
-        Settings that a search tries; 0 without a search.
+    ``noise`` is a percentage of wrong training labels, or the name of labels that people gave; ``budget`` is the number
+    of settings that a search tries. The other fields are as in `Table` and `draw_splits`.
     """
 
     dataset: str
@@ -68,13 +50,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Text that differs between any two cells.
-
-        Examples
-        --------
-        >>> Cell("wine", 20, "ODML").key == Cell("wine", 20.0, "ODML").key != Cell("wine", 20, "OPML").key
-        True
-        """
+        """Text that differs between any two cells; 20 and 20.0 are the same noise."""
         noise = self.noise if isinstance(self.noise, str) else float(self.noise)
         return json.dumps(asdict(self) | {"noise": noise}, sort_keys=True)
 
@@ -86,13 +62,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measured cell, which a log keeps as one line.
-
-    Parameters
-    ----------
-    cell : Cell
-        What was measured.
-    """
+    """A measured cell, which a log keeps as one line."""
 
     cell: Cell
 
@@ -109,20 +79,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Outcome(Measurement):
-    """Accuracies of a cell, fold by fold.
+    """Accuracies of a cell in percent, one per fold of every draw, and confusions if there are two classes.
 
-    Parameters
-    ----------
-    cell : Cell
-        What was measured.
-    accuracies : list of float
-        In percent, one per fold of every draw.
-    confusions : list or None
-        ``[[TP, FN], [FP, TN]]`` per fold if there are two classes.
-    params : dict or list of dict
-        What differs from the defaults; for "nested" one setting per fold.
-    seconds : float
-        Time spent, search included.
+    ``params`` is what differs from the defaults; for "nested" there is one setting per fold. ``seconds`` include the
+    search.
     """
 
     accuracies: list[float]
@@ -175,14 +135,6 @@ def search(method: Method, n_features: int, budget: int, seed: int, score: Calla
 
     The search tries the defaults first. It draws the first half of the settings at random; the other half are variants
     of the best so far.
-
-    Examples
-    --------
-    >>> found = search(METHODS["Robust-ODML"], 13, 50, 0, lambda params: -abs(params.get("eta", 1.0) - 3.0))
-    >>> 2.5 < found["eta"] < 3.5
-    True
-    >>> search(METHODS["Euclidean"], 13, 50, 0, lambda params: 0.0)
-    {}
     """
     if not method.space:
         return {}

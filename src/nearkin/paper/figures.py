@@ -21,7 +21,7 @@ from nearkin.learners import RobustLODML
 from nearkin.losses import RescaledHinge, hinge
 from nearkin.noise import flip_labels
 from nearkin.paper import wine
-from nearkin.paper.records import Record
+from nearkin.paper.report import Record
 
 __all__ = ["draw_figures"]
 
@@ -32,27 +32,10 @@ _MARKS = ("o", "s", "^", "D", "v", "x", "*")
 def draw_figures(
     out: Path, *, seed: int = 0, n_runs: int = 10, cs: tuple[float, ...] = wine.CS, ending: str = "svg"
 ) -> tuple[list[Path], list[str]]:
-    """Draw all figures for which there are numbers.
+    """Draw all figures for which there are numbers; return the files, and which figures are left out, and why.
 
-    Parameters
-    ----------
-    out : Path
-        Folder that holds the records of the tables, and receives the figures.
-    seed : int
-        Seed of noise, divisions and t-SNE.
-    n_runs : int
-        Divisions of Wine in Figures 9 and 10; 10 in the paper.
-    cs : tuple of float
-        Values of C in the same figures.
-    ending : str
-        Format of the files.
-
-    Returns
-    -------
-    files : list of Path
-        Figures drawn.
-    left_out : list of str
-        Figures left out, and why.
+    The folder ``out`` holds the records of the tables and receives the figures. Figures 9 and 10 show ``n_runs``
+    divisions of Wine (10 in the paper) for the values ``cs`` of C.
     """
     try:
         import matplotlib as mpl

@@ -46,16 +46,7 @@ class Draw(Protocol):
 class Method:
     """A column: how to build an estimator, and the space in which to search its parameters.
 
-    Parameters
-    ----------
-    name : str
-        Heading of the column.
-    build : callable
-        ``build(params, rate, seed)`` returns a fresh estimator.
-    space : mapping of str to Draw
-        Values to search; empty if there is nothing to search.
-    raw : bool
-        Whether the method scales features itself.
+    ``raw`` says whether the method scales features itself.
     """
 
     name: str

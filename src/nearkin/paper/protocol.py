@@ -18,17 +18,9 @@ from nearkin.datasets import Dataset
 from nearkin.noise import flip_labels, flip_near_boundary, flip_to_next
 
 __all__ = [
-    "KINDS",
-    "PROTOCOLS",
-    "Protocol",
-    "Split",
-    "derive_seed",
-    "draw_splits",
-    "flip_training_labels",
-    "get_protocol",
-    "prepare",
-    "split_inside",
-]
+    "KINDS", "PROTOCOLS", "Protocol", "Split", "derive_seed", "draw_splits", "flip_training_labels", "get_protocol",
+    "prepare", "split_inside",
+]  # fmt: skip
 
 Array = NDArray[Any]
 
@@ -43,14 +35,7 @@ N_INNER = 3
 class Protocol:
     """How a data set is prepared before anything is learned.
 
-    Parameters
-    ----------
-    n_folds : int
-        Stratified folds.
-    z_score : bool
-        Whether to bring features to mean 0 and standard deviation 1.
-    n_components : int or None
-        If given, rows are brought to length 1, then reduced to this many whitened principal components.
+    With ``n_components``, rows are brought to length 1, then reduced to this many whitened principal components.
     """
 
     n_folds: int = 10
@@ -68,13 +53,7 @@ PROTOCOLS = {
 
 
 def get_protocol(dataset: str) -> Protocol:
-    """Protocol of a data set by its name.
-
-    Examples
-    --------
-    >>> get_protocol("wine"), get_protocol("letters").n_folds
-    (Protocol(n_folds=10, z_score=True, n_components=None), 5)
-    """
+    """Protocol of a data set by its name."""
     return PROTOCOLS.get(dataset, Protocol())
 
 
@@ -96,13 +75,7 @@ class Split:
 
 
 def derive_seed(*parts: int | float | str) -> int:
-    """Seed that depends on all parts and on nothing else.
-
-    Examples
-    --------
-    >>> derive_seed(0, "wine", 1) == derive_seed(0, "wine", 1) != derive_seed(0, "wine", 2)
-    True
-    """
+    """Seed that depends on all parts and on nothing else."""
     words = [zlib.crc32(repr(part).encode()) for part in parts]
     return int(np.random.SeedSequence(words).generate_state(1)[0] >> 1)
 
@@ -112,20 +85,8 @@ def draw_splits(
 ) -> Iterator[Split]:
     """Folds of all draws, each with its own noise; the same for every method.
 
-    Parameters
-    ----------
-    data : Dataset
-        Rows and right labels.
-    noise : float or str
-        Percentage of wrong training labels; for ``kind="human"`` the name of the labels in ``data.noisy_labels``.
-    kind : str
-        One of `KINDS`.
-    grouped : bool
-        Whether rows of a group stay in the same fold.
-    seed : int
-        Seed of folds and noise.
-    n_draws : int
-        How often to draw folds and noise.
+    ``noise`` is a percentage of wrong training labels, for ``kind="human"`` the name of labels in the data. With
+    ``grouped``, rows of a group stay in the same fold.
     """
     protocol = get_protocol(data.name)
     for draw in range(n_draws):
@@ -163,17 +124,10 @@ def split_inside(split: Split) -> list[Split]:
     """
     fewest = np.unique(split.labels, return_counts=True)[1].min()
     folds = (StratifiedKFold if fewest >= N_INNER else KFold)(N_INNER, shuffle=True, random_state=split.seed)
+    X, y, raw = split.train, split.labels, split.raw_train
     return [
-        Split(
-            split.train[train],
-            split.labels[train],
-            split.train[test],
-            split.labels[test],
-            split.raw_train[train],
-            split.raw_train[test],
-            split.seed,
-        )
-        for train, test in folds.split(split.labels, split.labels)
+        Split(X[train], y[train], X[test], y[test], raw[train], raw[test], split.seed)
+        for train, test in folds.split(y, y)
     ]
 
 

@@ -1,28 +1,56 @@
-"""Tables for readers: Markdown, and one HTML page that needs no other file."""
+"""Tables for programs and readers: records, Markdown, and one HTML page that needs no other file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
+import numpy as np
 from jinja2 import Environment
 
-from nearkin.paper.records import Record
+from nearkin.paper.cells import Outcome
+from nearkin.paper.scores import METRICS, get_printed_confusion, get_printed_score, score_binary, summarise
 from nearkin.paper.tables import Table
 
-__all__ = ["Sheet", "lay_out", "render_html", "render_markdown"]
+__all__ = ["Record", "Sheet", "lay_out", "make_records", "render_html", "render_markdown"]
+
+#: A cell and a metric: our number beside the printed one.
+Record = dict[str, Any]
 
 _METHOD, _METRIC = itemgetter("method"), itemgetter("metric")
 
-_KINDS = {
-    "triplets": "all triplets",
-    "normal": "normal",
-    "noisy": "noisy",
-    "anchor_noisy": "anchor noisy",
-    "positive_noisy": "positive noisy",
-    "negative_noisy": "negative noisy",
-}
+
+def make_records(
+    outcomes: Iterable[Outcome], metrics: tuple[str, ...] = METRICS[:1], *, matrix: bool = False
+) -> list[Record]:
+    """One record per cell and metric, in percent; all metrics but the first, and the matrix, need two classes."""
+    return [_make_record(outcome, metric, matrix=matrix) for outcome in outcomes for metric in metrics]
+
+
+def _make_record(outcome: Outcome, metric: str, *, matrix: bool) -> Record:
+    cell = outcome.cell
+    if metric == METRICS[0]:
+        mean, std = summarise(outcome.accuracies)
+    else:
+        mean, std = summarise([score_binary(one)[metric] for one in outcome.confusions or []])
+    # The paper has uniform noise, and ignores that rows have copies.
+    comparable = cell.kind == "uniform" and not cell.grouped
+    place = cell.dataset, cell.noise, cell.method
+    paper_mean, paper_std = get_printed_score(*place, metric) if comparable else (None, None)
+    record: Record = {
+        "dataset": cell.dataset, "noise": cell.noise, "method": cell.method, "selection": cell.selection,
+        "metric": metric, "mean": mean, "std": std, "folds": len(outcome.accuracies),
+        "paper_mean": paper_mean, "paper_std": paper_std,
+        "difference": None if paper_mean is None else mean - paper_mean,
+        "params": outcome.params, "seconds": outcome.seconds, "kind": cell.kind, "grouped": cell.grouped,
+        "draws": cell.n_draws, "budget": cell.budget, "seed": cell.seed,
+    }  # fmt: skip
+    if matrix:
+        record["confusion"] = np.mean(outcome.confusions or [], axis=0).tolist()
+        record["paper_confusion"] = get_printed_confusion(*place) if comparable else None
+    return record
 
 
 @dataclass(frozen=True)
@@ -127,7 +155,7 @@ def _lay_out_matrices(records: list[Record], caption: str) -> Sheet:
 def _lay_out_triplets(records: Sequence[Record]) -> Sheet:
     rows: dict[str, list[Entry]] = {}
     for one in records:
-        fields = rows.setdefault(_KINDS[one["figure"]], [])
+        fields = rows.setdefault(_name_kind(one["figure"]), [])
         for what, digits in (("count", 1), ("hinge", 2)):
             mean, std, paper = one[f"{what}_mean"], one[f"{what}_std"], one[f"paper_{what}"]
             ours = "-" if mean is None else f"{mean:.{digits}f} ± {std:.{digits}f}"
@@ -137,6 +165,10 @@ def _lay_out_triplets(records: Sequence[Record]) -> Sheet:
     return Sheet(
         "Wine, 10 % wrong labels", "triplets", columns, tuple((name, tuple(one)) for name, one in rows.items())
     )
+
+
+def _name_kind(kind: str) -> str:
+    return "all triplets" if kind == "triplets" else kind.replace("_", " ")
 
 
 def _name_place(record: Record) -> str:

@@ -27,38 +27,10 @@ _MANY_ROWS = 2000
 
 @dataclass(frozen=True)
 class Table:
-    """An experiment: the product of its lists is what it measures.
+    """An experiment: the product of its data sets, levels of noise, columns and kinds of folds is what it measures.
 
-    Parameters
-    ----------
-    name : str
-        Name on the command line and of the files.
-    title : str
-        Heading of the report.
-    datasets : tuple of str
-        Names in the registry.
-    noise : tuple of float
-        Percentages; empty if people gave the labels.
-    methods : tuple of str
-        Columns.
-    metrics : tuple of str
-        Scores to report of every cell.
-    grouped : tuple of bool
-        Folds: plain, with copies kept together, or both.
-    matrix : bool
-        Whether to report confusion matrices.
-    quick_datasets : tuple of str
-        Data sets of a quick run.
-    selection : str
-        How to choose parameters: one of ``SELECTIONS``.
-    kind : str
-        Kind of noise.
-    seed : int
-        Seed of everything drawn at random.
-    n_draws : int
-        How often to draw folds and noise.
-    budget : int
-        Settings that a search tries.
+    ``noise`` are percentages, none if people gave the labels. Folds are plain, or keep copies together (``grouped``),
+    or both. ``matrix`` adds confusion matrices to the report; ``selection`` is one of ``SELECTIONS``.
     """
 
     name: str
@@ -83,27 +55,17 @@ TABLES = {
         Table("table1", "Table 1: triplets that wrong labels spoil", ("wine",), (10.0,), (), n_draws=50),
         Table("table3", "Table 3: accuracy of kNN under label noise", SEVEN, _LEVELS),
         Table(
-            "table4",
-            "Table 4: COVID-19, six metrics",
-            _COVID,
-            _LEVELS,
-            metrics=METRICS,
-            grouped=(False, True),
-            quick_datasets=_COVID[:1],
+            "table4", "Table 4: COVID-19, six metrics", _COVID, _LEVELS,
+            metrics=METRICS, grouped=(False, True), quick_datasets=_COVID[:1],
         ),
         Table(
-            "table5",
-            "Table 5: COVID-19, mean confusion matrices",
-            _COVID,
-            (20.0,),
+            "table5", "Table 5: COVID-19, mean confusion matrices", _COVID, (20.0,),
             ("Robust-LODML", "Robust-ODML", "nearkin"),
-            grouped=(False, True),
-            matrix=True,
-            quick_datasets=_COVID[:1],
+            grouped=(False, True), matrix=True, quick_datasets=_COVID[:1],
         ),
         Table("grid", "What each part adds: triplets, loss and classifier", SEVEN, (0.0, 10.0, 20.0), GRID),
     )
-}
+}  # fmt: skip
 
 
 def shrink(table: Table) -> Table:
@@ -115,13 +77,7 @@ def shrink(table: Table) -> Table:
 
 
 def narrow(table: Table, **changes: Any) -> Table:
-    """Replace fields of a table after checking that they suit it; None leaves a field as it is.
-
-    Examples
-    --------
-    >>> narrow(TABLES["table3"], datasets=("wine",), noise=None).datasets
-    ('wine',)
-    """
+    """Replace fields of a table after checking that they suit it; None leaves a field as it is."""
     changes = {name: value for name, value in changes.items() if value is not None}
     for name in changes.get("datasets", ()):
         _check_dataset(table, name)

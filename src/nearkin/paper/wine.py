@@ -16,8 +16,8 @@ from nearkin.learners import ODML, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import flip_labels
 from nearkin.paper.protocol import derive_seed
-from nearkin.paper.records import Record, get_printed_triplets
-from nearkin.paper.scores import summarise
+from nearkin.paper.report import Record
+from nearkin.paper.scores import get_printed_triplets, summarise
 from nearkin.triplets import OCTG, BatchTriplets
 
 __all__ = [
@@ -52,17 +52,7 @@ def scale_rows(X: Array) -> Array:
 
 
 def count_triplets(data: datasets.Dataset, *, n_draws: int = 50, seed: int = 0) -> list[Record]:
-    """Table 1: counts and mean hinges of triplets by what is wrong in them, over draws of the noise.
-
-    Parameters
-    ----------
-    data : Dataset
-        Rows and right labels; the paper takes Wine.
-    n_draws : int
-        How often to draw the noise.
-    seed : int
-        Seed of the noise.
-    """
+    """Table 1: counts and mean hinges of triplets by what is wrong in them, over draws of the noise."""
     X = scale_rows(data.X)
     records = []
     for name, source, params in (("Batch", BatchTriplets, _BATCH), ("OCTG", OCTG, _OCTG)):
@@ -75,23 +65,12 @@ def count_triplets(data: datasets.Dataset, *, n_draws: int = 50, seed: int = 0) 
             known = [hinge for hinge in hinges if hinge is not None]
             count_mean, count_std = summarise(list(counts))
             hinge_mean, hinge_std = summarise(known) if known else (None, None)
-            records.append(
-                {
-                    "dataset": data.name,
-                    "noise": round(100 * NOISE_RATE),
-                    "method": name,
-                    "figure": kind,
-                    "count_mean": count_mean,
-                    "count_std": count_std,
-                    "paper_count": paper_count,
-                    "hinge_mean": hinge_mean,
-                    "hinge_std": hinge_std,
-                    "paper_hinge": paper_hinge,
-                    "draws": n_draws,
-                    "params": params,
-                    "seed": seed,
-                }
-            )
+            records.append({
+                "dataset": data.name, "noise": round(100 * NOISE_RATE), "method": name, "figure": kind,
+                "count_mean": count_mean, "count_std": count_std, "paper_count": paper_count,
+                "hinge_mean": hinge_mean, "hinge_std": hinge_std, "paper_hinge": paper_hinge,
+                "draws": n_draws, "params": params, "seed": seed,
+            })  # fmt: skip
     return records
 
 
