@@ -13,7 +13,6 @@ NOT_YET: dict[str, set[str]] = {
     "private modules": set(),
     "private attributes": set(),
     "late imports": {
-        "nearkin.audit.label_audit imports nearkin.audit.page",
         "nearkin.progress imports nearkin.files",
     },
     "deep classes": set(),
