@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import click
@@ -83,9 +85,6 @@ def list_all(given: Asked) -> None:
 @with_debug
 def show_one(name: str, given: Asked) -> None:
     """Show size, licence, citation, traps and sources of the data set NAME."""
-    from dataclasses import asdict
-    from textwrap import fill
-
     from nearkin.datasets import info
 
     entry = info(name)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from statistics import mean
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearkin.cli import _text
 from nearkin.cli._options import option, options, seed_option, takes
 from nearkin.cli._program import command, with_debug
 
@@ -34,19 +39,15 @@ def demo(given: Given) -> None:
     Uses the wine data that comes with scikit-learn. Training labels are
     flipped, test labels stay clean, all parameters are the defaults.
     """
-    import json
-
-    from nearkin import demo as demonstration
     from nearkin.cli._progress import progress_bar
+    from nearkin.demo import run_demo
 
     with progress_bar(quiet=False):
-        result = demonstration.run_demo(given.seed)
+        result = run_demo(given.seed)
     click.echo(json.dumps(_to_dict(result), indent=2) if given.as_json else _describe(result))
 
 
 def _to_dict(result: DemoResult) -> dict[str, Any]:
-    from dataclasses import asdict
-
     out = asdict(result)
     for score, entry in zip(result.scores, out["scores"], strict=True):
         entry |= {"mean": score.mean, "spread": score.spread}
@@ -56,11 +57,6 @@ def _to_dict(result: DemoResult) -> dict[str, Any]:
 
 
 def _describe(result: DemoResult) -> str:
-    from statistics import mean
-    from textwrap import fill
-
-    from nearkin.cli import _text
-
     setup, found = result.demo, result.detections
     shape = f"{result.n_rows} rows, {result.n_features} features, {result.n_classes} cultivars"
     table = _text.columns(
