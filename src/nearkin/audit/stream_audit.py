@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from nearkin.arrays import SMALLEST, Array, Codes, Index
-from nearkin.audit.audit_labels import check_labelled_rows
+from nearkin.audit.auditor import check_labelled_rows
 from nearkin.audit.label_audit import COUNTED, LabelAudit
 from nearkin.checks import all_or_nothing, check_seed, generator
 from nearkin.errors import InputError, owned_by

@@ -186,13 +186,12 @@ def _saving_on_error(run: Run, checkpoint: Any) -> Iterator[None]:
     """Save what was learned before an error; if the cluster is lost, say how to go on."""
     try:
         yield
-    except ClusterLost as error:
+    except BaseException as error:
         run.save_quietly()
+        if not isinstance(error, ClusterLost):
+            raise
         where = f"in {checkpoint}: repair the cluster and resume" if checkpoint is not None else "in the learner"
         raise ClusterLost(f"{error} What was learned from {run.n_rows:,} rows is {where}.") from error
-    except BaseException:
-        run.save_quietly()
-        raise
 
 
 def score(
