@@ -5,6 +5,7 @@ from nearkin.learners.euclidean import Euclidean
 from nearkin.learners.itml import ITML, RobustITML
 from nearkin.learners.lodml import LODML, RobustLODML
 from nearkin.learners.lomdml import LOMDML, RobustLOMDML
+from nearkin.learners.loop import State, merge_states
 from nearkin.learners.losl import LOSL, RobustLOSL
 from nearkin.learners.lpa import LPAODML, RobustLPAODML
 from nearkin.learners.lsmdml import LSMDML, RobustLSMDML
@@ -17,7 +18,6 @@ from nearkin.learners.omdml import OMDML, RobustOMDML
 from nearkin.learners.omks import OMKS, RobustOMKS
 from nearkin.learners.opml import OPML, RobustOPML
 from nearkin.learners.slmoml import SLMOML, RobustSLMOML
-from nearkin.learners.state import State, merge_states
 
 __all__ = [
     "ITML",
