@@ -12,6 +12,7 @@ import dataclasses
 import inspect
 import math
 import numbers
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from nearkin.errors import InputError
 
 __all__ = [
     "BOOLEAN",
+    "DEVICE",
     "Function",
     "Instance",
     "Integer",
@@ -30,6 +32,7 @@ __all__ = [
     "OneOf",
     "Real",
     "Rule",
+    "Spelled",
     "again",
     "check_argument",
     "check_settings",
@@ -146,8 +149,26 @@ class Numbers:
         return self.words
 
 
+@dataclass(frozen=True)
+class Spelled:
+    """A text of some spelling, given as a regular expression."""
+
+    pattern: str
+    words: str
+
+    def allows(self, value: Any) -> bool:
+        """Whether all of the text follows it."""
+        return isinstance(value, str) and re.fullmatch(self.pattern, value) is not None
+
+    def __str__(self) -> str:
+        return self.words
+
+
 #: True or False.
 BOOLEAN = Instance((bool, np.bool_), "True or False")
+
+#: Where to learn; learning finds out whether that device exists.
+DEVICE = Spelled(r"cpu|cuda(:\d+)?", "'cpu', 'cuda' or 'cuda:N'")
 
 
 def setting(default: Any, *rules: Rule, kind: str, doc: str, kw_only: bool = True) -> Any:

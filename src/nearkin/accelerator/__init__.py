@@ -5,6 +5,6 @@ missing. The modules `matrix_sweep` and `factor_sweeps` hold the sweeps, `cuda` 
 `pipeline` keeps a device busy, and `device_search` maps rows and finds neighbours.
 """
 
-from nearkin.accelerator.device import find, is_accelerator
+from nearkin.accelerator.device import find
 
-__all__ = ["find", "is_accelerator"]
+__all__ = ["find"]

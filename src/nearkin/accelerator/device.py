@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,10 +9,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "DeviceRule",
     "find",
     "full_precision",
-    "is_accelerator",
     "name_of_type",
     "shared_memory",
     "step_settings",
@@ -25,33 +22,6 @@ _INSTALL = "pip install 'nearkin[gpu]'"
 
 #: Bytes of one piece of an upload; two such pieces of page-locked memory are filled and sent in turn.
 _PIECE = 1 << 24
-
-
-class DeviceRule:
-    """Rule of the parameter ``device``: "cpu", "cuda" or "cuda:0", "cuda:1" and so on."""
-
-    def allows(self, value: Any) -> bool:
-        """Whether it is spelled like a device; learning finds out whether that device exists."""
-        return isinstance(value, str) and re.fullmatch(r"cpu|cuda(:\d+)?", value) is not None
-
-    def __str__(self) -> str:
-        return "'cpu', 'cuda' or 'cuda:N'"
-
-
-def is_accelerator(device: str) -> bool:
-    """Whether a device is not the processor.
-
-    Parameters
-    ----------
-    device : str
-        Parameter of a learner.
-
-    Examples
-    --------
-    >>> is_accelerator("cpu"), is_accelerator("cuda:1")
-    (False, True)
-    """
-    return device != "cpu"
 
 
 def find(device: str, owner: str) -> Any:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from torch import nn
 
-from nearkin.accelerator.device import DeviceRule
 from nearkin.arrays import Array, Codes
 from nearkin.deep.checkpointing import FitCheckpoint, digest_of
 from nearkin.deep.engine import Engine, Processes, computing, find_device, not_finite, reproducible
@@ -27,7 +26,7 @@ from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss, RescaledHinge, as_loss
 from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
-from nearkin.settings import BOOLEAN, Instance, Integer, OneOf, Real, again, check_settings, declare, setting
+from nearkin.settings import BOOLEAN, DEVICE, Instance, Integer, OneOf, Real, again, check_settings, declare, setting
 from nearkin.triplets import OCTG, TripletSource, as_source
 
 __all__ = ["DeepLearner", "DeepSettings"]
@@ -61,7 +60,7 @@ class DeepSettings:
         kind="bool",
         doc="Whether `plausibility_` comes from the final network instead of the memory of all passes.",
     )
-    device: str = setting("cpu", DeviceRule(), kind="str", doc='"cpu", "cuda" or "cuda:N".')
+    device: str = setting("cpu", DEVICE, kind="str", doc='"cpu", "cuda" or "cuda:N".')
     training: Training | None = setting(
         None,
         OneOf((None,)),

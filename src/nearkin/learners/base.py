@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nearkin.accelerator import find, is_accelerator
+from nearkin.accelerator import find
 from nearkin.arrays import Array, Codes, Index
 from nearkin.checks import all_or_nothing, check_rows, check_seed, generator
 from nearkin.errors import InputError, owned_by
@@ -379,7 +379,7 @@ class OnlineLearner(BaseEstimator):
 
     def _find_device(self) -> Any:
         """Return the device to learn on, None for the processor."""
-        return find(self.device, self._name) if is_accelerator(self.device) else None
+        return None if self.device == "cpu" else find(self.device, self._name)
 
     def _check_device(self) -> None:
         """Refuse a device that is not there, and settings that it does not know."""

@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearkin.accelerator import find, is_accelerator
-from nearkin.accelerator.device import DeviceRule
+from nearkin.accelerator import find
 from nearkin.errors import InputError
 from nearkin.losses import Loss, as_loss, exponential_weight
-from nearkin.settings import BOOLEAN, Instance, Integer, OneOf, Real, declare, setting
+from nearkin.settings import BOOLEAN, DEVICE, Instance, Integer, OneOf, Real, declare, setting
 from nearkin.triplets import TripletSource
 
 __all__ = [
@@ -107,7 +106,7 @@ class DeviceSettings:
 
     device: str = setting(
         "cpu",
-        DeviceRule(),
+        DEVICE,
         kind="str",
         doc=""""cuda" or "cuda:N" learns on an NVIDIA GPU, which needs torch and Triton; the results are those of "cpu"
         up to rounding. Without a GPU that is an error: nothing moves to the processor by itself.""",
@@ -115,7 +114,7 @@ class DeviceSettings:
 
     def _check_device(self) -> None:
         own: Any = self
-        if not is_accelerator(own.device):
+        if own.device == "cpu":
             return
         where = f"device={own.device!r}"
         if as_loss(own.loss, own.eta).weight_of_hinge is not exponential_weight:

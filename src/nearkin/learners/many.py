@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from nearkin.accelerator import find, is_accelerator
+from nearkin.accelerator import find
 from nearkin.arrays import SMALLEST
 from nearkin.checks import unchanged_on_error
 from nearkin.errors import InputError
@@ -85,7 +85,7 @@ def _group(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], list
     found: dict[Any, list[int]] = {}
     others = []
     for i, one in enumerate(learners):
-        if isinstance(one, LowRankMixin) and is_accelerator(one.device):
+        if isinstance(one, LowRankMixin) and one.device != "cpu":
             one._check_settings()
             if held(d, one.rank_for(d), itemsize).fits(shared_memory(find(one.device, type(one).__name__))):
                 key = one.device, one.measure, one.n_components, one.max_hq_iter, np.shape(one.init)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from nearkin.accelerator import find, is_accelerator
+from nearkin.accelerator import find
 from nearkin.arrays import Array
 from nearkin.errors import owned_by
 from nearkin.parameters import MappedParameter
@@ -60,7 +60,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Do as `transform`, but return a plain array whatever output scikit-learn was told to make."""
         with owned_by(self):
             parameter = self._fitted.parameter
-            is_elsewhere = is_accelerator(self.device) and parameter.has_matrix
+            is_elsewhere = self.device != "cpu" and parameter.has_matrix
             found = self._embed_on_device(X) if is_elsewhere else None
             return self.map_blocks(X, parameter.embed) if found is None else found
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from nearkin.accelerator import find, is_accelerator
+from nearkin.accelerator import find
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.decision import lowest_share
 from nearkin.jury.voters import rank_votes
@@ -123,7 +123,7 @@ class RobustKNN:
 
 def search_on(learner: OnlineLearner, items: Array, measure: Measure) -> Any:
     """Return a search among items where the learner learns: on the processor or on its device."""
-    if not is_accelerator(learner.device):
+    if learner.device == "cpu":
         return NeighbourSearch(items, measure)
     from nearkin.accelerator.device_search import DeviceSearch
 
