@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -145,19 +146,10 @@ class Rows:
         self.scaling = scaling if scaling is not None else Scaling()
         self.is_dense = not sparse.issparse(X)
         self._X = _plain(self.scaling.apply(X)) if self.is_dense else X
+        self.n_features, self.dtype = int(self._X.shape[1]), self._X.dtype
 
     def __len__(self) -> int:
         return int(self._X.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return int(self._X.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Dtype of every piece."""
-        return self._X.dtype
 
     @property
     def dense(self) -> Array:
@@ -178,8 +170,7 @@ class Rows:
 
     def reordered(self, order: NDArray[np.integer]) -> Rows:
         """The same rows in another order."""
-        out = Rows.__new__(Rows)
-        out.scaling, out.is_dense = self.scaling, self.is_dense
+        out = copy.copy(self)
         out._X = np.take(self._X, order, axis=0) if self.is_dense else self._X[order]
         return out
 

@@ -90,15 +90,15 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
 
     def _plan(self, n_features: int) -> Plan | nn.Module:
         """How to build the network."""
-        raise TypeError(f"{self._name} must implement _plan().")
+        raise TypeError(f"{type(self).__name__} must implement _plan().")
 
     def _objective(self) -> Objective:
         """What triplets cost."""
-        raise TypeError(f"{self._name} must implement _objective().")
+        raise TypeError(f"{type(self).__name__} must implement _objective().")
 
     def _groups(self) -> tuple[int, Array | None]:
         """Groups of columns with unit length, and their first weights."""
-        raise TypeError(f"{self._name} must implement _groups().")
+        raise TypeError(f"{type(self).__name__} must implement _groups().")
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of `training` as ``training__learning_rate``.
@@ -135,7 +135,7 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
     def _learn(self, lesson: Lesson) -> None:
         network = network_of(lesson.state)
         with self._computing():
-            engine = Engine(network, self._training, self._find_device(), self._name)
+            engine = Engine(network, self._training, self._find_device(), type(self).__name__)
             network.trainer = Trainer(engine, self._objective(), self.C)
             super()._learn(lesson)
             network.take_over()
@@ -183,7 +183,7 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
         return computing(1 if getattr(self, "module", None) is None else None, self._training.deterministic)
 
     def _find_device(self) -> torch.device:
-        return find_device(self.device, self._name)
+        return find_device(self.device, type(self).__name__)
 
     def _check_device(self) -> None:
         if self._training.precision == "float16" and self._find_device().type == "cpu":
@@ -208,8 +208,8 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
         """Validate rows, which must be dense and flat."""
         if sparse.issparse(X):
             raise TypeError(
-                f"{self._name} takes dense rows, X is sparse. Reduce it first, for example with TruncatedSVD, or use "
-                "RobustLODML, which takes sparse rows."
+                f"{type(self).__name__} takes dense rows, X is sparse. Reduce it first, for example with "
+                "TruncatedSVD, or use RobustLODML, which takes sparse rows."
             )
         if isinstance(X, (np.ndarray, torch.Tensor)) and X.ndim > 2:
             raise InputError(
@@ -222,7 +222,7 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
     def _checkpoint(self, X: ArrayLike, y: ArrayLike | None) -> FitCheckpoint:
         """Checkpoint of a fit on these rows, which all processes must share."""
         training, device = self._training, self._find_device()
-        processes = Processes.join(training, device, self._name)
+        processes = Processes.join(training, device, type(self).__name__)
         if processes.size == 1 and training.checkpoint is None:
             return FitCheckpoint(None)
         rows = self.check_rows(X, reset=True)
@@ -232,7 +232,7 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
                 "distributed=True divides every batch, so all processes need the same rows, labels and parameters.",
                 owner=self,
             )
-        return FitCheckpoint(training.checkpoint, digest, self._name, processes.is_first)
+        return FitCheckpoint(training.checkpoint, digest, type(self).__name__, processes.is_first)
 
     def _make_source(self) -> TripletSource:
         if isinstance(self.triplets, str) and self.triplets == "octg":
@@ -254,5 +254,5 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
         """Map rows to the space of the prototypes."""
         found = np.concatenate([network_of(state).represent(block) for _, block in rows.blocks()])
         if not np.isfinite(found).all():
-            raise not_finite("an embedding", self._name)
+            raise not_finite("an embedding", type(self).__name__)
         return Rows(found.astype(np.float32))

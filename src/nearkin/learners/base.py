@@ -127,7 +127,7 @@ class OnlineLearner(BaseEstimator):
         first = not self._is_begun
         X = self.check_rows(X, reset=first)
         y = self._check_labels(X, y)
-        declared = None if classes is None else as_labels(classes, self._name).tolist()
+        declared = None if classes is None else as_labels(classes, type(self).__name__).tolist()
         if first or self.state_.source is None:  # nothing is drawn later
             rng = generator(self.random_state)
         if first:
@@ -136,8 +136,8 @@ class OnlineLearner(BaseEstimator):
             state = self.state_.copy()
             rows = self._scaled(X, state.scaling)
             if declared is not None:
-                state.labels.check_declared(declared, self._name)
-        codes = state.labels.encode(y, self._name)
+                state.labels.check_declared(declared, type(self).__name__)
+        codes = state.labels.encode(y, type(self).__name__)
         source = state.source or self._start_source(state, rows, codes, rng)
         lesson = self.lesson_kind(state, source, rows, codes, 1, None, self._check_growth)
         self._learn(lesson)
@@ -169,7 +169,7 @@ class OnlineLearner(BaseEstimator):
     def _learn_triplets(self, anchors: ArrayLike, positives: ArrayLike, negatives: ArrayLike, n_passes: int) -> Self:
         self._check_settings()
         members = self._check_members(anchors, positives, negatives)
-        sizes = [len_of(one) for one in members]
+        sizes = [one.shape[0] for one in members]
         if len(set(sizes)) > 1:
             raise InputError(f"anchors, positives and negatives must have equally many rows; got {sizes}.", owner=self)
         at = np.arange(sizes[0])
@@ -200,7 +200,7 @@ class OnlineLearner(BaseEstimator):
         y = self._check_labels(X, y)
         rng = generator(self.random_state)
         state, rows = self._first_state(X, rng, Labels())
-        codes = state.labels.encode(y, self._name)
+        codes = state.labels.encode(y, type(self).__name__)
         source = self._start_source(state, rows, codes, rng)
         order = rng if self.shuffle else None
         return self.lesson_kind(state, source, rows, codes, self.n_epochs, order, self._check_growth)
@@ -245,11 +245,11 @@ class OnlineLearner(BaseEstimator):
         state = self._fitted
         if state.source is None:
             raise ValueError(
-                f"{self._name} was fitted on explicit triplets and knows no classes; "
+                f"{type(self).__name__} was fitted on explicit triplets and knows no classes; "
                 "show it labelled rows with partial_fit first."
             )
         X = self.check_rows(X, reset=False)
-        codes = state.labels.encode(self._check_labels(X, y), self._name, grow=False)
+        codes = state.labels.encode(self._check_labels(X, y), type(self).__name__, grow=False)
         return self._score_rows(state, self._scaled(X, state.scaling), codes)
 
     def _score_rows(self, state: State, rows: Rows, codes: Codes) -> Array:
@@ -330,10 +330,10 @@ class OnlineLearner(BaseEstimator):
 
     def _check_labels(self, X: Array | sparse.csr_array, y: ArrayLike | None) -> NDArray[Any]:
         if y is None:
-            raise ValueError(f"{self._name} requires y to be passed, but the target y is None.")
-        labels = as_labels(y, self._name)
-        if len(labels) != len_of(X):
-            raise InputError(f"X has {len_of(X)} rows but y has {len(labels)} labels.", owner=self)
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        labels = as_labels(y, type(self).__name__)
+        if len(labels) != X.shape[0]:
+            raise InputError(f"X has {X.shape[0]} rows but y has {len(labels)} labels.", owner=self)
         return labels
 
     def _check_pairs(self, left: Array, right: Array) -> None:
@@ -350,10 +350,6 @@ class OnlineLearner(BaseEstimator):
     # ------------------------------------------------------------------ inside
 
     @property
-    def _name(self) -> str:
-        return type(self).__name__
-
-    @property
     def _is_begun(self) -> bool:
         return "state_" in vars(self)
 
@@ -364,7 +360,7 @@ class OnlineLearner(BaseEstimator):
 
     def _learned(self, attribute: str) -> State:
         if not self._is_begun:
-            raise AttributeError(f"{self._name} has no {attribute} before fit.")
+            raise AttributeError(f"{type(self).__name__} has no {attribute} before fit.")
         return self.state_
 
     def _forget(self) -> None:
@@ -379,7 +375,7 @@ class OnlineLearner(BaseEstimator):
 
     def _find_device(self) -> Any:
         """Return the device to learn on, None for the processor."""
-        return None if self.device == "cpu" else find(self.device, self._name)
+        return None if self.device == "cpu" else find(self.device, type(self).__name__)
 
     def _check_device(self) -> None:
         """Refuse a device that is not there, and settings that it does not know."""
@@ -423,11 +419,6 @@ class OnlineLearner(BaseEstimator):
         lower = " or ".join(f"`{name}`" for name in ("C", "step_size", "degree", "coef0") if name in known)
         scale = "" if self.scale in ("auto", "pairs", "unit") else ", or use scale='auto'"
         return InputError(f"the steps grew beyond what {np.dtype(dtype)} can hold. Lower {lower}{scale}.", owner=self)
-
-
-def len_of(X: Any) -> int:
-    """Number of rows of a dense or sparse matrix."""
-    return int(X.shape[0])
 
 
 def _stack(*parts: Any) -> Any:

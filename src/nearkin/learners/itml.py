@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearkin.checks import all_or_nothing
 from nearkin.errors import InputError
-from nearkin.learners.base import OnlineLearner, len_of
+from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import StepSettings, StreamSettings
 from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
@@ -156,7 +156,7 @@ class ITML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
         self._check_settings()
         members = self._check_members(X1, X2)
         near = self._check_similar(similar)
-        sizes = [len_of(members[0]), len_of(members[1]), len(near)]
+        sizes = [members[0].shape[0], members[1].shape[0], len(near)]
         if len(set(sizes)) > 1:
             raise InputError(f"X1, X2 and similar must be equally long; got {sizes}.", owner=self)
         at = np.arange(len(near))

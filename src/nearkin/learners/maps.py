@@ -72,7 +72,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
         rows, state = self.check_rows(X), self._fitted
         limit = LARGEST[np.dtype(state.dtype)]
-        return map_rows(rows, state.scaling, state.parameter.components, limit, find(self.device, self._name))
+        return map_rows(rows, state.scaling, state.parameter.components, limit, find(self.device, type(self).__name__))
 
     def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> Array:
         """Score of row i of X1 with row i of X2; larger is closer.
@@ -97,7 +97,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Distances; only for learners whose measure is one.
         """
         if not self.measure.is_distance:
-            raise TypeError(f"{self._name} learns a similarity, which is not a distance: use pair_score.")
+            raise TypeError(f"{type(self).__name__} learns a similarity, which is not a distance: use pair_score.")
         left, right = self.embed(X1), self.embed(X2)
         self._check_pairs(left, right)
         return np.sqrt(-self.measure.pair_scores(left, right))
