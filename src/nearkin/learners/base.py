@@ -370,7 +370,7 @@ class OnlineLearner(BaseEstimator):
         return self.state_
 
     def _forget(self) -> None:
-        vars(self).pop("state_", None)
+        self.__dict__.pop("state_", None)
 
     def _check_settings(self) -> None:
         check_settings(self)

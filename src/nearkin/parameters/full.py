@@ -43,6 +43,7 @@ class FullMatrix(MappedParameter):
     moving: ClassVar[tuple[str, ...]] = ("M", "numbers", "nulls", "inverse")
 
     M = Resident()
+    _sweep: Any
     _root: Array | None = None  # the components of this M, once read
 
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure, psd: str = "none"):

@@ -25,6 +25,7 @@ class Factor:
     moving: ClassVar[tuple[str, ...]] = ("L",)
 
     L = Resident()
+    _sweep: Any
 
     def __init__(self, components: Array, measure: Measure):
         self.L = np.array(components, order="C")
