@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 from numpy.typing import ArrayLike
 
 from nearkin import progress
-from nearkin.checks import Integer, Real
 from nearkin.distributed.cluster import Cluster, ClusterLost, Task, connect
 from nearkin.distributed.tasks import learn_share, pack, score_share, unpack
 from nearkin.errors import InputError, owned_by
 from nearkin.learners import OnlineLearner, merge_states
-from nearkin.settings import check_argument
+from nearkin.settings import Integer, Real, check_argument
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Piece

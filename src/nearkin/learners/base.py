@@ -16,18 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.accelerator import find, is_accelerator
 from nearkin.arrays import Array, Codes, Index
-from nearkin.checks import check_rows, check_seed, generator
+from nearkin.checks import all_or_nothing, check_rows, check_seed, generator
 from nearkin.errors import InputError, owned_by
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
-from nearkin.learners.loop import Lesson, explicit_lesson, learn, with_classes
-from nearkin.learners.state import State
+from nearkin.learners.loop import Lesson, State, explicit_lesson, learn, with_classes
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Rows, Scaling, check_range
 from nearkin.settings import check_settings
-from nearkin.transactions import all_or_nothing
 from nearkin.triplets import TripletSource, as_source
 
 __all__ = ["OnlineLearner"]

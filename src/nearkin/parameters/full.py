@@ -11,8 +11,15 @@ from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import Measure
-from nearkin.parameters.contract import LearningRule, MappedParameter, weighted_mean
-from nearkin.parameters.sweep import Resident, feed, feed_device, steps_at_once
+from nearkin.parameters.contract import (
+    LearningRule,
+    MappedParameter,
+    Resident,
+    feed,
+    feed_device,
+    steps_at_once,
+    weighted_mean,
+)
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from nearkin.arrays import Array, Index, Mask
-from nearkin.checks import OneOf
 from nearkin.errors import InputError, Option, Row
-from nearkin.settings import check_argument
+from nearkin.settings import OneOf, check_argument
 from nearkin.tables import open_table, read_labels, read_matrix
 
 __all__ = ["IdTable", "Log", "as_ids", "as_vectors", "read_vectors", "zero_rows"]

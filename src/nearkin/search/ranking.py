@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array, Index, Mask
-from nearkin.checks import Integer, OneOf, generator
+from nearkin.checks import generator
 from nearkin.errors import InputError
 from nearkin.search.feedback import Feedback
 from nearkin.search.inputs import as_vectors
-from nearkin.settings import check_argument
+from nearkin.settings import Integer, OneOf, check_argument
 from nearkin.stored import stored
 
 __all__ = ["CANDIDATES", "METRICS", "Interval", "RankingTask", "bootstrap", "evaluate", "ranking_scores", "ranks_of"]
