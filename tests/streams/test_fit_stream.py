@@ -148,8 +148,8 @@ def test_memory_does_not_grow_with_the_stream(data):
         tracemalloc.stop()
         return found
 
-    peak(1)
-    assert peak(40) < 1.2 * peak(4)
+    peak(100)  # fills the interpreter's lists of free tuples, which count as memory in use
+    assert peak(100) < 1.2 * peak(4)
 
 
 def test_counters_go_beyond_32_bits_and_change_nothing(data):
