@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,17 +26,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Demo:
-    """The protocol.
-
-    Parameters
-    ----------
-    noise_rate : float
-        Share of labels to flip to another class, uniformly.
-    n_folds : int
-        Stratified folds.
-    n_draws : int
-        How often to draw folds and flips.
-    """
+    """The protocol: the share of labels to flip, stratified folds, and how often to draw folds and flips."""
 
     noise_rate: float = 0.2
     n_folds: int = 10
@@ -102,12 +91,11 @@ class DemoResult:
         return max(self.scores, key=lambda score: score.mean)
 
 
-#: Fresh estimators by name for a seed.
-Methods = Callable[[int], dict[str, Any]]
+_DEFAULT = Demo()
 
 
-def make_methods(seed: int) -> dict[str, Any]:
-    """The five methods; each scales features by its own training folds."""
+def _make_methods(seed: int) -> dict[str, Any]:
+    """Fresh estimators by name; each scales features by its own training folds."""
     return {
         "Euclidean, 3-NN": make_pipeline(StandardScaler(), KNeighborsClassifier(3)),
         "Euclidean, 25-NN": make_pipeline(StandardScaler(), KNeighborsClassifier(25)),
@@ -117,34 +105,13 @@ def make_methods(seed: int) -> dict[str, Any]:
     }
 
 
-def run_demo(seed: int = 0, demo: Demo | None = None, methods: Methods = make_methods) -> DemoResult:
+def run_demo(seed: int = 0, demo: Demo = _DEFAULT) -> DemoResult:
     """Compare the methods on wine with flipped labels.
 
     Only labels of the training folds are flipped; test rows keep their clean labels. All methods see the same folds and
-    flips, with their default parameters.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of folds, flips and learners.
-    demo : Demo or None
-        The protocol; None for the default one.
-    methods : callable
-        ``methods(seed)`` returns fresh estimators by name. The last one must be a `RobustKNeighborsClassifier`: its
-        doubtful rows are compared with the flipped ones.
-
-    Returns
-    -------
-    DemoResult
-        Scores and detections.
-
-    Examples
-    --------
-    >>> result = run_demo(demo=Demo(n_folds=3, n_draws=1))
-    >>> [score.method for score in result.scores][-1], len(result.scores[0].folds)
-    ('Robust-LODML + jury (default)', 3)
+    flips, with their default parameters. The doubtful rows of the last one are compared with the flipped ones.
     """
-    begun, demo = time.perf_counter(), demo or Demo()
+    begun = time.perf_counter()
     X, y = load_wine(return_X_y=True)
     folds: dict[str, list[float]] = {}
     detections = []
@@ -152,20 +119,19 @@ def run_demo(seed: int = 0, demo: Demo | None = None, methods: Methods = make_me
         rng = np.random.default_rng([seed, draw])
         for train, test in StratifiedKFold(demo.n_folds, shuffle=True, random_state=_draw_seed(rng)).split(X, y):
             noisy, _ = flip_labels(y[train], demo.noise_rate, random_state=rng)
-            for method, estimator in methods(_draw_seed(rng)).items():
+            for method, estimator in _make_methods(_draw_seed(rng)).items():
                 accuracy = float(estimator.fit(X[train], noisy).score(X[test], y[test]))
                 folds.setdefault(method, []).append(accuracy)
-        detections.append(_detect(X, y, demo, methods, rng))
+        detections.append(_detect(X, y, demo, rng))
         progress.advance("comparing", draw + 1, demo.n_draws)
     scores = tuple(Score(method, tuple(accuracies)) for method, accuracies in folds.items())
-    n_rows, n_features = X.shape
     seconds = time.perf_counter() - begun
-    return DemoResult(demo, seed, n_rows, n_features, len(np.unique(y)), scores, tuple(detections), seconds)
+    return DemoResult(demo, seed, *X.shape, len(np.unique(y)), scores, tuple(detections), seconds)
 
 
-def _detect(X: Array, y: Array, demo: Demo, methods: Methods, rng: np.random.Generator) -> Detection:
+def _detect(X: Array, y: Array, demo: Demo, rng: np.random.Generator) -> Detection:
     noisy, is_wrong = flip_labels(y, demo.noise_rate, random_state=rng)
-    model = list(methods(_draw_seed(rng)).values())[-1].fit(X, noisy)
+    model = list(_make_methods(_draw_seed(rng)).values())[-1].fit(X, noisy)
     is_doubtful = ~np.isin(np.arange(len(y)), model.kept_)
     n_found = int((is_doubtful & is_wrong).sum())
     return Detection(len(y), int(is_wrong.sum()), int(is_doubtful.sum()), n_found, float(model.noise_rate_))

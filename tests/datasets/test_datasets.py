@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from nearkin import datasets
 from nearkin.cli import main
+from nearkin.datasets.loading import hash_rows
 from nearkin.datasets.registry import REGISTRY
-from nearkin.datasets.sources import hash_rows
 
 NAMED = os.environ.get("NEARKIN_DATA")
 FILES_AT_HAND = [name for name in REGISTRY if NAMED and (Path(NAMED) / REGISTRY[name].file).is_file()]

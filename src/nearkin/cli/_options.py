@@ -11,8 +11,8 @@ from typing import Any, TypeVar, dataclass_transform
 import click
 
 __all__ = [
-    "DATA", "MODEL", "PATH", "Passed", "Share", "Source", "WordOr", "listed", "names_option", "option", "options",
-    "quiet_option", "takes",
+    "DATA", "MODEL", "PATH", "Passed", "Share", "Source", "WordOr", "folder_option", "listed", "names_option", "option",
+    "options", "quiet_option", "seed_option", "takes",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -75,6 +75,17 @@ def listed(values: Sequence[str]) -> list[str]:
 def names_option(*flags: str, **how: Any) -> Any:
     """Declare an option that takes names, repeated or with commas."""
     return option(*flags, multiple=True, callback=lambda _, __, values: listed(values), **how)
+
+
+def seed_option(result: str, *flags: str) -> Any:
+    """Declare a seed, on which the ``result`` depends."""
+    return option(*flags, type=click.IntRange(0), default=0, help=f"Same seed, same {result}.")
+
+
+def folder_option() -> Any:
+    """Declare ``--data``, the folder of data sets."""
+    kind = click.Path(exists=True, file_okay=False, path_type=Path)
+    return option("--data", type=kind, metavar="FOLDER", help="Folder with data files.  [default: $NEARKIN_DATA]")
 
 
 def quiet_option(command: Command) -> Command:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _text
-from nearkin.cli._options import WordOr, option, options, quiet_option, takes
+from nearkin.cli._options import WordOr, option, options, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError, Option
 
@@ -136,7 +136,7 @@ class Check:
         "--random", type=click.IntRange(0), default=1, metavar="N",
         help="Random items per click that count as skipped.",
     )  # fmt: skip
-    random_state: int = option("--seed", type=click.IntRange(0), default=0, help="Same seed, same adapter.")
+    random_state: int = seed_option("adapter", "--seed")
 
 
 @options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _text
-from nearkin.cli._options import DATA, Share, Source, option, options, quiet_option, takes
+from nearkin.cli._options import DATA, Share, Source, option, options, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
 
@@ -51,7 +51,7 @@ class AuditOptions(Source):
         help="Share of wrong labels, if you know it; auto estimates it.",
     )  # fmt: skip
     title: str | None = option(metavar="TEXT", help="Heading of the page.  [default: name of DATA]")
-    seed: int = option(type=click.IntRange(0), default=0, help="Same seed, same result.")
+    seed: int = seed_option("result")
 
     @property
     def listing(self) -> Path:

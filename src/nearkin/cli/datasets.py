@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import click
 
 from nearkin.cli import _text
+from nearkin.cli._options import folder_option, option, options, takes
 from nearkin.cli._program import examples, with_debug
 
 if TYPE_CHECKING:
@@ -16,15 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["datasets"]
 
-_DATA = click.option(
-    "--data",
-    "folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Folder with data files.  [default: $NEARKIN_DATA]",
-)
-_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
 _NOT_HERE, _DAMAGED = "not here", "wrong checksum"
+
+
+@options
+class Asked:
+    """Where to look, and how to answer."""
+
+    folder: Path | None = folder_option()
+    as_json: bool = option("--json", help="For machines.")
 
 
 @click.group(
@@ -49,10 +52,9 @@ def datasets(ctx: click.Context) -> None:
     short_help="All data sets, their size and their source.",
     epilog=examples("nearkin datasets list", "nearkin datasets list --data ~/data --json"),
 )
-@_DATA
-@_JSON
+@takes(Asked)
 @with_debug
-def list_all(folder: Path | None, as_json: bool) -> None:
+def list_all(given: Asked) -> None:
     """List all data sets, their size, and where they would come from.
 
     Compares files with their checksums. Downloads nothing.
@@ -60,8 +62,8 @@ def list_all(folder: Path | None, as_json: bool) -> None:
     from nearkin.datasets import info, names
 
     sizes = ("n_rows", "n_features", "n_classes")
-    entries = [(info(name), _find_source(info(name), folder)[0]) for name in names()]
-    if as_json:
+    entries = [(info(name), _find_source(info(name), given.folder)[0]) for name in names()]
+    if given.as_json:
         keys = ("name", "title", "file", *sizes)
         facts = [{key: getattr(entry, key) for key in keys} | {"source": source} for entry, source in entries]
         click.echo(json.dumps(facts, indent=2))
@@ -79,19 +81,15 @@ def list_all(folder: Path | None, as_json: bool) -> None:
     epilog=examples("nearkin datasets info wine", "nearkin datasets info covid-resnet18 --json"),
 )
 @click.argument("name")
-@_DATA
-@_JSON
+@takes(Asked)
 @with_debug
-def show_one(name: str, folder: Path | None, as_json: bool) -> None:
+def show_one(name: str, given: Asked) -> None:
     """Show size, licence, citation, traps and sources of the data set NAME."""
-    from dataclasses import asdict
-    from textwrap import fill
-
     from nearkin.datasets import info
 
     entry = info(name)
-    source, advice = _find_source(entry, folder)
-    if as_json:
+    source, advice = _find_source(entry, given.folder)
+    if given.as_json:
         click.echo(json.dumps(asdict(entry) | {"source": source}, indent=2))
         return
     click.echo(_text.bold(f"{entry.name}: {entry.title}"))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from statistics import mean
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli._program import examples, with_debug
+from nearkin.cli import _text
+from nearkin.cli._options import option, options, seed_option, takes
+from nearkin.cli._program import command, with_debug
 
 if TYPE_CHECKING:
     from nearkin.demo import DemoResult
@@ -14,34 +20,34 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 
-@click.command(
-    short_help="See what it does, in seconds and without a file.",
-    epilog=examples("nearkin demo", "nearkin demo --seed 7", "nearkin demo --json"),
+@options
+class Given:
+    """The seed, and how to answer."""
+
+    seed: int = seed_option("numbers")
+    as_json: bool = option("--json", help="For machines, fold by fold.")
+
+
+@command(
+    "See what it does, in seconds and without a file.", "nearkin demo", "nearkin demo --seed 7", "nearkin demo --json"
 )
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same numbers."
-)
-@click.option("--json", "as_json", is_flag=True, help="For machines, fold by fold.")
+@takes(Given)
 @with_debug
-def demo(seed: int, as_json: bool) -> None:
+def demo(given: Given) -> None:
     """Compare five methods on wine with a fifth of its labels flipped.
 
     Uses the wine data that comes with scikit-learn. Training labels are
     flipped, test labels stay clean, all parameters are the defaults.
     """
-    import json
-
-    from nearkin import demo as demonstration
     from nearkin.cli._progress import progress_bar
+    from nearkin.demo import run_demo
 
     with progress_bar(quiet=False):
-        result = demonstration.run_demo(seed)
-    click.echo(json.dumps(_to_dict(result), indent=2) if as_json else _describe(result))
+        result = run_demo(given.seed)
+    click.echo(json.dumps(_to_dict(result), indent=2) if given.as_json else _describe(result))
 
 
 def _to_dict(result: DemoResult) -> dict[str, Any]:
-    from dataclasses import asdict
-
     out = asdict(result)
     for score, entry in zip(result.scores, out["scores"], strict=True):
         entry |= {"mean": score.mean, "spread": score.spread}
@@ -51,11 +57,6 @@ def _to_dict(result: DemoResult) -> dict[str, Any]:
 
 
 def _describe(result: DemoResult) -> str:
-    from statistics import mean
-    from textwrap import fill
-
-    from nearkin.cli import _text
-
     setup, found = result.demo, result.detections
     shape = f"{result.n_rows} rows, {result.n_features} features, {result.n_classes} cultivars"
     table = _text.columns(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _text
-from nearkin.cli._options import PATH, Share, Source, WordOr, option, options, quiet_option, takes
+from nearkin.cli._options import PATH, Share, Source, WordOr, option, options, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.cli._stream import StreamOptions
 from nearkin.errors import InputError
@@ -58,7 +58,7 @@ class ModelOptions:
     n_components: int | None = option("--components", metavar="R", help="Rank of a low-rank map.")
     centers: int | None = option(help="Centres per class in the triplet generator.")
     scale: str | None = option(type=click.Choice(["auto", "pairs", "unit", "none"]), help="How to scale features.")
-    seed: int = option(type=click.IntRange(0), default=0, help="Same seed, same model.")
+    seed: int = seed_option("model")
 
     def make_classifier(self, *, in_batches: bool) -> Any:
         """Return a classifier around the learner; without any wish it chooses its own, unless rows come in batches."""

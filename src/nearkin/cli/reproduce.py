@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
-from nearkin.cli._options import listed, quiet_option
-from nearkin.cli._program import examples, with_debug
+from nearkin.cli._options import folder_option, listed, names_option, option, options, quiet_option, seed_option, takes
+from nearkin.cli._program import command, with_debug
 
 __all__ = ["reproduce"]
 
@@ -20,11 +19,7 @@ _SELECTIONS = ("default", "folds", "nested")
 _KINDS = ("uniform", "next-class", "boundary")
 
 
-def _split_names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...] | None:
-    return tuple(dict.fromkeys(listed(given))) or None
-
-
-def _split_levels(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[float, ...] | None:
+def _split_levels(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[float, ...] | None:
     levels = []
     for text in listed(given):
         try:
@@ -37,58 +32,49 @@ def _split_levels(ctx: click.Context, option: click.Parameter, given: tuple[str,
     return tuple(dict.fromkeys(levels)) or None
 
 
-@click.command(
-    short_help="Measure the paper's tables anew.",
-    epilog=examples(
-        "nearkin reproduce",
-        "nearkin reproduce table1 --out results",
-        "nearkin reproduce table3 --quick --out results",
-        "nearkin reproduce table3 --datasets wine,wdbc --noise 0,20 --out results",
-        "nearkin reproduce table4 --selection nested --budget 30 --jobs 8 --out results",
-        "nearkin reproduce figures --out results",
-    ),
+@options
+class Wanted:
+    """What to measure, and how."""
+
+    out: Path | None = option(
+        type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Folder for results."
+    )
+    datasets: list[str] = names_option(metavar="NAME,NAME", help="Only these data sets.")
+    noise: tuple[float, ...] | None = option(
+        multiple=True, callback=_split_levels, metavar="PERCENT,...", help="Only these noise levels."
+    )
+    methods: tuple[str, ...] = option(multiple=True, metavar="NAME", help="Only this column. Repeatable.")
+    selection: str = option(
+        type=click.Choice(_SELECTIONS), default="default",
+        help="How to choose parameters: not at all, on the folds that also test, or on inner folds with noisy labels.",
+    )  # fmt: skip
+    kind: str = option(type=click.Choice(_KINDS), default="uniform", help="Kind of label noise.")
+    folder: Path | None = folder_option()
+    n_jobs: int = option("--jobs", default=1, help="Cells at once.")
+    seed: int = seed_option("numbers")
+    budget: int | None = option(help="Settings that a search tries; a fifth beyond 2,000 rows.  [default: 32]")
+    n_draws: int | None = option("--draws", help="Draws of folds and noise.  [default: 1; table1: 50]")
+    quick: bool = option(help="Small data sets, few cells: a look in under three minutes.")
+    resume: bool = option(
+        "--resume/--fresh", default=True, show_default=False,
+        help="Keep finished cells (the default), or measure all again.",
+    )  # fmt: skip
+
+
+@command(
+    "Measure the paper's tables anew.",
+    "nearkin reproduce",
+    "nearkin reproduce table1 --out results",
+    "nearkin reproduce table3 --quick --out results",
+    "nearkin reproduce table3 --datasets wine,wdbc --noise 0,20 --out results",
+    "nearkin reproduce table4 --selection nested --budget 30 --jobs 8 --out results",
+    "nearkin reproduce figures --out results",
 )
 @click.argument("table", required=False, type=click.Choice((*_TABLES, _FIGURES)))
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Folder for results.")
-@click.option("--datasets", multiple=True, callback=_split_names, metavar="NAME,NAME", help="Only these data sets.")
-@click.option("--noise", multiple=True, callback=_split_levels, metavar="PERCENT,...", help="Only these noise levels.")
-@click.option("--methods", multiple=True, metavar="NAME", help="Only this column. Repeatable.")
-@click.option(
-    "--selection",
-    type=click.Choice(_SELECTIONS),
-    default="default",
-    show_default=True,
-    help="How to choose parameters: not at all, on the folds that also test, or on inner folds with noisy labels.",
-)
-@click.option("--kind", type=click.Choice(_KINDS), default="uniform", show_default=True, help="Kind of label noise.")
-@click.option(
-    "--data",
-    "folder",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Folder with data files.  [default: $NEARKIN_DATA]",
-)
-@click.option(
-    "--jobs", "n_jobs", type=click.IntRange(1), default=1, metavar="N", show_default=True, help="Cells at once."
-)
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, metavar="N", show_default=True, help="Same seed, same numbers."
-)
-@click.option(
-    "--budget",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Settings that a search tries; a fifth beyond 2,000 rows.  [default: 32]",
-)
-@click.option(
-    "--draws", "n_draws", type=click.IntRange(1), metavar="N",
-    help="Draws of folds and noise.  [default: 1; table1: 50]",
-)  # fmt: skip
-@click.option("--quick", is_flag=True, help="Small data sets, few cells: a look in under three minutes.")
-@click.option("--resume/--fresh", default=True, help="Keep finished cells (the default), or measure all again.")
+@takes(Wanted)
 @quiet_option
 @with_debug
-def reproduce(table: str | None, out: Path | None, quick: bool, quiet: bool, resume: bool, **options: Any) -> None:
+def reproduce(table: str | None, given: Wanted, quiet: bool) -> None:
     """Measure TABLE anew and put it beside the numbers that the paper prints.
 
     Writes TABLE.json, TABLE.md and TABLE.html. The file cells.jsonl keeps every
@@ -101,21 +87,24 @@ def reproduce(table: str | None, out: Path | None, quick: bool, quiet: bool, res
     if table is None:
         _list_tables()
         return
-    if out is None:
+    if given.out is None:
         raise click.MissingParameter(param_hint="'--out'", param_type="option")
     say = (lambda line: None) if quiet else partial(click.echo, err=True)
     if table == _FIGURES:
         from nearkin.paper.figures import draw_figures
 
-        files, left_out = draw_figures(out, seed=options["seed"], n_runs=2 if quick else 10)
+        files, left_out = draw_figures(given.out, seed=given.seed, n_runs=2 if given.quick else 10)
         records = []
     else:
         from nearkin import paper
 
-        run = {name: options.pop(name) for name in ("folder", "n_jobs")}
-        wanted = paper.shrink(paper.TABLES[table]) if quick else paper.TABLES[table]
-        options["methods"] = options["methods"] or None
-        result = paper.reproduce(paper.narrow(wanted, **options), out, fresh=not resume, say=say, **run)
+        wanted = paper.narrow(
+            paper.shrink(paper.TABLES[table]) if given.quick else paper.TABLES[table],
+            datasets=tuple(dict.fromkeys(given.datasets)) or None, noise=given.noise, methods=given.methods or None,
+            selection=given.selection, kind=given.kind, seed=given.seed, budget=given.budget, n_draws=given.n_draws,
+        )  # fmt: skip
+        how = {"folder": given.folder, "n_jobs": given.n_jobs, "fresh": not given.resume}
+        result = paper.reproduce(wanted, given.out, **how, say=say)
         files, left_out, records = result.files, result.left_out, result.records
     for one in left_out:
         click.echo(f"nearkin: left out: {one}", err=True)

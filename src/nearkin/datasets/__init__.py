@@ -3,18 +3,9 @@
 The package holds no data. `load` reads it from a folder of yours, from scikit-learn, or from OpenML.
 """
 
-from nearkin.datasets.loading import Dataset, load, where
+from nearkin.datasets.loading import Dataset, DatasetNotFound, WrongChecksum, load, where
 from nearkin.datasets.registry import DatasetInfo, NoisyLabels, info, names
-from nearkin.datasets.sources import DatasetNotFound, WrongChecksum
 
 __all__ = [
-    "Dataset",
-    "DatasetInfo",
-    "DatasetNotFound",
-    "NoisyLabels",
-    "WrongChecksum",
-    "info",
-    "load",
-    "names",
-    "where",
-]
+    "Dataset", "DatasetInfo", "DatasetNotFound", "NoisyLabels", "WrongChecksum", "info", "load", "names", "where",
+]  # fmt: skip

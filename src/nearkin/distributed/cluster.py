@@ -1,24 +1,139 @@
-"""Run tasks on a cluster and get every result once, whatever happens to the workers."""
+"""Connect to a cluster, run tasks on it and get every result once, whatever happens to the workers."""
 
 from __future__ import annotations
 
+import logging
+import os
+import re
+import threading
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from nearkin.distributed.connection import require_dask
+from nearkin.errors import InputError
 
-__all__ = ["Cluster", "ClusterLost", "Task"]
+__all__ = ["Cluster", "ClusterLost", "Task", "connect"]
+
+_LOCAL = re.compile(r"local:([1-9][0-9]*)")
 
 #: Seconds between two checks of the tasks.
 _INTERVAL = 0.5
-
 #: Seconds within which a scheduler must answer.
 _PATIENCE = 10.0
+
+
+def _require_dask() -> Any:
+    """Return the module distributed, or raise an error that says how to get it."""
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError("clusters need dask; install it with: pip install 'nearkin[dask]'") from None
+    return distributed
+
+
+@contextmanager
+def connect(where: Any, *, tls: Sequence[str | os.PathLike[str]] | None = None, timeout: float = 30.0) -> Iterator[Any]:
+    """Connect a Dask client for the duration of the block.
+
+    Parameters
+    ----------
+    where : str or distributed.Client
+        Address of a scheduler, such as ``"tcp://10.0.0.5:8786"``; ``"local:4"`` for four processes of this machine that
+        listen on the loopback interface only; or a client, which stays open afterwards.
+    tls : three paths or None, default=None
+        Files of the certificate authority, the certificate and its key, for an encrypted connection.
+    timeout : float, default=30.0
+        Seconds to wait for the scheduler.
+
+    Yields
+    ------
+    distributed.Client
+        Connected.
+
+    Examples
+    --------
+    >>> from nearkin import distributed
+    >>> with distributed.connect("local:4") as client:  # doctest: +SKIP
+    ...     distributed.fit(learner, stream, client=client)
+    """
+    distributed = _require_dask()
+    if isinstance(where, distributed.Client):
+        yield where
+        return
+    if not isinstance(where, str):
+        raise TypeError(f"a Dask client, an address or 'local:N' is needed; got {where!r}.")
+    security = _security(distributed, tls)
+    if local := _LOCAL.fullmatch(where):
+        with (
+            _processes(distributed, int(local[1]), security, timeout) as cluster,
+            _client(distributed, cluster, where, security, timeout) as client,
+        ):
+            yield client
+        return
+    if where.startswith("local"):
+        problem = f"processes of this machine are written 'local:N', N a number; got {where!r}."
+        raise InputError(problem, owner="connect")
+    address = where if "://" in where else f"{'tls' if security else 'tcp'}://{where}"
+    with _client(distributed, address, where, security, timeout) as client:
+        yield client
+
+
+def _security(distributed: Any, tls: Sequence[str | os.PathLike[str]] | None) -> Any:
+    if tls is None:
+        return None
+    authority, certificate, key = (os.fspath(one) for one in tls)
+    for path in (authority, certificate, key):
+        Path(path).open("rb").close()  # a clear error now, not an obscure one later
+    return distributed.Security(
+        require_encryption=True, tls_ca_file=authority,
+        **{f"tls_{who}_{what}": path for who in ("client", "scheduler", "worker")
+           for what, path in (("cert", certificate), ("key", key))},
+    )  # fmt: skip
+
+
+@contextmanager
+def _processes(distributed: Any, n: int, security: Any, timeout: float) -> Iterator[Any]:
+    import dask
+
+    # Unless switched off, the profiler samples every worker a hundred times a second.
+    with dask.config.set({"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "200ms"}):
+        cluster = distributed.LocalCluster(
+            n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL, security=security,
+        )  # fmt: skip
+    try:
+        yield cluster
+    finally:
+        with suppress(Exception):
+            cluster.close(timeout=timeout)
+
+
+@contextmanager
+def _client(distributed: Any, target: Any, where: str, security: Any, timeout: float) -> Iterator[Any]:
+    try:
+        client = distributed.Client(target, timeout=timeout, security=security, set_as_default=False)
+    except (OSError, TimeoutError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
+        raise ConnectionError(f"no Dask scheduler answers at {where} within {timeout:g} s ({error}).") from None
+    try:
+        yield client
+    finally:
+        # A scheduler that is gone must not delay the end.
+        closing = threading.Thread(target=lambda: _close(client), daemon=True)
+        closing.start()
+        closing.join(timeout)
+
+
+def _close(client: Any) -> None:
+    try:
+        with suppress(Exception):
+            client.close(timeout=5)
+    finally:
+        client.status = "closed"  # otherwise it tries once more, and complains, when deleted
 
 
 class ClusterLost(ConnectionError):
@@ -122,13 +237,13 @@ class Cluster:
 
     def _wait(self, futures: list[Any]) -> None:
         """Wait until one is done, but not for long."""
-        distributed = require_dask()
+        distributed = _require_dask()
         with suppress(distributed.TimeoutError, TimeoutError, distributed.CancelledError), self.client.as_current():
             distributed.wait(futures, timeout=min(_INTERVAL, self.timeout / 4), return_when="FIRST_COMPLETED")
 
     def _collect(self, task: Task, submission: _Submission) -> dict[str, Any] | None:
         """Return the result if there is one; submit the task again if it takes too long."""
-        distributed = require_dask()
+        distributed = _require_dask()
         for future in list(submission.futures):
             if future.status == "finished":
                 try:
@@ -156,7 +271,7 @@ class Cluster:
         When a host is lost, the scheduler misses its workers one after the other, and may have given several of them
         the task.
         """
-        distributed = require_dask()
+        distributed = _require_dask()
         error = future.exception(timeout=self.timeout)
         if not isinstance(error, distributed.scheduler.KilledWorker):
             raise RuntimeError(f"{task.name}: the worker failed with {type(error).__name__}: {error}") from error

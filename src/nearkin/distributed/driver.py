@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from nearkin import progress
 from nearkin.checks import Integer, Real
-from nearkin.distributed.cluster import Cluster, ClusterLost, Task
-from nearkin.distributed.connection import connect
+from nearkin.distributed.cluster import Cluster, ClusterLost, Task, connect
 from nearkin.distributed.tasks import learn_share, pack, score_share, unpack
 from nearkin.errors import InputError, owned_by
 from nearkin.learners import OnlineLearner, merge_states
@@ -151,15 +150,10 @@ def _learn_round(
         with owned_by(learner):
             learner.state_.parameter.check_mergeable()
     model = pack(learner)
-    results = cluster.run(
-        [
-            Task(
-                learn_share, (model, source.describe(share), number, len(shares)), _name(source, share), {"test": test}
-            )
-            for number, share in enumerate(shares)
-        ]
-    )
-    _raise_errors(results)
+    results = _run(cluster, [
+        Task(learn_share, (model, source.describe(share), number, len(shares)), _name(source, share), {"test": test})
+        for number, share in enumerate(shares)
+    ])  # fmt: skip
     models = [unpack(one["learner"]) for one in results]
     learner.state_ = merge_states(learner.state_, [one.state_ for one in models])
     learner.plausibility_ = models[-1].plausibility_
@@ -172,10 +166,13 @@ def _name(source: FileStream, share: Share) -> str:
     return f"{begin.path}, data row {begin.first_row + first.start + 1:,} to {end.path}, {end.first_row + last.stop:,}"
 
 
-def _raise_errors(results: list[dict[str, Any]]) -> None:
+def _run(cluster: Cluster, tasks: list[Task]) -> list[dict[str, Any]]:
+    """Return the results of tasks, or raise the first error in the data."""
+    results = cluster.run(tasks)
     for one in results:
         if "error" in one:
             raise (OSError if one["is_os_error"] else InputError)(one["error"])
+    return results
 
 
 def _read_n_shards(checkpoint: str | os.PathLike[str] | None) -> int | None:
@@ -241,9 +238,7 @@ def score(
             for at in range(0, part.n_batches, n_tasks * _SCORED):
                 shares = form_shares(part, 0, at, n_tasks, _SCORED)
                 tasks = [Task(score_share, (model, part.describe(share)), part.paths[0]) for share in shares]
-                results = cluster.run(tasks)
-                _raise_errors(results)
-                for one in results:
+                for one in _run(cluster, tasks):
                     yield from unpack(one["scores"])
 
         return write_scores(learner, source, folder, score_file, resume=resume)

@@ -53,10 +53,8 @@ class Adaptation:
         were, and of the learned map at its chosen strength (even if the identity is kept in the end).
     gain : dict of str to Interval
         Of the differences, query by query.
-    metric : str
-        The measure that decides.
-    k : int
-        Results that it looks at.
+    metric, k : str, int
+        The measure that decides, and the results that it looks at.
     n_learned, n_chosen, n_held_out : int
         Queries learned from, queries that chose the strength, and queries that measured the gain.
     n_triplets : int
@@ -143,10 +141,8 @@ def adapt(
 
     Parameters
     ----------
-    queries : array-like of shape (n_queries, n_features)
-        Vectors of the queries.
-    items : array-like of shape (n_items, n_features)
-        Vectors of the items, as the index holds them.
+    queries, items : array-like of shape (n, n_features)
+        Vectors, those of the items as the index holds them.
     feedback : Feedback
         What users clicked and skipped.
     adapter : SimilarityAdapter or None, default=None

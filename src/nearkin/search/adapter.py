@@ -236,15 +236,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         return usable
 
     def set_strength(self, strength: float, gain: Interval) -> Self:
-        """Use this much of what was learned until the next `partial_fit`; 0 keeps the identity.
-
-        Parameters
-        ----------
-        strength : float
-            In [0, 1].
-        gain : Interval
-            The measured gain over the identity that justifies it.
-        """
+        """Use this much of what was learned until the next `partial_fit`; ``gain`` is what justifies it."""
         check_is_fitted(self, "similarity_")
         check_argument(self, "strength", strength, Real(0.0, 1.0))
         self.strength_ = float(strength)
@@ -256,18 +248,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     # ------------------------------------------------------------------ using what was learned
 
     def map_queries(self, Q: ArrayLike) -> Array:
-        """Return queries as the index should get them.
-
-        Parameters
-        ----------
-        Q : array-like of shape (n_queries, n_features)
-            Raw query vectors.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_features)
-            Their inner products with the items are the scores.
-        """
+        """Return raw queries as the index should get them: their inner products with the items are the scores."""
         check_is_fitted(self, "similarity_")
         Q = as_vectors(Q, "queries", self.n_features_in_, self.query_mean_.dtype)
         if self.kept_identity_:

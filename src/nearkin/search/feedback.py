@@ -39,18 +39,7 @@ Pairs = tuple[Index, Index, Index]
 
 
 class FeedbackTriplets(NamedTuple):
-    """Triplets by number: query ``query[t]`` prefers item ``positive[t]`` to item ``negative[t]``.
-
-    Parameters
-    ----------
-    query, positive, negative : ndarray of int64 of shape (n_triplets,)
-        Rows of the queries, the items and the items.
-
-    Examples
-    --------
-    >>> FeedbackTriplets(np.array([0]), np.array([2]), np.array([1])).positive.tolist()
-    [2]
-    """
+    """Triplets by number: query ``query[t]`` prefers item ``positive[t]`` to item ``negative[t]``."""
 
     query: Index
     positive: Index
@@ -125,7 +114,7 @@ class Feedback:
             What to do with a repeated triplet. Two users may well agree, so the default keeps it.
         """
         log = Log(query_ids, item_ids, bad, duplicates, query=query, clicked=clicked, skipped=skipped)
-        q, p, n = log.find_queries("query"), log.find_items("clicked"), log.find_items("skipped")
+        q, p, n = log.find("query"), log.find("clicked"), log.find("skipped")
         log.drop(p == n, "the clicked item is the skipped one", "same item")
         log.drop_repeated(q, p, n)
         q, p, n = q[log.kept], p[log.kept], n[log.kept]
@@ -157,7 +146,7 @@ class Feedback:
             What to do with a repeated pair, whatever its judgement.
         """
         log = Log(query_ids, item_ids, bad, duplicates, query=query, item=item, relevant=relevant)
-        q, i, r = log.find_queries("query"), log.find_items("item"), log.flags("relevant")
+        q, i, r = log.find("query"), log.find("item"), log.flags("relevant")
         log.drop_repeated(q, i)
         _, group = number_groups(q)
         return cls._from_lists(log, (q, i, r), group, np.arange(len(q)), "judgements", "query without relevant item")
@@ -196,7 +185,7 @@ class Feedback:
             columns["rank"] = rank
         log = Log(query_ids, item_ids, bad, duplicates, **columns)
         first, group = number_groups(as_ids(log.columns["impression"], "impression"))
-        q, i, r = log.find_queries("query"), log.find_items("item"), log.flags("clicked")
+        q, i, r = log.find("query"), log.find("item"), log.flags("clicked")
         other = np.flatnonzero(q != q[first[group]])
         if len(other):
             begin = first[group[other[0]]]
@@ -245,17 +234,10 @@ class Feedback:
         return np.repeat(self.query, np.diff(self.start))
 
     def triplets(self, rng: np.random.Generator, *, n_random: int = 1, max_pairs: int = 20) -> FeedbackTriplets:
-        """Return triplets to learn from, list after list in order of time.
+        """Return triplets to learn from, list after list in order of time; for the options see `adapt`.
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Draws pairs of long lists, and random items.
-        n_random : int, default=1
-            Random items per click that count as skipped. Without them only items that were shown are compared, and
-            what is learned need not hold among all the others.
-        max_pairs : int, default=20
-            Most pairs of a clicked and a skipped item taken from one list.
+        Without random items only those that were shown are compared, and what is learned need not hold among all the
+        others.
         """
         none = np.empty(0, np.int64)
         found = [(none, none, none), *_pair_within_lists(self, rng, max_pairs)]

@@ -103,10 +103,9 @@ def side_map(model: Any, side: str = "query") -> SideMap:
         raise InputError(f"{type(model).__name__} has no map of queries and items.", owner="side_map")
     d = model.n_features_in_
     if isinstance(model, SimilarityAdapter):
-        dtype = model.query_mean_.dtype
-        zero, one = np.zeros(d, dtype), np.ones(d, dtype)
+        zero, one = np.zeros(d, model.query_mean_.dtype), np.ones(d, model.query_mean_.dtype)
         if side == "item":
-            return SideMap(zero, one, False, np.eye(d, dtype=dtype), zero)
+            return SideMap(zero, one, False, np.eye(d, dtype=zero.dtype), zero)
         return SideMap(zero, one, False, model.query_map_, model.query_offset_)
     matrix = model.query_map_ if side == "query" else model.item_map_
     scaling, dtype = model.scaling_, matrix.dtype
@@ -151,13 +150,7 @@ def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -
 
 
 def require_onnx() -> Any:
-    """Return the module onnx, or raise an error that says how to get it.
-
-    Examples
-    --------
-    >>> require_onnx()  # doctest: +SKIP
-    <module 'onnx'>
-    """
+    """Return the module onnx, or raise an error that says how to get it."""
     try:
         import onnx
     except ImportError:

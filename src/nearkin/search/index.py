@@ -97,14 +97,10 @@ class Index(BaseEstimator):
         plausibility: ArrayLike | None = None,
         queries: ArrayLike | None = None,
     ) -> Self:
-        """Build the index from items, forgetting those before.
+        """Build the index from raw item vectors, forgetting those before.
 
         Parameters
         ----------
-        X : array-like of shape (n_items, n_features)
-            Raw item vectors.
-        y : ignored
-            There for scikit-learn.
         ids : array-like of shape (n_items,) or None, default=None
             Whole numbers or text, all different; None numbers the rows from 0.
         plausibility : array-like of shape (n_items,) or None, default=None
@@ -142,17 +138,7 @@ class Index(BaseEstimator):
         return self
 
     def add(self, X: ArrayLike, *, ids: ArrayLike | None = None, plausibility: ArrayLike | None = None) -> Self:
-        """Add items.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_items, n_features)
-            Raw item vectors.
-        ids : array-like of shape (n_items,) or None, default=None
-            New ids of the same kind as those of the index; None continues after the largest number.
-        plausibility : array-like of shape (n_items,) or None, default=None
-            For filtering.
-        """
+        """Add raw item vectors, with new ids of the kind in use; without ids, numbers go on after the largest one."""
         check_is_fitted(self, "ids_")
         X = as_vectors(X, "items", self.n_features_in_, self._dtype)
         new = self._make_ids(ids, len(X), self.ids_[self._alive])
@@ -168,13 +154,7 @@ class Index(BaseEstimator):
         return self
 
     def remove(self, ids: ArrayLike) -> Self:
-        """Remove items; their memory is freed when a quarter of the rows is gone.
-
-        Parameters
-        ----------
-        ids : array-like of shape (n,)
-            Ids of the index.
-        """
+        """Remove the items with these ids; their memory is freed when a quarter of the rows is gone."""
         check_is_fitted(self, "ids_")
         at = self._find(ids)
         if len(at) == len(self):
@@ -188,15 +168,7 @@ class Index(BaseEstimator):
         return self
 
     def set_plausibility(self, ids: ArrayLike, plausibility: ArrayLike) -> Self:
-        """Change the plausibility of items, without building anything again.
-
-        Parameters
-        ----------
-        ids : array-like of shape (n,)
-            Ids of the index.
-        plausibility : array-like of shape (n,)
-            In [0, 1].
-        """
+        """Change the plausibility, in [0, 1], of the items with these ids, without building anything again."""
         check_is_fitted(self, "ids_")
         at = self._find(ids)
         self.plausibility_[at] = self._check_plausibility(plausibility, len(at))
@@ -218,10 +190,8 @@ class Index(BaseEstimator):
 
         Returns
         -------
-        values : ndarray of shape (n_queries, k)
-            Distances, or similarities.
-        ids : ndarray of shape (n_queries, k)
-            Ids of the items.
+        values, ids : ndarray of shape (n_queries, k)
+            Distances or similarities, and the ids of the items.
         """
         check_is_fitted(self, "ids_")
         check_argument(self, "k", k, Integer(1))

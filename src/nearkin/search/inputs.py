@@ -178,8 +178,7 @@ class Log:
     ):
         check_argument("feedback", "bad", bad, OneOf(("raise", "skip")))
         check_argument("feedback", "duplicates", duplicates, OneOf(("raise", "skip", "keep")))
-        self.bad = bad
-        self.duplicates = duplicates
+        self.bad, self.duplicates = bad, duplicates
         self.columns = {name: np.asarray(values) for name, values in columns.items()}
         shapes = {name: values.shape for name, values in self.columns.items()}
         if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
@@ -192,15 +191,9 @@ class Log:
         self.kept = np.ones(self.n_rows, dtype=bool)
         self.skipped: dict[str, int] = {}
 
-    def find_queries(self, name: str) -> Index:
-        """Return the queries of a column by number, and drop rows with an unknown one."""
-        return self._find(name, self.queries, "unknown query")
-
-    def find_items(self, name: str) -> Index:
-        """Return the items of a column by number, and drop rows with an unknown one."""
-        return self._find(name, self.items, "unknown item")
-
-    def _find(self, name: str, known: IdTable, reason: str) -> Index:
+    def find(self, name: str) -> Index:
+        """Return the queries or items of a column by number, and drop rows with an unknown one."""
+        known, reason = (self.queries, "unknown query") if name == "query" else (self.items, "unknown item")
         found = known.find(self.columns[name])
         first = self.value(name, int(((found < 0) & self.kept).argmax()))
         self.drop(found < 0, f"{name} {first!r} is not among the {len(known):,} {known.name}", reason)

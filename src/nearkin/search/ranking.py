@@ -41,10 +41,8 @@ def ranks_of(queries: Array, items: Array, query: Index, item: Index) -> Index:
 
     Parameters
     ----------
-    queries : ndarray of shape (n_queries, n_features)
-        Mapped queries.
-    items : ndarray of shape (n_items, n_features)
-        Items.
+    queries, items : ndarray of shape (n, n_features)
+        Mapped queries, and items.
     query, item : ndarray of int64 of shape (n_pairs,)
         Pairs of a query and an item, by row number.
 
@@ -91,10 +89,8 @@ def ranking_scores(query: Index, ranks: Index, k: int) -> dict[str, Array]:
 
     Parameters
     ----------
-    query : ndarray of int64 of shape (n_pairs,)
-        Query of each relevant item, by number.
-    ranks : ndarray of int64 of shape (n_pairs,)
-        Rank of the item, from 1.
+    query, ranks : ndarray of int64 of shape (n_pairs,)
+        Query of each relevant item, by number, and the item's rank, from 1.
     k : int
         Results that recall, precision and nDCG look at; MAP and MRR look at all.
 
@@ -197,10 +193,8 @@ def evaluate(
 
     Parameters
     ----------
-    queries : array-like of shape (n_queries, n_features)
-        Queries as the index gets them.
-    items : array-like of shape (n_items, n_features)
-        Items.
+    queries, items : array-like of shape (n, n_features)
+        As the index gets them.
     feedback : Feedback
         Says which items are relevant; all others count as wrong.
     k : int, default=10
