@@ -325,7 +325,7 @@ def test_file_with_an_object_array_is_refused_and_nothing_in_it_runs(tmp_path):
         "learners.OASIS.fit",
         "learners.fit_many",
         "learners.KernelMixin",
-        "checks.Real",
+        "settings.Real",
         "__main__.main",
         "os.Popen",
         None,

@@ -1,140 +1,23 @@
-"""Rules for parameters as data beside the class, and one routine that words the error."""
+"""Checks that all rooms share: rows, seeds, and methods that change an estimator wholly or not at all."""
 
 from __future__ import annotations
 
-import math
-import numbers
-from dataclasses import dataclass
-from typing import Any, Protocol
+import copy
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from nearkin.errors import InputError
+from nearkin.settings import Integer
 
-__all__ = [
-    "BOOLEAN",
-    "Function",
-    "Instance",
-    "Integer",
-    "Numbers",
-    "OneOf",
-    "Real",
-    "Rule",
-    "check_rows",
-    "check_seed",
-    "generator",
-]
+__all__ = ["all_or_nothing", "check_rows", "check_seed", "generator", "unchanged_on_error"]
 
-
-class Rule(Protocol):
-    """Says whether a value is allowed, and how to put the rule in words."""
-
-    def allows(self, value: Any) -> bool:
-        """Whether the value is allowed."""
-
-
-@dataclass(frozen=True)
-class Real:
-    """A number in an interval; both ends belong to it unless said otherwise."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    open_low: bool = False
-    open_high: bool = False
-
-    def allows(self, value: Any) -> bool:
-        """NaN and booleans are never allowed."""
-        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-            return False
-        value = float(value)
-        above = value > self.low if self.open_low else value >= self.low
-        below = value < self.high if self.open_high else value <= self.high
-        return above and below
-
-    def __str__(self) -> str:
-        return f"a number in {'(' if self.open_low else '['}{self.low:g}, {self.high:g}{')' if self.open_high else ']'}"
-
-
-@dataclass(frozen=True)
-class Integer:
-    """A whole number, at least ``low``."""
-
-    low: int = 1
-
-    def allows(self, value: Any) -> bool:
-        """Booleans are not numbers here."""
-        return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= self.low
-
-    def __str__(self) -> str:
-        return f"a whole number >= {self.low}"
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """One of a few values, compared with their type (so that 0 is not False)."""
-
-    values: tuple[Any, ...]
-
-    def allows(self, value: Any) -> bool:
-        """Membership by type and value."""
-        return any(_same_kind(value, one) and bool(value == one) for one in self.values)
-
-    def __str__(self) -> str:
-        return ", ".join(repr(one) for one in self.values)
-
-
-def _same_kind(value: Any, one: Any) -> bool:
-    return isinstance(value, str) if isinstance(one, str) else type(value) is type(one)
-
-
-@dataclass(frozen=True)
-class Instance:
-    """An object of some kind."""
-
-    kind: type | tuple[type, ...]
-    words: str
-
-    def allows(self, value: Any) -> bool:
-        """Whether it is one."""
-        return isinstance(value, self.kind) and not isinstance(value, type)
-
-    def __str__(self) -> str:
-        return self.words
-
-
-@dataclass(frozen=True)
-class Function:
-    """Anything that can be called, classes too."""
-
-    words: str
-
-    def allows(self, value: Any) -> bool:
-        """Whether it can be called."""
-        return callable(value)
-
-    def __str__(self) -> str:
-        return self.words
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A tuple or list of whole numbers >= 1, of one of some lengths."""
-
-    lengths: range
-    words: str
-
-    def allows(self, value: Any) -> bool:
-        """Whether it is one."""
-        is_row = isinstance(value, (tuple, list)) and len(value) in self.lengths
-        return is_row and all(Integer(1).allows(one) for one in value)
-
-    def __str__(self) -> str:
-        return self.words
-
-
-#: True or False.
-BOOLEAN = Instance((bool, np.bool_), "True or False")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
@@ -190,3 +73,35 @@ def check_seed(random_state: Any) -> None:
             "parameter `random_state` must be None, a whole number >= 0, numpy.random.Generator or RandomState; "
             f"got {random_state!r}."
         )
+
+
+@contextmanager
+def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
+    """Put every attribute back if the block raises, an interrupt included, and the seed if it is a generator."""
+    before = dict(vars(estimator))
+    seed = before.get("random_state")
+    kept = copy.deepcopy(seed) if isinstance(seed, (np.random.Generator, np.random.RandomState)) else None
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused by name
+            yield
+    except BaseException as error:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        if isinstance(seed, np.random.Generator) and isinstance(kept, np.random.Generator):
+            seed.bit_generator.state = kept.bit_generator.state
+        elif isinstance(seed, np.random.RandomState) and isinstance(kept, np.random.RandomState):
+            seed.set_state(kept.get_state())
+        if isinstance(error, SystemError) and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None  # an interrupt inside compiled code comes out wrapped
+        raise
+
+
+def all_or_nothing(method: Method) -> Method:
+    """Make a learning method leave the estimator as it was when it raises."""
+
+    @functools.wraps(method)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with unchanged_on_error(self):
+            return method(self, *args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]

@@ -125,8 +125,8 @@ def run_demo(seed: int = 0, demo: Demo = _DEFAULT) -> DemoResult:
         detections.append(_detect(X, y, demo, rng))
         progress.advance("comparing", draw + 1, demo.n_draws)
     scores = tuple(Score(method, tuple(accuracies)) for method, accuracies in folds.items())
-    seconds = time.perf_counter() - begun
-    return DemoResult(demo, seed, *X.shape, len(np.unique(y)), scores, tuple(detections), seconds)
+    shape = len(X), X.shape[1], len(np.unique(y))
+    return DemoResult(demo, seed, *shape, scores, tuple(detections), time.perf_counter() - begun)
 
 
 def _detect(X: Array, y: Array, demo: Demo, rng: np.random.Generator) -> Detection:

@@ -8,9 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.checks import Integer, Real
 from nearkin.errors import InputError
-from nearkin.settings import check_argument
+from nearkin.settings import Integer, Real, check_argument
 from nearkin.steps import hedge
 
 __all__ = ["Hedge"]

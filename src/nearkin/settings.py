@@ -10,16 +10,144 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
+import numbers
 import textwrap
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-from nearkin.checks import Rule
+import numpy as np
+
 from nearkin.errors import InputError
 
-__all__ = ["again", "check_argument", "check_settings", "declare", "setting"]
+__all__ = [
+    "BOOLEAN",
+    "Function",
+    "Instance",
+    "Integer",
+    "Numbers",
+    "OneOf",
+    "Real",
+    "Rule",
+    "again",
+    "check_argument",
+    "check_settings",
+    "declare",
+    "setting",
+]
 
 Class = TypeVar("Class", bound=type)
+
+
+class Rule(Protocol):
+    """Says whether a value is allowed, and how to put the rule in words."""
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value is allowed."""
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number in an interval; both ends belong to it unless said otherwise."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+    open_high: bool = False
+
+    def allows(self, value: Any) -> bool:
+        """NaN and booleans are never allowed."""
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+            return False
+        value = float(value)
+        above = value > self.low if self.open_low else value >= self.low
+        below = value < self.high if self.open_high else value <= self.high
+        return above and below
+
+    def __str__(self) -> str:
+        return f"a number in {'(' if self.open_low else '['}{self.low:g}, {self.high:g}{')' if self.open_high else ']'}"
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number, at least ``low``."""
+
+    low: int = 1
+
+    def allows(self, value: Any) -> bool:
+        """Booleans are not numbers here."""
+        return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= self.low
+
+    def __str__(self) -> str:
+        return f"a whole number >= {self.low}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few values, compared with their type (so that 0 is not False)."""
+
+    values: tuple[Any, ...]
+
+    def allows(self, value: Any) -> bool:
+        """Membership by type and value."""
+        return any(_same_kind(value, one) and bool(value == one) for one in self.values)
+
+    def __str__(self) -> str:
+        return ", ".join(repr(one) for one in self.values)
+
+
+def _same_kind(value: Any, one: Any) -> bool:
+    return isinstance(value, str) if isinstance(one, str) else type(value) is type(one)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An object of some kind."""
+
+    kind: type | tuple[type, ...]
+    words: str
+
+    def allows(self, value: Any) -> bool:
+        """Whether it is one."""
+        return isinstance(value, self.kind) and not isinstance(value, type)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class Function:
+    """Anything that can be called, classes too."""
+
+    words: str
+
+    def allows(self, value: Any) -> bool:
+        """Whether it can be called."""
+        return callable(value)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A tuple or list of whole numbers >= 1, of one of some lengths."""
+
+    lengths: range
+    words: str
+
+    def allows(self, value: Any) -> bool:
+        """Whether it is one."""
+        is_row = isinstance(value, (tuple, list)) and len(value) in self.lengths
+        return is_row and all(Integer(1).allows(one) for one in value)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+#: True or False.
+BOOLEAN = Instance((bool, np.bool_), "True or False")
 
 
 def setting(default: Any, *rules: Rule, kind: str, doc: str, kw_only: bool = True) -> Any:
@@ -54,7 +182,6 @@ def declare(cls: Class) -> Class:
 
     Examples
     --------
-    >>> from nearkin.checks import Real
     >>> @declare
     ... class Steps:
     ...     '''How far a step goes: {settings}'''
@@ -103,7 +230,6 @@ def check_argument(owner: object, name: str, value: Any, *rules: Rule) -> None:
 
     Examples
     --------
-    >>> from nearkin.checks import Integer
     >>> check_argument("adapt", "k", 0, Integer(1))
     Traceback (most recent call last):
     nearkin.errors.InputError: adapt: parameter `k` must be a whole number >= 1; got 0.

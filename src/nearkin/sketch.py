@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array
-from nearkin.checks import Integer, check_rows, generator
+from nearkin.checks import check_rows, generator
 from nearkin.errors import InputError
-from nearkin.settings import check_settings, declare, setting
+from nearkin.settings import Integer, check_settings, declare, setting
 
 __all__ = ["DualRandomProjection", "random_pair"]
 

@@ -11,9 +11,9 @@ from sklearn.base import clone
 
 import nearkin
 from each import each
-from nearkin.checks import Instance, Integer, OneOf, Real, generator
+from nearkin.checks import generator
 from nearkin.losses import Loss, as_loss
-from nearkin.settings import check_settings, declare
+from nearkin.settings import Instance, Integer, OneOf, Real, check_settings, declare
 
 PAIRS = (
     (nearkin.OASIS, nearkin.RobustOASIS),

@@ -1,6 +1,6 @@
 """Label audit: which labels are wrong, what they should be, how many there are, and the evidence."""
 
-from nearkin.audit.audit_labels import LabelAuditor, audit_labels
+from nearkin.audit.auditor import LabelAuditor, audit_labels
 from nearkin.audit.evidence import Evidence, Neighbour, Opinion, Prototype
 from nearkin.audit.exports import CLEANED, COLUMNS
 from nearkin.audit.label_audit import LabelAudit

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.checks import OneOf, Real
 from nearkin.errors import InputError
+from nearkin.settings import OneOf, Real
 
 __all__ = ["DEFAULT_HOW", "MIN_CONFIDENCE", "WAYS", "Cleaning", "take_rows"]
 

@@ -25,14 +25,13 @@ from nearkin.audit.exports import (
 )
 from nearkin.audit.page import render_page
 from nearkin.audit.summary import summarise, warn_of
-from nearkin.checks import Integer
 from nearkin.errors import InputError
 from nearkin.files import replacing
 from nearkin.jury import JuryDecision
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import rate_interval, suggest_labels
-from nearkin.settings import check_argument
+from nearkin.settings import Integer, check_argument
 from nearkin.stored import stored
 
 __all__ = ["COUNTED", "LabelAudit"]

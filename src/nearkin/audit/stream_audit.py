@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from nearkin.arrays import SMALLEST, Array, Codes, Index
-from nearkin.audit.audit_labels import check_labelled_rows
+from nearkin.audit.auditor import check_labelled_rows
 from nearkin.audit.label_audit import COUNTED, LabelAudit
-from nearkin.checks import Integer, check_seed, generator
+from nearkin.checks import all_or_nothing, check_seed, generator
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.labels import Labels, as_labels
@@ -22,9 +22,8 @@ from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.rate import certain_rate
-from nearkin.settings import check_settings, declare, setting
+from nearkin.settings import Integer, check_settings, declare, setting
 from nearkin.stored import stored
-from nearkin.transactions import all_or_nothing
 
 __all__ = ["Reservoir", "StreamAudit"]
 

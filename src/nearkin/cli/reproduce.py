@@ -103,8 +103,9 @@ def reproduce(table: str | None, given: Wanted, quiet: bool) -> None:
             datasets=tuple(dict.fromkeys(given.datasets)) or None, noise=given.noise, methods=given.methods or None,
             selection=given.selection, kind=given.kind, seed=given.seed, budget=given.budget, n_draws=given.n_draws,
         )  # fmt: skip
-        how = {"folder": given.folder, "n_jobs": given.n_jobs, "fresh": not given.resume}
-        result = paper.reproduce(wanted, given.out, **how, say=say)
+        result = paper.reproduce(
+            wanted, given.out, folder=given.folder, n_jobs=given.n_jobs, fresh=not given.resume, say=say
+        )
         files, left_out, records = result.files, result.left_out, result.records
     for one in left_out:
         click.echo(f"nearkin: left out: {one}", err=True)

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from nearkin.arrays import Array
-from nearkin.checks import BOOLEAN, Function, Instance, Integer, Numbers, OneOf
 from nearkin.deep.architectures import ConvPlan, MlpPlan
 from nearkin.deep.learner import DeepLearner
 from nearkin.deep.network import Plan
@@ -20,7 +19,7 @@ from nearkin.deep.trainer import Members
 from nearkin.errors import InputError
 from nearkin.losses import RescaledHinge
 from nearkin.rows import Scaling
-from nearkin.settings import declare, setting
+from nearkin.settings import BOOLEAN, Function, Instance, Integer, Numbers, OneOf, declare, setting
 
 __all__ = ["DeepMetric"]
 

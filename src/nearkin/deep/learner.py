@@ -13,7 +13,6 @@ from torch import nn
 
 from nearkin.accelerator.device import DeviceRule
 from nearkin.arrays import Array, Codes
-from nearkin.checks import BOOLEAN, Instance, Integer, OneOf, Real
 from nearkin.deep.checkpointing import FitCheckpoint, digest_of
 from nearkin.deep.engine import Engine, Processes, computing, find_device, not_finite, reproducible
 from nearkin.deep.lesson import SPACE, NetworkLesson
@@ -28,7 +27,7 @@ from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss, RescaledHinge, as_loss
 from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
-from nearkin.settings import again, check_settings, declare, setting
+from nearkin.settings import BOOLEAN, Instance, Integer, OneOf, Real, again, check_settings, declare, setting
 from nearkin.triplets import OCTG, TripletSource, as_source
 
 __all__ = ["DeepLearner", "DeepSettings"]

@@ -12,14 +12,13 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from nearkin.arrays import Array
-from nearkin.checks import Function, Instance, Integer, Numbers, OneOf, Real
 from nearkin.deep.architectures import LayeredPlan
 from nearkin.deep.learner import DeepLearner, DeepSettings
 from nearkin.deep.network import to_unit_length
 from nearkin.deep.rescaled_hinge import rescale
 from nearkin.deep.trainer import Members
 from nearkin.losses import Loss, RescaledHinge
-from nearkin.settings import check_settings, declare, setting
+from nearkin.settings import Function, Instance, Integer, Numbers, OneOf, Real, check_settings, declare, setting
 from nearkin.steps import hedge
 
 __all__ = ["OAHU", "AdaptiveBounds", "RobustOAHU"]

@@ -6,10 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nearkin.checks import OneOf, Real
 from nearkin.errors import InputError
 from nearkin.losses import RescaledHinge
-from nearkin.settings import check_argument
+from nearkin.settings import OneOf, Real, check_argument
 
 __all__ = ["RescaledHingeTripletLoss", "rescale", "triplet_margins"]
 

@@ -7,8 +7,7 @@ import os
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from nearkin.checks import BOOLEAN, Instance, Integer, OneOf, Real
-from nearkin.settings import declare, setting
+from nearkin.settings import BOOLEAN, Instance, Integer, OneOf, Real, declare, setting
 
 __all__ = ["Training"]
 

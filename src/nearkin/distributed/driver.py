@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 from numpy.typing import ArrayLike
 
 from nearkin import progress
-from nearkin.checks import Integer, Real
 from nearkin.distributed.cluster import Cluster, ClusterLost, Task, connect
 from nearkin.distributed.tasks import learn_share, pack, score_share, unpack
 from nearkin.errors import InputError, owned_by
 from nearkin.learners import OnlineLearner, merge_states
-from nearkin.settings import check_argument
+from nearkin.settings import Integer, Real, check_argument
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Piece
@@ -187,13 +186,12 @@ def _saving_on_error(run: Run, checkpoint: Any) -> Iterator[None]:
     """Save what was learned before an error; if the cluster is lost, say how to go on."""
     try:
         yield
-    except ClusterLost as error:
+    except BaseException as error:
         run.save_quietly()
+        if not isinstance(error, ClusterLost):
+            raise
         where = f"in {checkpoint}: repair the cluster and resume" if checkpoint is not None else "in the learner"
         raise ClusterLost(f"{error} What was learned from {run.n_rows:,} rows is {where}.") from error
-    except BaseException:
-        run.save_quietly()
-        raise
 
 
 def score(

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.accelerator import find, is_accelerator
 from nearkin.arrays import Array, Codes, Index
-from nearkin.checks import check_rows, check_seed, generator
+from nearkin.checks import all_or_nothing, check_rows, check_seed, generator
 from nearkin.errors import InputError, owned_by
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
@@ -27,7 +27,6 @@ from nearkin.measures import Measure
 from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Rows, Scaling, check_range
 from nearkin.settings import check_settings
-from nearkin.transactions import all_or_nothing
 from nearkin.triplets import TripletSource, as_source
 
 __all__ = ["OnlineLearner"]

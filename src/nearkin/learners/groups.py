@@ -8,10 +8,9 @@ import numpy as np
 
 from nearkin.accelerator import find, is_accelerator
 from nearkin.accelerator.device import DeviceRule
-from nearkin.checks import BOOLEAN, Instance, Integer, OneOf, Real
 from nearkin.errors import InputError
 from nearkin.losses import Loss, as_loss, exponential_weight
-from nearkin.settings import declare, setting
+from nearkin.settings import BOOLEAN, Instance, Integer, OneOf, Real, declare, setting
 from nearkin.triplets import TripletSource
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.checks import OneOf, Real
+from nearkin.checks import all_or_nothing
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner, len_of
 from nearkin.learners.groups import StepSettings, StreamSettings
@@ -17,8 +17,7 @@ from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LogDet, PairBounds
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
-from nearkin.transactions import all_or_nothing
+from nearkin.settings import OneOf, Real, declare, setting
 
 __all__ = ["ITML", "RobustITML"]
 

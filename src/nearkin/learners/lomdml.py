@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from nearkin.arrays import Array, Index
-from nearkin.checks import Integer, OneOf
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import HedgeSettings, StepSettings, StreamSettings, aggressiveness
@@ -16,7 +15,7 @@ from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import ModalLowRank
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import Integer, OneOf, declare, setting
 
 __all__ = ["LOMDML", "RobustLOMDML"]
 

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array
-from nearkin.checks import Integer, OneOf, Real
 from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
 from nearkin.learners.groups import aggressiveness
 from nearkin.measures import Measure
 from nearkin.parameters import LowRank
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import Integer, OneOf, Real, declare, setting
 
 __all__ = ["LowRankMixin", "principal_directions"]
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.checks import Real
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import StepSettings, StreamSettings
 from nearkin.learners.maps import MapMixin
@@ -15,7 +14,7 @@ from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LocalMetrics
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import Real, declare, setting
 
 __all__ = ["LPAODML", "RobustLPAODML"]
 

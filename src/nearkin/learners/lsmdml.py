@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearkin.checks import BOOLEAN, Integer, OneOf, Real
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import StepSettings, StreamSettings
 from nearkin.learners.maps import MapMixin
@@ -13,7 +12,7 @@ from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import Sketched
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import BOOLEAN, Integer, OneOf, Real, declare, setting
 
 __all__ = ["LSMDML", "RobustLSMDML"]
 

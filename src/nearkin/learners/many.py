@@ -12,13 +12,13 @@ from scipy import sparse
 
 from nearkin.accelerator import find, is_accelerator
 from nearkin.arrays import SMALLEST
+from nearkin.checks import unchanged_on_error
 from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import as_labels
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.loop import Answer, Lesson, learn
 from nearkin.learners.lowrank import LowRankMixin
-from nearkin.transactions import unchanged_on_error
 from nearkin.triplets import Triplets
 
 __all__ = ["fit_many"]

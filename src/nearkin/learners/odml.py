@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearkin.checks import OneOf
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import DeviceSettings, StepSettings, StreamSettings
 from nearkin.learners.maps import MapMixin
@@ -14,7 +13,7 @@ from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import FullMatrix
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import OneOf, declare, setting
 
 __all__ = ["ODML", "RobustODML"]
 

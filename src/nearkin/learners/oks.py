@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nearkin.arrays import Array
-from nearkin.checks import Integer, OneOf, Real
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import StepSettings, StreamSettings
 from nearkin.losses import Loss
@@ -16,7 +15,7 @@ from nearkin.measures import SIMILARITY
 from nearkin.mercer import KERNELS, MercerKernel
 from nearkin.parameters import Supports
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import Integer, OneOf, Real, declare, setting
 
 __all__ = ["OKS", "KernelMixin", "RobustOKS", "scale_gamma"]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.checks import Real
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import StepSettings, StreamSettings
 from nearkin.learners.oks import OKS, KernelMixin, scale_gamma
@@ -16,7 +15,7 @@ from nearkin.losses import Loss
 from nearkin.mercer import MercerKernel
 from nearkin.parameters import Supports
 from nearkin.rows import Rows
-from nearkin.settings import check_settings, declare, setting
+from nearkin.settings import Real, check_settings, declare, setting
 
 __all__ = ["OMKS", "RobustOMKS"]
 

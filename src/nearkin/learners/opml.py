@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearkin.checks import BOOLEAN
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import StepSettings, StreamSettings
@@ -13,7 +12,7 @@ from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LowRank
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import BOOLEAN, declare, setting
 from nearkin.triplets import OnePassTriplets, TripletSource
 
 __all__ = ["OPML", "RobustOPML"]

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.checks import Integer, OneOf, Real, check_rows, check_seed
+from nearkin.checks import all_or_nothing, check_rows, check_seed
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes, assemble_jury
 from nearkin.jury.decision import WIDE
@@ -21,8 +21,7 @@ from nearkin.learners import Euclidean, OnlineLearner, join_modalities
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
 from nearkin.noise import NoiseModel
 from nearkin.rows import Rows, Scaling, check_range
-from nearkin.settings import check_argument, check_settings, declare, setting
-from nearkin.transactions import all_or_nothing
+from nearkin.settings import Integer, OneOf, Real, check_argument, check_settings, declare, setting
 
 __all__ = ["RobustKNeighborsClassifier"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes
-from nearkin.checks import Integer, Real
 from nearkin.errors import InputError
+from nearkin.settings import Integer, Real
 
 __all__ = [
     "LEVEL", "VotesOn", "certain_rate", "estimate_noise_rate", "max_rate", "rate_interval", "smoothed_rate",

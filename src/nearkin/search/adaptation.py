@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike
 
 from nearkin import progress
 from nearkin.arrays import Array
-from nearkin.checks import Integer, OneOf, Real, Rule, generator
+from nearkin.checks import generator
 from nearkin.errors import InputError, Option, Row
 from nearkin.files import replacing
 from nearkin.search.adapter import NO_GAIN, STRENGTHS, SimilarityAdapter
 from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.inputs import as_vectors, zero_rows
 from nearkin.search.ranking import CANDIDATES, METRICS, Interval, RankingTask, bootstrap
-from nearkin.settings import check_argument
+from nearkin.settings import Integer, OneOf, Real, check_argument
 
 __all__ = ["Adaptation", "adapt"]
 
@@ -28,16 +28,6 @@ __all__ = ["Adaptation", "adapt"]
 _BLOCK = 8192
 
 _TITLES = {"ndcg": "nDCG@{k}", "recall": "recall@{k}", "precision": "precision@{k}", "map": "MAP", "mrr": "MRR"}
-
-_RULES: dict[str, tuple[Rule, ...]] = {
-    "holdout": (Real(0.0, 1.0, open_low=True, open_high=True),),
-    "metric": (OneOf(METRICS),),
-    "k": (Integer(1),),
-    "n_epochs": (Integer(1),),
-    "candidates": CANDIDATES,
-    "max_evaluated": (Integer(2),),
-    "bad": (OneOf(("raise", "skip")),),
-}
 
 
 @dataclass(frozen=True)
@@ -189,12 +179,13 @@ def adapt(
     >>> found.kept_identity, found.after["mrr"].mean > found.before["mrr"].mean
     (False, True)
     """
-    given = {
-        "holdout": holdout, "metric": metric, "k": k, "n_epochs": n_epochs, "candidates": candidates,
-        "max_evaluated": max_evaluated, "bad": bad,
-    }  # fmt: skip
-    for name, value in given.items():
-        check_argument("adapt", name, value, *_RULES[name])
+    check_argument("adapt", "holdout", holdout, Real(0.0, 1.0, open_low=True, open_high=True))
+    check_argument("adapt", "metric", metric, OneOf(METRICS))
+    check_argument("adapt", "k", k, Integer(1))
+    check_argument("adapt", "n_epochs", n_epochs, Integer(1))
+    check_argument("adapt", "candidates", candidates, *CANDIDATES)
+    check_argument("adapt", "max_evaluated", max_evaluated, Integer(2))
+    check_argument("adapt", "bad", bad, OneOf(("raise", "skip")))
     items = as_vectors(items, "items")
     queries = as_vectors(queries, "queries", items.shape[1], items.dtype)
     rng = generator(random_state)

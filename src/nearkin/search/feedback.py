@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from nearkin.arrays import Index, Mask
 from nearkin.errors import InputError, Option, Row, placed_at, quote_names
-from nearkin.search.inputs import Log, as_ids, number_groups
+from nearkin.labels import first_appearance
+from nearkin.search.inputs import Log, as_ids
 from nearkin.tables import open_table
 
 __all__ = ["FORMS", "Feedback", "FeedbackTriplets", "read_feedback"]
@@ -148,7 +149,7 @@ class Feedback:
         log = Log(query_ids, item_ids, bad, duplicates, query=query, item=item, relevant=relevant)
         q, i, r = log.find("query"), log.find("item"), log.flags("relevant")
         log.drop_repeated(q, i)
-        _, group = number_groups(q)
+        _, group = first_appearance(q)
         return cls._from_lists(log, (q, i, r), group, np.arange(len(q)), "judgements", "query without relevant item")
 
     @classmethod
@@ -184,7 +185,8 @@ class Feedback:
         if rank is not None:
             columns["rank"] = rank
         log = Log(query_ids, item_ids, bad, duplicates, **columns)
-        first, group = number_groups(as_ids(log.columns["impression"], "impression"))
+        _, group = first_appearance(as_ids(log.columns["impression"], "impression"))
+        first = np.unique(group, return_index=True)[1]
         q, i, r = log.find("query"), log.find("item"), log.flags("clicked")
         other = np.flatnonzero(q != q[first[group]])
         if len(other):

@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin._version import __version__
 from nearkin.arrays import Array
-from nearkin.checks import OneOf
 from nearkin.errors import InputError
 from nearkin.files import replacing
 from nearkin.search.adapter import SimilarityAdapter
 from nearkin.search.engines import require_faiss
 from nearkin.search.inputs import as_vectors
-from nearkin.settings import check_argument
+from nearkin.settings import OneOf, check_argument
 
 __all__ = ["SideMap", "faiss_transform", "require_onnx", "side_map", "write_numpy", "write_onnx"]
 

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from nearkin.arrays import Array, Index, Mask
-from nearkin.checks import OneOf
 from nearkin.errors import InputError, Option, Row
-from nearkin.settings import check_argument
+from nearkin.settings import OneOf, check_argument
 from nearkin.tables import open_table, read_labels, read_matrix
 
-__all__ = ["IdTable", "Log", "as_ids", "as_vectors", "number_groups", "read_vectors", "zero_rows"]
+__all__ = ["IdTable", "Log", "as_ids", "as_vectors", "read_vectors", "zero_rows"]
 
 #: Columns that are taken for ids.
 _IDS = ("id", "ids")
@@ -268,12 +267,3 @@ class Log:
             )  # fmt: skip
         self.skipped["duplicate"] = len(repeated)
         self.kept[repeated] = False
-
-
-def number_groups(values: NDArray[Any]) -> tuple[Index, Index]:
-    """Number the different values in order of appearance; return the first row of each, and each row's number."""
-    _, first, number = np.unique(values, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[order] = np.arange(len(first))
-    return first[order], rank[number]

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array, Index, Mask
-from nearkin.checks import Integer, OneOf, generator
+from nearkin.checks import generator
 from nearkin.errors import InputError
 from nearkin.search.feedback import Feedback
 from nearkin.search.inputs import as_vectors
-from nearkin.settings import check_argument
+from nearkin.settings import Integer, OneOf, check_argument
 from nearkin.stored import stored
 
 __all__ = ["CANDIDATES", "METRICS", "Interval", "RankingTask", "bootstrap", "evaluate", "ranking_scores", "ranks_of"]
@@ -59,16 +59,13 @@ def ranks_of(queries: Array, items: Array, query: Index, item: Index) -> Index:
     """
     ranks = np.empty(len(query), dtype=np.int64)
     order = np.argsort(query, kind="stable")
-    sorted_query = query[order]
+    different, first = np.unique(query[order], return_index=True)
+    pairs = np.split(order, first[1:])
     step = max(1, _TABLE // max(1, len(items)))
-    different = np.unique(query)
     for start in range(0, len(different), step):
-        here = different[start : start + step]
-        scores = queries[here] @ items.T
-        first, last = np.searchsorted(sorted_query, here, "left"), np.searchsorted(sorted_query, here, "right")
-        for row, (low, high) in enumerate(zip(first, last, strict=True)):
-            pairs = order[low:high]
-            ranks[pairs] = _rank(scores[row], item[pairs])
+        part = slice(start, start + step)
+        for scores, here in zip(queries[different[part]] @ items.T, pairs[part], strict=True):
+            ranks[here] = _rank(scores, item[here])
     return ranks
 
 

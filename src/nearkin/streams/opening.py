@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nearkin.checks import Integer, OneOf
 from nearkin.errors import InputError, Option
-from nearkin.settings import check_argument
+from nearkin.settings import Integer, OneOf, check_argument
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.iterator import IteratorStream
 from nearkin.tables import CsvReader, NpyReader, ParquetReader, Reader, Unit, kind_of

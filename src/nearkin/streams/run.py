@@ -15,12 +15,11 @@ from typing import Any
 
 from sklearn.base import clone
 
-from nearkin.checks import Integer, Real
 from nearkin.errors import InputError, Option
 from nearkin.files import replacing
 from nearkin.learners import OnlineLearner
 from nearkin.saving import write_tree
-from nearkin.settings import check_argument
+from nearkin.settings import Integer, Real, check_argument
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Stream
 from nearkin.streams.watch import Seen, Watch

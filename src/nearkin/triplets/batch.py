@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from nearkin.arrays import Codes
-from nearkin.checks import Integer, OneOf, Real
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import Integer, OneOf, Real, declare, setting
 from nearkin.triplets.source import TripletSource, View
 from nearkin.triplets.triplets import Triplets
 

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array, Codes
-from nearkin.checks import BOOLEAN, Integer, OneOf, Real
 from nearkin.errors import InputError
 from nearkin.labels import as_labels
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import BOOLEAN, Integer, OneOf, Real, declare, setting
 from nearkin.triplets.source import TripletSource, View
 from nearkin.triplets.triplets import Triplets
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Codes
-from nearkin.checks import BOOLEAN
 from nearkin.rows import Rows
-from nearkin.settings import declare, setting
+from nearkin.settings import BOOLEAN, declare, setting
 from nearkin.triplets.source import TripletSource, View
 from nearkin.triplets.triplets import Triplets
 

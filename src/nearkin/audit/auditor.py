@@ -13,14 +13,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from nearkin.arrays import Array
 from nearkin.audit.label_audit import LabelAudit
-from nearkin.checks import OneOf, Real
+from nearkin.checks import all_or_nothing
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.settings import declare, setting
-from nearkin.transactions import all_or_nothing
+from nearkin.settings import OneOf, Real, declare, setting
 
 __all__ = ["LabelAuditor", "audit_labels", "check_labelled_rows"]
 
