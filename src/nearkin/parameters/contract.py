@@ -16,7 +16,7 @@ from nearkin.losses import Loss
 from nearkin.measures import Measure
 from nearkin.triplets import Triplets
 
-__all__ = ["LearningRule", "MappedParameter", "Parameter", "weighted_mean"]
+__all__ = ["LearningRule", "MappedParameter", "Parameter", "bound_for", "weighted_mean"]
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,13 @@ class Parameter(ABC):
 
     @property
     def limits(self) -> tuple[tuple[Array, float], ...]:
-        """Arrays that must stay finite, each with the power of its type's largest number that it must not exceed."""
+        """Arrays that must stay finite, each with the largest number that it may hold; see `bound_for`."""
         return ()
 
     def find_overflow(self) -> np.dtype | None:
         """Return the type of the first array of `limits` that grew too large, None while all is well."""
-        for values, power in self.limits:
-            if not np.abs(values).max(initial=0.0) <= float(np.finfo(values.dtype).max) ** power:
+        for values, largest in self.limits:
+            if not np.abs(values).max(initial=0.0) <= largest:
                 return values.dtype
         return None
 
@@ -155,6 +155,11 @@ class MappedParameter(Parameter):
     def scores(self, left: Array, right: Array) -> Array:
         """Score all pairs by the plain measure between mapped rows."""
         return self.measure.after_mapping.scores(self.embed(left), self.embed(right))
+
+
+def bound_for(dtype: np.dtype | str, power: float = 0.5) -> float:
+    """Return the largest number whose power of ``1 / power`` a type of numbers still holds."""
+    return float(np.finfo(np.dtype(dtype)).max) ** power
 
 
 def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:

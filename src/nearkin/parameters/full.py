@@ -11,7 +11,7 @@ from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import Measure
-from nearkin.parameters.contract import LearningRule, MappedParameter, weighted_mean
+from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, weighted_mean
 from nearkin.parameters.sweep import Resident, feed, feed_device, steps_at_once
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
@@ -120,8 +120,8 @@ class FullMatrix(MappedParameter):
 
     @property
     def limits(self) -> tuple[tuple[Array, float], ...]:
-        """M."""
-        return ((self.M, 0.5),)
+        """M, which is shown in the type of the rows."""
+        return ((self.M, bound_for(self.dtype)),)
 
     @property
     def metric(self) -> Array:
