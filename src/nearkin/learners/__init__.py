@@ -3,21 +3,18 @@
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.euclidean import Euclidean
 from nearkin.learners.itml import ITML, RobustITML
-from nearkin.learners.lodml import LODML, RobustLODML
-from nearkin.learners.lomdml import LOMDML, RobustLOMDML
-from nearkin.learners.losl import LOSL, RobustLOSL
+from nearkin.learners.loop import State, merge_states
+from nearkin.learners.lowrank import LODML, LOSL, RobustLODML, RobustLOSL
 from nearkin.learners.lpa import LPAODML, RobustLPAODML
 from nearkin.learners.lsmdml import LSMDML, RobustLSMDML
 from nearkin.learners.many import fit_many
 from nearkin.learners.modal import join_modalities
 from nearkin.learners.oasis import OASIS, RobustOASIS
 from nearkin.learners.odml import ODML, RobustODML
-from nearkin.learners.oks import OKS, RobustOKS
-from nearkin.learners.omdml import OMDML, RobustOMDML
-from nearkin.learners.omks import OMKS, RobustOMKS
+from nearkin.learners.oks import OKS, OMKS, RobustOKS, RobustOMKS
+from nearkin.learners.omdml import LOMDML, OMDML, RobustLOMDML, RobustOMDML
 from nearkin.learners.opml import OPML, RobustOPML
 from nearkin.learners.slmoml import SLMOML, RobustSLMOML
-from nearkin.learners.state import State, merge_states
 
 __all__ = [
     "ITML",

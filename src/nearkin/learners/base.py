@@ -20,8 +20,7 @@ from nearkin.checks import all_or_nothing, check_rows, check_seed, generator
 from nearkin.errors import InputError, owned_by
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
-from nearkin.learners.loop import Lesson, explicit_lesson, learn, with_classes
-from nearkin.learners.state import State
+from nearkin.learners.loop import Lesson, State, explicit_lesson, learn, with_classes
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.parameters import LearningRule, Parameter

@@ -1,4 +1,4 @@
-"""What the low-rank learners share: rank, start and solver of the map."""
+"""Low-rank maps: LOSL of a similarity, LODML of a distance, and their robust forms (Algorithms 3 and 4)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
-from nearkin.learners.groups import aggressiveness
-from nearkin.measures import Measure
+from nearkin.learners.base import OnlineLearner
+from nearkin.learners.groups import DeviceSettings, StepSettings, StreamSettings, aggressiveness
+from nearkin.learners.maps import MapMixin
+from nearkin.losses import Loss
+from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.parameters import LowRank
 from nearkin.rows import Rows
 from nearkin.settings import Integer, OneOf, Real, declare, setting
 
-__all__ = ["LowRankMixin", "principal_directions"]
-
+__all__ = ["LODML", "LOSL", "LowRankMixin", "RobustLODML", "RobustLOSL", "principal_directions"]
 
 #: Numbers of the sample from which principal directions are found.
 _PCA_NUMBERS = 1 << 23
@@ -99,6 +101,139 @@ class LowRankMixin:
                 owner=self,
             )
         return start
+
+
+@declare
+class LOSL(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
+    """Online low-rank similarity ``S(x, y) = (L'x)'(L'y)``, L of shape d x r.
+
+    One update costs O(dr), memory is L however long the stream.
+
+    Parameters
+    ----------
+    {settings}
+
+    Attributes
+    ----------
+    {fitted}
+
+    See Also
+    --------
+    RobustLOSL : The same with the rescaled hinge.
+    OASIS : The same with a full matrix.
+
+    Notes
+    -----
+    ``solver="exact"`` takes the global minimiser of the proximal problem of Eq. (31) in closed form, up to one
+    scalar root; the paper leaves step size and number of its sub-gradient steps open. A step with step size 1 is
+    its first-order expansion.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LOSL(n_components=2, random_state=0).fit(X, y).transform(X).shape
+    (150, 2)
+    """
+
+    measure = SIMILARITY
+
+
+@declare
+class RobustLOSL(LOSL):
+    """`LOSL` with the rescaled hinge (Algorithm 3): implausible triplets move the map little or not at all.
+
+    Parameters
+    ----------
+    {settings}
+
+    Attributes
+    ----------
+    {fitted}
+
+    See Also
+    --------
+    LOSL : The same with the plain hinge.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = RobustLOSL(n_components=2, random_state=0).fit(X, y)
+    >>> model.query_map_ is model.item_map_
+    True
+    """
+
+    loss: str | Loss = "rescaled_hinge"
+
+
+@declare
+class LODML(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
+    """Online low-rank distance ``d2(x, y) = ||L'x - L'y||^2``, L of shape d x r.
+
+    Positive semi-definite by construction. One update costs O(dr), memory is L however long the stream.
+
+    Parameters
+    ----------
+    {settings}
+
+    Attributes
+    ----------
+    {fitted}
+
+    See Also
+    --------
+    RobustLODML : The same with the rescaled hinge.
+    ODML : The same with a full matrix.
+
+    Notes
+    -----
+    ``solver="exact"`` takes the global minimiser of the proximal problem behind Eq. (33) in closed form, up to one
+    scalar root; the paper leaves step size and number of its sub-gradient steps open. If L is orthogonal to the
+    direction that a triplet asks for, no step along this curve can remove its loss: the step then stops just below
+    the bound where L would become infinite.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LODML(n_components=2, random_state=0).fit(X, y).transform(X).shape
+    (150, 2)
+    """
+
+    measure = DISTANCE
+
+
+@declare
+class RobustLODML(LODML):
+    """`LODML` with the rescaled hinge (Algorithm 4): implausible triplets move the map little or not at all.
+
+    The paper's best method, and the default of `RobustKNeighborsClassifier`.
+
+    Parameters
+    ----------
+    {settings}
+
+    Attributes
+    ----------
+    {fitted}
+
+    See Also
+    --------
+    LODML : The same with the plain hinge.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> wrong = y.copy()
+    >>> wrong[0] = 2
+    >>> model = RobustLODML(random_state=0).fit(X, wrong)
+    >>> bool(model.plausibility_[0] < 0.5 * model.plausibility_[1])
+    True
+    """
+
+    loss: str | Loss = "rescaled_hinge"
 
 
 def principal_directions(

@@ -11,8 +11,16 @@ from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import Measure
-from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, weighted_mean
-from nearkin.parameters.sweep import Resident, feed, feed_device, steps_at_once
+from nearkin.parameters.contract import (
+    LearningRule,
+    MappedParameter,
+    Resident,
+    bound_for,
+    feed,
+    feed_device,
+    steps_at_once,
+    weighted_mean,
+)
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 

@@ -10,9 +10,8 @@ import numpy as np
 from nearkin.arrays import Array, Codes
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
-from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for
+from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, feed, steps_at_once
 from nearkin.parameters.full import FullMatrix, from_eigenpairs
-from nearkin.parameters.sweep import feed, steps_at_once
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 

@@ -9,9 +9,8 @@ import numpy as np
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
-from nearkin.parameters.contract import LearningRule, MappedParameter
+from nearkin.parameters.contract import LearningRule, MappedParameter, feed
 from nearkin.parameters.lowrank import Factor
-from nearkin.parameters.sweep import feed
 from nearkin.rows import Rows
 from nearkin.stored import stored
 from nearkin.triplets import Triplets

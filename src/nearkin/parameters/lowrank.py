@@ -10,8 +10,15 @@ import numpy as np
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import Measure
-from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, weighted_mean
-from nearkin.parameters.sweep import Resident, feed, feed_device
+from nearkin.parameters.contract import (
+    LearningRule,
+    MappedParameter,
+    Resident,
+    bound_for,
+    feed,
+    feed_device,
+    weighted_mean,
+)
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE, Measure
-from nearkin.parameters.contract import LearningRule, MappedParameter, weighted_mean
+from nearkin.parameters.contract import LearningRule, MappedParameter, feed, steps_at_once, weighted_mean
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.lowrank import LowRank
 from nearkin.parameters.modalities import Modalities
-from nearkin.parameters.sweep import feed, steps_at_once
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 

@@ -12,8 +12,7 @@ from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import SIMILARITY
 from nearkin.mercer import MercerKernel
-from nearkin.parameters.contract import LearningRule, Parameter, bound_for
-from nearkin.parameters.sweep import feed
+from nearkin.parameters.contract import LearningRule, Parameter, bound_for, feed
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
