@@ -405,8 +405,8 @@ class OnlineLearner(BaseEstimator):
         source.start(rows, codes, state, rng)
         if len(state.labels.classes) < source.n_classes_needed:
             raise InputError(
-                f"two classes are needed to form triplets; the first batch of {len(rows)} rows holds one class, "
-                f"{state.labels.classes.tolist()}. Pass `classes=` to partial_fit, or rows of a second class.",
+                f"at least two classes are needed to form triplets; the first batch of {len(rows)} rows holds one "
+                f"class, {state.labels.classes.tolist()}. Pass `classes=` to partial_fit, or rows of a second class.",
                 owner=self,
             )
         state.source = source

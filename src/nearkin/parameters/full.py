@@ -15,6 +15,7 @@ from nearkin.parameters.contract import (
     LearningRule,
     MappedParameter,
     Resident,
+    bound_for,
     feed,
     feed_device,
     steps_at_once,
@@ -128,8 +129,8 @@ class FullMatrix(MappedParameter):
 
     @property
     def limits(self) -> tuple[tuple[Array, float], ...]:
-        """M."""
-        return ((self.M, 0.5),)
+        """M, which is shown in the type of the rows."""
+        return ((self.M, bound_for(self.dtype)),)
 
     @property
     def metric(self) -> Array:
