@@ -19,7 +19,8 @@ SECTION = "cone"
 SIZES = (34, 100, 200, 512)
 QUICK_SIZES = (34, 100)
 
-#: Mean squared pair distance and C. With short vectors a step that removes the hinge is long and leaves the cone by far.
+#: Mean squared pair distance and C. With short vectors, a step that removes the hinge is long and goes far outside the
+#: cone.
 CASES = {"leaving": (2.0, 1.0), "far": (0.5, 10.0), "staying": (1.0, 1e-3)}
 
 
@@ -34,7 +35,9 @@ def measure(case: str, d: int, settings: Settings) -> dict:
     hinge = as_loss("hinge", 0.0)
     data = draw(d, 40_000 if d < 200 else 16_000, "float64", pair=pair)
     first = begin(nearkin.ODML(C=C, psd="project", scale=None), d, "float64")
-    n = enough(lambda k: first.copy().learn(part(data, 0, k), LearningRule(C, hinge, 1)), settings.seconds, 8, len(data) // 2)
+    n = enough(
+        lambda k: first.copy().learn(part(data, 0, k), LearningRule(C, hinge, 1)), settings.seconds, 8, len(data) // 2
+    )
 
     # Both are timed after n steps, away from the start, on the triplets that follow.
     first.learn(part(data, 0, n), LearningRule(C, hinge, 1))

@@ -74,9 +74,7 @@ def of_learners() -> Iterator[tuple[str, np.ndarray]]:
                     yield f"{set_name}/{name}/{np.dtype(dtype)}/{key}", value
             if hasattr(model, "partial_fit"):
                 del model
-                for name_again, fresh in learners():
-                    if name_again == name:
-                        break
+                fresh = dict(learners())[name]
                 for part in np.array_split(np.arange(len(X)), 3):
                     fresh.partial_fit(X[part], y[part])
                 for key, value in arrays_of(fresh, X):

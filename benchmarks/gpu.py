@@ -17,7 +17,7 @@ from nearkin.learners import LODML, RobustLODML
 from nearkin.losses import RescaledHinge
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.parameters import FullMatrix, LowRank, LearningRule
+from nearkin.parameters import FullMatrix, LearningRule, LowRank
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 

@@ -104,7 +104,10 @@ def wider(settings: Settings) -> Iterator[dict]:
         data = draw(d, 1 << 18, "float32")
         start = begin(learner(d, r), d, "float32")
         n = enough(
-            lambda k, s=start, data=data: s.copy().learn(part(data, 0, k), LearningRule(C, loss, 3)), settings.seconds, 512, len(data)
+            lambda k, s=start, data=data: s.copy().learn(part(data, 0, k), LearningRule(C, loss, 3)),
+            settings.seconds,
+            512,
+            len(data),
         )
         some = part(data, 0, n)
         tasks.append(

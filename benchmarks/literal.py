@@ -58,7 +58,7 @@ def low_rank(L, anchors, positives, negatives, *, C, eta, max_hq_iter, step_size
 
 
 class Projected:
-    """Algorithm 2 with an eigendecomposition after each step; continues where it stopped and counts steps that leave the cone."""
+    """Algorithm 2 with an eigendecomposition after each step. It counts the steps that leave the cone."""
 
     def __init__(self, M, *, C):
         self.M = np.array(M, dtype=np.float64)

@@ -43,7 +43,10 @@ def measure(d: int, r: int, dtype: str, settings: Settings) -> dict:
     L0 = np.ascontiguousarray(exact.components.T)
 
     n = enough(
-        lambda k: exact.copy().learn(part(data, 0, k), LearningRule(C, loss, 3)), settings.seconds, min(len(data), 1024), len(data)
+        lambda k: exact.copy().learn(part(data, 0, k), LearningRule(C, loss, 3)),
+        settings.seconds,
+        min(len(data), 1024),
+        len(data),
     )
     subgradient.copy().learn(part(data, 0, 64), LearningRule(C, loss, 1))
     some = part(data, 0, n)

@@ -113,7 +113,9 @@ def measure(name: str, d: int, dtype: str, settings: Settings) -> dict:
     def slow(k: int) -> np.ndarray:
         return system.literal(copy.deepcopy(slow_start), *vectors(part(data, 0, k)))
 
-    n = enough(lambda k: start.copy().learn(part(data, 0, k), LearningRule(C, loss, 1)), settings.seconds, 256, len(data))
+    n = enough(
+        lambda k: start.copy().learn(part(data, 0, k), LearningRule(C, loss, 1)), settings.seconds, 256, len(data)
+    )
     few = enough(slow, settings.seconds, 4, min(n, 4096))
     some = part(data, 0, n)
     tasks = [

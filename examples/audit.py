@@ -1,7 +1,7 @@
 """Label audit: find wrong labels, see why, clean them, and learn from the rest.
 
-A tenth of the labels of the digits is replaced. The audit does not know which, nor how many. This script writes the page
-to a temporary folder; keep yours.
+A tenth of the labels of the digits is replaced. The audit does not know which, nor how many. This script writes the
+page to a temporary folder; keep yours.
 """
 
 import tempfile

@@ -40,7 +40,7 @@ __all__ = [
     "setting",
 ]
 
-Class = TypeVar("Class", bound=type)
+T = TypeVar("T")
 
 
 class Rule(Protocol):
@@ -196,7 +196,7 @@ def again(group: Any, name: str, default: Any) -> Any:
     return dataclasses.field(default=default, kw_only=was.kw_only, metadata=was.metadata)
 
 
-def declare(cls: Class) -> Class:
+def declare(cls: type[T]) -> type[T]:
     """Give a class a constructor for its settings and those it inherits, and fill ``{settings}`` in its docstring.
 
     A plain value (``C: float = 1.0``) gives an inherited setting another default and keeps its rules and description.

@@ -718,6 +718,6 @@ def test_doubts_cannot_overwrite_an_input(home, tmp_path):
 
 
 def test_learners_take_the_same_number_of_passes_unless_told(home, tmp_path):
-    for learner in ("auto", "robust-lodml", "odml"):
+    for learner in ("robust-lodml", "odml"):
         run("fit", home / "wine.npz", "--learner", learner, "-o", tmp_path / learner)
         assert nearkin.load(tmp_path / learner).learner_.n_epochs == 3

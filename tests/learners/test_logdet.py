@@ -10,7 +10,7 @@ import nearkin
 from each import each
 from nearkin import steps
 from nearkin.losses import RescaledHinge, exponential_weight
-from nearkin.parameters import pair_bounds
+from nearkin.parameters.logdet import PairBounds
 from nearkin.rows import Rows
 from reference import itml, pa, slmoml
 
@@ -238,11 +238,12 @@ def test_a_member_equal_to_the_anchor_makes_no_pair(random_triplets):
 def test_bounds_are_percentiles_of_squared_distances_between_different_rows(rng):
     X = rng.normal(size=(60, 3))
     near, far = itml.pair_bounds(X)
-    np.testing.assert_allclose(pair_bounds(Rows(X)), (near, far), rtol=1e-10)
+    found = PairBounds.measure(Rows(X))
+    np.testing.assert_allclose((found.similar, found.dissimilar), (near, far), rtol=1e-10)
     np.testing.assert_allclose(nearkin.ITML(scale=None).fit(X, np.arange(60) % 3).bounds_, (near, far), rtol=1e-10)
-    assert pair_bounds(Rows(np.ones((5, 2)))) == (1.0, 1.0)
-    many = pair_bounds(Rows(np.repeat(rng.normal(size=(2000, 3)), 2, axis=0)))
-    np.testing.assert_allclose(many, (near, far), rtol=0.5)
+    assert PairBounds.measure(Rows(np.ones((5, 2)))) == PairBounds(1.0, 1.0)
+    many = PairBounds.measure(Rows(np.repeat(rng.normal(size=(2000, 3)), 2, axis=0)))
+    np.testing.assert_allclose((many.similar, many.dissimilar), (near, far), rtol=0.5)
 
 
 def test_bounds_are_learned_once_and_kept(rng, tmp_path):

@@ -86,7 +86,7 @@ def test_without_the_cold_start_the_first_class_teaches_nothing(late):
 
 def test_a_first_batch_of_one_class_is_enough_for_a_cold_start_only(late):
     X, y = late
-    with pytest.raises(ValueError, match="OPML needs at least two classes"):
+    with pytest.raises(ValueError, match="OPML: at least two classes"):
         nearkin.OPML().partial_fit(X[:12], y[:12])
     model = nearkin.OPML(cold_start=True).partial_fit(X[:12], y[:12])
     assert model.classes_.tolist() == [0]

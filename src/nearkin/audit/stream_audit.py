@@ -132,12 +132,17 @@ class StreamAudit(BaseEstimator):
             verdict = _judge(self._model, rows, labels, self.noise_rate_)
             window = np.concatenate([window, verdict.for_window()])[-_WINDOW:]
         held.add(rows, numbering.encode(labels, type(self).__name__))
-        self.learner_, self.held_, self._numbering, self._window = learner, held, numbering, window
+        self.learner_: OnlineLearner = learner
+        self.held_: Reservoir = held
+        self._numbering: Labels = numbering
+        self._window: Array = window
         if first or self._is_stale():
-            self._model, self._n_changes = self._fit_model(), held.n_changes
+            self._model: RobustKNeighborsClassifier = self._fit_model()
+            self._n_changes = held.n_changes
         if first:
             verdict = _judge(self._model, rows, labels, self._model.noise_rate_, held.numbers)
-        self.noise_rate_, self.noise_interval_ = self._estimate_rate()
+        rate, self.noise_interval_ = self._estimate_rate()
+        self.noise_rate_: float = rate
         self.plausibility_, self.score_ = verdict.plausibility, verdict.score
         self.is_suspect_ = self._find_suspects()
         best, self.confidence_ = suggest_labels(

@@ -100,6 +100,7 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     begun = time.perf_counter()
     shown = [one for one in (given.text, given.image) if one]
     rows = read_training(data, given.label, given.labels, given.features, given.drop, [*given.ids, *shown])
+    assert rows.y is not None
     pictures = None if given.image is None else _pictures(rows, given.image, data)
     ids = {name: rows.others[name] for name in given.ids}
     with progress_bar(quiet=quiet):

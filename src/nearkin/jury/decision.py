@@ -12,7 +12,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.jury import CastVotes, Jury, Votes, mix_votes, stack_votes
 from nearkin.jury.learned_spaces import halve_rows, learn_space
 from nearkin.jury.local_scaling import LocalNeighbours
-from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
+from nearkin.jury.ridge import FeatureMap, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import CrossFittedVoter, Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, map_rows
 from nearkin.kernels import one_blas_thread
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels
@@ -181,7 +181,7 @@ def assemble_jury(
     with one_blas_thread():
         near = NeighbourVoter("input space", LocalNeighbours(scaled.astype(np.float32)), codes, n_classes)
         leading = LeadingDirections(scaled)
-        landmarks = [Landmarks(scaled, one) for one in _SHARPNESS]
+        landmarks: list[FeatureMap] = [Landmarks(scaled, one) for one in _SHARPNESS]
         voters: list[Voter] = [
             near,
             RidgeVoter("ridge on features", scaled, codes, n_classes, [leading]),

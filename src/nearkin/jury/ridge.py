@@ -49,7 +49,10 @@ class FeatureMap(Protocol):
     """Features of scaled rows on which a regression rests."""
 
     n_features: int
-    words: str
+
+    @property
+    def words(self) -> str:
+        """What the features are."""
 
     def of(self, rows: Array) -> Array:
         """Features of rows, of shape (n_rows, n_features)."""

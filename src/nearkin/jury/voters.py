@@ -51,7 +51,10 @@ class Voter(Protocol):
     """
 
     name: str
-    votes_with: str
+
+    @property
+    def votes_with(self) -> str:
+        """What the votes rest on, in words."""
 
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows, each by all others, whose labels count as much as ``weights`` says."""

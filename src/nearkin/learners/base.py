@@ -364,7 +364,7 @@ class OnlineLearner(BaseEstimator):
         return self.state_
 
     def _forget(self) -> None:
-        vars(self).pop("state_", None)
+        self.__dict__.pop("state_", None)
 
     def _check_settings(self) -> None:
         check_settings(self)
@@ -401,8 +401,8 @@ class OnlineLearner(BaseEstimator):
         source.start(rows, codes, state, rng)
         if len(state.labels.classes) < source.n_classes_needed:
             raise InputError(
-                f"two classes are needed to form triplets; the first batch of {len(rows)} rows holds one class, "
-                f"{state.labels.classes.tolist()}. Pass `classes=` to partial_fit, or rows of a second class.",
+                f"at least two classes are needed to form triplets; the first batch of {len(rows)} rows holds one "
+                f"class, {state.labels.classes.tolist()}. Pass `classes=` to partial_fit, or rows of a second class.",
                 owner=self,
             )
         state.source = source

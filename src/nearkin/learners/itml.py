@@ -125,7 +125,7 @@ class ITML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     @property
     def bounds_(self) -> tuple[float, float]:
         """Largest squared distance of a similar and smallest of a dissimilar pair."""
-        bounds: Any = self._learned("bounds_").parameter.bounds  # type: ignore[attr-defined]
+        bounds: Any = self._learned("bounds_").parameter.bounds
         return bounds.similar, bounds.dissimilar
 
     @all_or_nothing

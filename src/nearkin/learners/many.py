@@ -139,8 +139,10 @@ def _side_by_side(
 
     def learn_pieces(pieces: list[Triplets | None]) -> list[Answer]:
         found = _Round(pieces)
-        sent = (to_device(part, device) for part in (found.rows, found.pool, found.index, found.bounds))
-        share, moved = map(to_host, sweep.learn(*sent, there, one.max_hq_iter))
+        rows, pool, index, bounds = (
+            to_device(part, device) for part in (found.rows, found.pool, found.index, found.bounds)
+        )
+        share, moved = map(to_host, sweep.learn(rows, pool, index, bounds, there, one.max_hq_iter))
         plausibility = np.clip(share.astype(np.float64), SMALLEST, 1.0)
         parts = [slice(*ends) for ends in zip(found.bounds, found.bounds[1:], strict=False)]
         return [(plausibility[part], int(moved[part].sum())) for part in parts]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from nearkin.accelerator import find
 from nearkin.arrays import Array
 from nearkin.errors import owned_by
+from nearkin.measures import Measure
 from nearkin.parameters import MappedParameter
 from nearkin.rows import LARGEST
 
@@ -35,7 +36,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _fitted: Any
     _learned: Any
     _name: str
-    measure: Any
+    measure: ClassVar[Measure]
     map_blocks: Any
     check_rows: Any
     device: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 
 from nearkin.arrays import Array, Index
 from nearkin.errors import InputError, owned_by
-from nearkin.measures import DISTANCE
+from nearkin.measures import DISTANCE, Measure
 from nearkin.parameters import Modalities
 from nearkin.rows import Scaling
 from nearkin.settings import declare, setting
@@ -78,7 +78,9 @@ class ModalMixin:
         list of matrices with equally many rows: then `partial_fit`, `transform` and all others take the same form.""",
     )
 
-    measure = DISTANCE
+    measure: ClassVar[Measure] = DISTANCE
+    _learned: ClassVar[Any]
+    _dtypes: ClassVar[Any]
 
     # Width of each modality by name, where X came as a dict or list.
     _widths = None

@@ -20,6 +20,7 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
 from nearkin.noise import NoiseModel
+from nearkin.parameters import MappedParameter
 from nearkin.rows import Rows, Scaling, check_range
 from nearkin.settings import Integer, OneOf, Real, check_argument, check_settings, declare, setting
 
@@ -191,7 +192,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         else:
             self._learner, plausibility = self._fit_learner(X, labels)
             parameter = self._learner.state_.parameter
-            if may_have_jury and parameter.has_one_space and self._learner.measure.is_distance:
+            may_have_jury &= parameter.has_one_space and self._learner.measure.is_distance
+            if may_have_jury and isinstance(parameter, MappedParameter):
                 is_matrix = parameter.has_matrix and rows.shape[1] <= WIDE
                 space = parameter.components if is_matrix else parameter.copy()
                 self.decision_ = self._summon_jury(self._learner.scaling_.apply(rows), codes, space)

@@ -22,6 +22,7 @@ __all__ = [
     "MappedParameter",
     "Parameter",
     "Resident",
+    "bound_for",
     "feed",
     "feed_device",
     "steps_at_once",
@@ -87,13 +88,13 @@ class Parameter(ABC):
 
     @property
     def limits(self) -> tuple[tuple[Array, float], ...]:
-        """Arrays that must stay finite, each with the power of its type's largest number that it must not exceed."""
+        """Arrays that must stay finite, each with the largest number that it may hold; see `bound_for`."""
         return ()
 
     def find_overflow(self) -> np.dtype | None:
         """Return the type of the first array of `limits` that grew too large, None while all is well."""
-        for values, power in self.limits:
-            if not np.abs(values).max(initial=0.0) <= float(np.finfo(values.dtype).max) ** power:
+        for values, largest in self.limits:
+            if not np.abs(values).max(initial=0.0) <= largest:
                 return values.dtype
         return None
 
@@ -165,6 +166,11 @@ class MappedParameter(Parameter):
     def scores(self, left: Array, right: Array) -> Array:
         """Score all pairs by the plain measure between mapped rows."""
         return self.measure.after_mapping.scores(self.embed(left), self.embed(right))
+
+
+def bound_for(dtype: np.dtype | str, power: float = 0.5) -> float:
+    """Return the largest number whose power of ``1 / power`` a type of numbers still holds."""
+    return float(np.finfo(np.dtype(dtype)).max) ** power
 
 
 def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:

@@ -15,6 +15,7 @@ from nearkin.parameters.contract import (
     LearningRule,
     MappedParameter,
     Resident,
+    bound_for,
     feed,
     feed_device,
     steps_at_once,
@@ -50,6 +51,7 @@ class FullMatrix(MappedParameter):
     moving: ClassVar[tuple[str, ...]] = ("M", "numbers", "nulls", "inverse")
 
     M = Resident()
+    _sweep: Any
     _root: Array | None = None  # the components of this M, once read
 
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure, psd: str = "none"):
@@ -127,8 +129,8 @@ class FullMatrix(MappedParameter):
 
     @property
     def limits(self) -> tuple[tuple[Array, float], ...]:
-        """M."""
-        return ((self.M, 0.5),)
+        """M, which is shown in the type of the rows."""
+        return ((self.M, bound_for(self.dtype)),)
 
     @property
     def metric(self) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from nearkin.arrays import Array, Codes
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
-from nearkin.parameters.contract import LearningRule, MappedParameter, feed, steps_at_once
+from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, feed, steps_at_once
 from nearkin.parameters.full import FullMatrix, from_eigenpairs
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
@@ -127,7 +127,7 @@ class LocalMetrics(MappedParameter):
     @property
     def limits(self) -> tuple[tuple[Array, float], ...]:
         """M and the local parts."""
-        return *self.shared.limits, (self.local, 0.5)
+        return *self.shared.limits, (self.local, bound_for(self.local.dtype))
 
     @property
     def metric(self) -> Array:

@@ -10,7 +10,15 @@ import numpy as np
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import Measure
-from nearkin.parameters.contract import LearningRule, MappedParameter, Resident, feed, feed_device, weighted_mean
+from nearkin.parameters.contract import (
+    LearningRule,
+    MappedParameter,
+    Resident,
+    bound_for,
+    feed,
+    feed_device,
+    weighted_mean,
+)
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -24,6 +32,7 @@ class Factor:
     moving: ClassVar[tuple[str, ...]] = ("L",)
 
     L = Resident()
+    _sweep: Any
 
     def __init__(self, components: Array, measure: Measure):
         self.L = np.array(components, order="C")
@@ -37,7 +46,7 @@ class Factor:
     @property
     def limits(self) -> tuple[tuple[Array, float], ...]:
         """L, whose squares make M."""
-        return ((self.L, 0.25),)
+        return ((self.L, bound_for(self.L.dtype, 0.25)),)
 
     @classmethod
     def merge(cls, shards: Sequence[Self], weights: Sequence[float]) -> Self:

@@ -12,7 +12,7 @@ from scipy import linalg
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
-from nearkin.parameters.contract import LearningRule, MappedParameter, feed
+from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, feed
 from nearkin.parameters.modal import Modal
 from nearkin.parameters.modalities import Modalities
 from nearkin.rows import Rows
@@ -192,7 +192,7 @@ class Sketched(Modal, MappedParameter):
     @property
     def limits(self) -> tuple[tuple[Array, float], ...]:
         """The matrices in the sketches."""
-        return tuple((hat, 0.5) for hat in self.hats)
+        return tuple((hat, bound_for(hat.dtype)) for hat in self.hats)
 
     def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """Steps in the sketch, then the same steps in the original space."""

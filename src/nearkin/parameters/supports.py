@@ -12,7 +12,7 @@ from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import SIMILARITY
 from nearkin.mercer import MercerKernel
-from nearkin.parameters.contract import LearningRule, Parameter, feed
+from nearkin.parameters.contract import LearningRule, Parameter, bound_for, feed
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -138,7 +138,7 @@ class Supports(Parameter):
     @property
     def limits(self) -> tuple[tuple[Array, float], ...]:
         """Step sizes."""
-        return ((self.tau, 0.5),)
+        return ((self.tau, bound_for(self.tau.dtype)),)
 
 
 def _pieces(n: int, step: int) -> Iterator[slice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,11 @@ class Unit:
 class Reader(Protocol):
     """Reads units of one kind of file; a dataclass of plain values, so that it can be sent elsewhere."""
 
-    kind: str
-    n_bytes: int
+    kind: ClassVar[str]
+
+    @property
+    def n_bytes(self) -> int:
+        """Most bytes that reading takes beside the rows."""
 
     @property
     def names(self) -> list[str] | None:

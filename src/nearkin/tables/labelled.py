@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,11 @@ _SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".npy", ".npz"), "arrays"),
+}
+_READERS: dict[str, Callable[[Path], Table | Arrays]] = {
+    "csv": read_csv,
+    "parquet": read_parquet,
+    "arrays": read_arrays,
 }
 _FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "arrays", b"\x93NUM": "arrays"}
 
@@ -58,8 +63,7 @@ class LabelledRows:
 
 def open_table(path: Path) -> Table | Arrays:
     """Open a file of data; its name or its first bytes tell the format."""
-    read = {"csv": read_csv, "parquet": read_parquet, "arrays": read_arrays}
-    return read[kind_of(path)](path)
+    return _READERS[kind_of(path)](path)
 
 
 def kind_of(path: Path) -> str:

@@ -95,7 +95,7 @@ def write_matrix(path: Path | None, X: NDArray[Any], others: Mapping[str, Sequen
     if kind == ".npy" and others:
         raise InputError("npy holds one array; use .npz, .csv or .parquet to pass on other columns.")
     kept = {name: np.asarray(values) for name, values in others.items()}
-    plain = {name: values.astype(str) if values.dtype.hasobject else values for name, values in kept.items()}
+    plain: dict[str, Any] = {n: one.astype(str) if one.dtype.hasobject else one for n, one in kept.items()}
     with replacing(path) as file:
         if kind == ".npy":
             np.save(file, X)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -64,7 +65,7 @@ class ParquetReader:
             with _open(path) as file:
                 schema, metadata = file.schema_arrow, file.metadata
                 if layout is None:
-                    layout = layout_of(schema, path, lambda name, f=file: _width(f, name), label, features, drop)
+                    layout = layout_of(schema, path, partial(_width, file), label, features, drop)
                 ArrowTable(path, schema.names, 0, schema.empty_table().column).check_known(layout.needed)
                 first = 0
                 for number in range(metadata.num_row_groups):

@@ -104,11 +104,11 @@ class Table(ABC):
                 bad[name] = error
         if not bad:
             return found
-        first, error = next(iter(bad.items()))
+        first, cell = next(iter(bad.items()))
         others = f" (also columns {quote_names(list(bad)[1:])})" if len(bad) > 1 else ""
         advice = "the model needs numbers there" if needed else f"leave {'them' if others else 'it'} out with {{drop}}"
         raise InputError(
-            f"column {first!r} {error}{others}; {advice}.", place=self.place(error.row), drop=Option("drop", list(bad))
+            f"column {first!r} {cell}{others}; {advice}.", place=self.place(cell.row), drop=Option("drop", list(bad))
         )
 
     def matrix(self, columns: Iterable[str], *, needed: bool = False) -> tuple[Array, list[str]]:

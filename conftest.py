@@ -1,0 +1,10 @@
+"""Modules that need an optional package are collected where it is installed; any other import error is a failure."""
+
+from importlib.util import find_spec
+
+NEEDS = {
+    "src/nearkin/deep/*": "torch",
+    "src/nearkin/deep/metric_learning.py": "pytorch_metric_learning",
+    "src/nearkin/accelerator/device_code/*": "triton",
+}
+collect_ignore_glob = [pattern for pattern, part in NEEDS.items() if find_spec(part) is None]
