@@ -2,6 +2,7 @@
 
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.euclidean import Euclidean
+from nearkin.learners.full import OASIS, ODML, RobustOASIS, RobustODML
 from nearkin.learners.itml import ITML, RobustITML
 from nearkin.learners.loop import State, merge_states
 from nearkin.learners.lowrank import LODML, LOSL, RobustLODML, RobustLOSL
@@ -9,8 +10,6 @@ from nearkin.learners.lpa import LPAODML, RobustLPAODML
 from nearkin.learners.lsmdml import LSMDML, RobustLSMDML
 from nearkin.learners.many import fit_many
 from nearkin.learners.modal import join_modalities
-from nearkin.learners.oasis import OASIS, RobustOASIS
-from nearkin.learners.odml import ODML, RobustODML
 from nearkin.learners.oks import OKS, OMKS, RobustOKS, RobustOMKS
 from nearkin.learners.omdml import LOMDML, OMDML, RobustLOMDML, RobustOMDML
 from nearkin.learners.opml import OPML, RobustOPML

@@ -6,8 +6,7 @@ from nearkin.parameters.identity import Identity
 from nearkin.parameters.local import NAMELESS, LocalMetrics
 from nearkin.parameters.logdet import LogDet, PairBounds
 from nearkin.parameters.lowrank import LowRank
-from nearkin.parameters.modal import Hedged, ModalFull, ModalLowRank
-from nearkin.parameters.modalities import EqualShares, Modalities
+from nearkin.parameters.modalities import EqualShares, Hedged, ModalFull, Modalities, ModalLowRank
 from nearkin.parameters.sketch import Recovered, Sketched
 from nearkin.parameters.supports import Supports
 

@@ -13,8 +13,7 @@ from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
 from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, feed
-from nearkin.parameters.modal import Modal
-from nearkin.parameters.modalities import Modalities
+from nearkin.parameters.modalities import Modal, Modalities
 from nearkin.rows import Rows
 from nearkin.sketch import random_pair
 from nearkin.stored import stored

@@ -7,8 +7,7 @@ from nearkin.triplets.batch import BatchTriplets
 from nearkin.triplets.octg import OCTG
 from nearkin.triplets.one_pass import OnePassTriplets
 from nearkin.triplets.random import RandomTriplets
-from nearkin.triplets.source import PlainView, TripletSource, View
-from nearkin.triplets.triplets import NoisyRoles, Triplets
+from nearkin.triplets.source import NoisyRoles, PlainView, Triplets, TripletSource, View
 
 __all__ = [
     "OCTG",

@@ -9,8 +9,7 @@ import numpy as np
 from nearkin.arrays import Codes
 from nearkin.rows import Rows
 from nearkin.settings import Integer, OneOf, Real, declare, setting
-from nearkin.triplets.source import TripletSource, View
-from nearkin.triplets.triplets import Triplets
+from nearkin.triplets.source import Triplets, TripletSource, View
 
 __all__ = ["BatchTriplets"]
 

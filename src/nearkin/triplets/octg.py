@@ -14,8 +14,7 @@ from nearkin.labels import as_labels
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.rows import Rows
 from nearkin.settings import BOOLEAN, Integer, OneOf, Real, declare, setting
-from nearkin.triplets.source import TripletSource, View
-from nearkin.triplets.triplets import Triplets
+from nearkin.triplets.source import Triplets, TripletSource, View
 
 __all__ = ["OCTG"]
 

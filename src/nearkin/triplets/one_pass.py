@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from nearkin.arrays import Codes
 from nearkin.rows import Rows
 from nearkin.settings import BOOLEAN, declare, setting
-from nearkin.triplets.source import TripletSource, View
-from nearkin.triplets.triplets import Triplets
+from nearkin.triplets.source import Triplets, TripletSource, View
 
 __all__ = ["OnePassTriplets"]
 
