@@ -230,7 +230,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class with most votes; equal votes go to the nearest neighbour among them."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        shares = self.predict_proba(X)
+        return self.classes_[shares.argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the share of the votes of each class, in the order of `classes_`; rows sum to 1."""
