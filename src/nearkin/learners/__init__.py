@@ -3,7 +3,7 @@
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.euclidean import Euclidean
 from nearkin.learners.full import OASIS, ODML, RobustOASIS, RobustODML
-from nearkin.learners.itml import ITML, RobustITML
+from nearkin.learners.logdet import ITML, SLMOML, RobustITML, RobustSLMOML
 from nearkin.learners.loop import State, merge_states
 from nearkin.learners.lowrank import LODML, LOSL, RobustLODML, RobustLOSL
 from nearkin.learners.lpa import LPAODML, RobustLPAODML
@@ -13,7 +13,6 @@ from nearkin.learners.modal import join_modalities
 from nearkin.learners.oks import OKS, OMKS, RobustOKS, RobustOMKS
 from nearkin.learners.omdml import LOMDML, OMDML, RobustLOMDML, RobustOMDML
 from nearkin.learners.opml import OPML, RobustOPML
-from nearkin.learners.slmoml import SLMOML, RobustSLMOML
 
 __all__ = [
     "ITML",

@@ -3,10 +3,9 @@
 from sklearn.base import clone
 
 from nearkin.errors import InputError
-from nearkin.triplets.batch import BatchTriplets
+from nearkin.triplets.batch import BatchTriplets, RandomTriplets
 from nearkin.triplets.octg import OCTG
 from nearkin.triplets.one_pass import OnePassTriplets
-from nearkin.triplets.random import RandomTriplets
 from nearkin.triplets.source import NoisyRoles, PlainView, Triplets, TripletSource, View
 
 __all__ = [
