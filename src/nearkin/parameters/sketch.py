@@ -238,7 +238,7 @@ class Sketched(Modal, MappedParameter):
             return np.concatenate([self._sketch(block) for _, block in rows.blocks()])
         out = np.zeros((len(rows), 2 * sum(map(len, self.hats))), dtype=rows.dtype)
         for start in range(0, len(wanted), rows.block_size):
-            part = asked[start : start + rows.block_size]
+            part = wanted[start : start + rows.block_size]
             out[part] = self._sketch(rows.take(part))
         return out
 
