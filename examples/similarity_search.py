@@ -31,7 +31,7 @@ def queries_about(which):
 
 
 def index_search(vectors, k=10):
-    """Stand-in for an inner-product index that nobody wants to rebuild."""
+    """Stand-in for an inner-product index that is too costly to rebuild."""
     return np.argsort(-(vectors @ items.T), axis=1)[:, :k]
 
 

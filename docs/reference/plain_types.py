@@ -1,4 +1,4 @@
-"""Show the types of docstrings as they are written.
+"""Show the types of docstrings as they are written, and settings once.
 
 The docstring reader takes ``{"a", "b"} or Thing, default="b"`` for a choice between a and b whose default is a.
 Without the braces it keeps the whole line, with the right default.
@@ -19,3 +19,12 @@ class PlainTypes(griffe.Extension):
         """Rewrite one docstring."""
         if obj.docstring is not None:
             obj.docstring.value = _TYPE_LINE.sub(r"\1\2", obj.docstring.value)
+
+    def on_class_members(self, *, node: Any, cls: griffe.Class, **kwargs: Any) -> None:
+        """Drop the plain attributes of classes with settings, which are described under Parameters."""
+        fields = getattr(getattr(node, "obj", None), "__dataclass_fields__", {})
+        if not any("kind" in field.metadata for field in fields.values()):
+            return
+        for name, member in list(cls.members.items()):
+            if not member.is_alias and member.is_attribute and "property" not in member.labels:
+                cls.del_member(name)

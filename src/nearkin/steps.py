@@ -95,7 +95,7 @@ def half_quadratic(z_after, curve, kink, C, weight, params, max_hq_iter):
     w = 1.0
     for _ in range(max_hq_iter):
         w = weight(max(0.0, 1.0 - z_after(tau, curve)), params[0], params[1])
-        tau = kink if math.inf == C else min(C * w, kink)  # a weight of zero times infinity is no number
+        tau = kink if math.inf == C else min(C * w, kink)  # a weight of zero times infinity is not a number
     return tau, w
 
 

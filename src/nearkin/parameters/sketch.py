@@ -232,13 +232,13 @@ class Sketched(Modal, MappedParameter):
         )
 
     def _sketch_rows(self, rows: Rows, *which: NDArray[np.int64]) -> Array:
-        """Sketches of the rows that are asked for; the others are left out, as many rows may be in no triplet."""
-        asked = np.unique(np.concatenate(which))
-        if len(asked) == len(rows):
+        """Sketch only the rows that occur in triplets, which may be few."""
+        wanted = np.unique(np.concatenate(which))
+        if len(wanted) == len(rows):
             return np.concatenate([self._sketch(block) for _, block in rows.blocks()])
         out = np.zeros((len(rows), 2 * sum(map(len, self.hats))), dtype=rows.dtype)
-        for start in range(0, len(asked), rows.block_size):
-            part = asked[start : start + rows.block_size]
+        for start in range(0, len(wanted), rows.block_size):
+            part = wanted[start : start + rows.block_size]
             out[part] = self._sketch(rows.take(part))
         return out
 

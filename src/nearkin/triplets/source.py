@@ -29,7 +29,7 @@ _GATHER_NUMBERS = 1 << 20
 class NoisyRoles(NamedTuple):
     """Which triplets have a wrongly labelled anchor, positive or negative (Figure 7 of the paper).
 
-    Parameters
+    Attributes
     ----------
     anchor, positive, negative : ndarray of bool of shape (n_triplets,)
         Whether the label of the row in that role is wrong.
@@ -64,9 +64,9 @@ class Triplets:
     anchor, positive, negative : ndarray of shape (n_triplets,)
         Indices into ``rows``, ``pool`` and ``pool``.
     row_origin, pool_origin : ndarray of int64
-        Number of the stream's row behind every member; -1 for a centre, which is no row.
+        Number of the stream's row behind every member; -1 for a centre.
     classes : ndarray of int64 of shape (n_triplets,) or None, default=None
-        Class of every anchor as the learner numbers it, for learners that ask; None where nobody knows.
+        Class of every anchor as the learner numbers it, for parameters that learn by class.
 
     Examples
     --------
@@ -196,7 +196,7 @@ class View(Protocol):
 
 
 class PlainView:
-    """The view of nobody: no scaling, nothing learned."""
+    """A view without a learner: no scaling, nothing learned."""
 
     def __init__(self, measure: Measure):
         self.measure = measure

@@ -107,7 +107,7 @@
     }
     pen.globalAlpha = 1;
   }
-  const middles = new Map(); /* of the rows of a class that are no suspects */
+  const middles = new Map(); /* of the rows of a class that are not suspects */
   if (classes.length <= 12) {
     for (let code = 0; code < classes.length; code++) {
       const mine = [...held.mapRow.keys()].filter((i) => held.mapGiven[i] === code && !held.mapSuspect[i]);
@@ -365,7 +365,7 @@
   /* ---------------------------------------------------------------- cleaned labels */
 
   const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  /* 1 suggested, 2 given, 3 drop; what nobody decided follows the rule below the table. */
+  /* 1 suggested, 2 given, 3 drop; a row without a decision follows the rule below the table. */
   function fate(i) {
     if (decisions[i]) return decisions[i];
     const rest = Number(at("rest").value);
