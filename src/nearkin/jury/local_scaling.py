@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
+from nearkin.errors import InputError
 from nearkin.kernels import worker_pool
 from nearkin.stored import stored
 
@@ -127,7 +128,7 @@ class LocalNeighbours:
             for i, pairs in enumerate(_rounds(len(blocks))):
                 run(compare, pairs)
                 progress.advance("comparing rows", min(n, (i + 1) * _BLOCK), n)
-        return held.collect(items, items)[1]
+        return held.collect(items, items, is_bounded=True)[1]
 
     def query(self, queries: Array, k: int) -> Index:
         """The k nearest rows of every query, the nearest first, of shape (n_queries, k)."""
@@ -181,13 +182,17 @@ class _Reservoirs:
             rank = min(_SAMPLE - 1, max(_LEAST_RANK, int(np.ceil(_AMPLE * self.k * _SAMPLE / n))))
             self.bounds[:] = _search(rows, some, rank)[0][:, -1]
 
-    def collect(self, rows: _Rows, items: _Rows) -> tuple[Array, Index]:
+    def collect(self, rows: _Rows, items: _Rows, *, is_bounded: bool) -> tuple[Array, Index]:
         """Values and numbers of the nearest, in order; rows whose bound was too low are searched again without one."""
         from nearkin.kernels.nearest import settle
 
         settle(self.k, self.values, self.found, self.size)
         values, found = self.values[:, : self.k].copy(), self.found[:, : self.k].astype(np.int64)
         few = np.flatnonzero(self.size < self.k)
+        if len(few) and not is_bounded:
+            raise InputError(
+                "some rows lie so far from all others that their distances are not finite. Are these values right?"
+            )
         if len(few):
             values[few], found[few] = _search(rows.at(few), items, self.k)
         return values, found
@@ -201,7 +206,7 @@ def _search(rows: _Rows, items: _Rows, k: int, guess: bool = False) -> tuple[Arr
     for part in _blocks(len(items.rows)):
         some = items.at(part)
         held.gather(rows.rows @ some.rows.T, rows, some)
-    return held.collect(rows, items)
+    return held.collect(rows, items, is_bounded=guess)
 
 
 def _search_blocks(rows: _Rows, items: _Rows, k: int) -> Index:

@@ -22,7 +22,14 @@ _MANY_NUMBERS = 1 << 22
 
 
 class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """`transform`, pair distances and scores, and the maps as arrays; goes before `OnlineLearner` among the bases."""
+    """`transform`, pair distances and scores, and the maps as arrays; goes before `OnlineLearner` among the bases.
+
+    Examples
+    --------
+    >>> from nearkin.learners import OKS, ODML
+    >>> issubclass(ODML, MapMixin), issubclass(OKS, MapMixin)  # a Mercer kernel has no finite map
+    (True, False)
+    """
 
     fitted = """
     metric_ : ndarray of shape (n_features, n_features)

@@ -188,6 +188,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if may_have_jury and isinstance(self.learner, str):
             self._check_learner(self.learner)
             self._scaling = Scaling.learn(rows, "pairs")
+            check_range(Rows(rows, self._scaling), self, "Is that value right?")
             self.decision_: JuryDecision | RobustKNN = self._summon_jury(self._scaling.apply(rows), codes)
         else:
             self._learner, plausibility = self._fit_learner(X, labels)
