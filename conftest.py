@@ -4,6 +4,7 @@ from importlib.util import find_spec
 
 NEEDS = {
     "src/nearkin/deep/*": "torch",
+    "tests/networks.py": "torch",
     "src/nearkin/deep/metric_learning.py": "pytorch_metric_learning",
     "src/nearkin/accelerator/device_code/*": "triton",
 }

@@ -38,13 +38,13 @@ def offered(package):
     return {name: value for name, value in values.items() if inspect.isclass(value) or inspect.isfunction(value)}
 
 
-def reference(start):
-    """Classes and functions for callers: what pages of the reference name, if it begins like this."""
+def reference(*, of_networks):
+    """Classes and functions for callers: what pages of the reference name, of networks or of all other rooms."""
     pages = "".join(page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("*.md")))
     found = {}
     for name in re.findall(r"^::: (\S+)", pages, re.MULTILINE):
         package, _, last = name.rpartition(".")
-        if name.startswith(start) and package != "nearkin":
+        if name.startswith("nearkin.deep.") == of_networks and package != "nearkin":
             found[name] = getattr(importlib.import_module(package), last, None)
     return found
 
@@ -128,8 +128,7 @@ def test_what_a_package_offers_begins_with_a_summary():
 
 
 def test_what_is_public_documents_its_parameters_and_shows_an_example():
-    objects = {name: value for name, value in reference("nearkin.").items() if not name.startswith("nearkin.deep")}
-    objects |= offered("nearkin")
+    objects = reference(of_networks=False) | offered("nearkin")
     known = {id(value) for value in objects.values()}
     assert len(known) > 80
     lacking = {f"{name} {fault}" for name, value in objects.items() for fault in reference_faults(value)}
@@ -139,7 +138,7 @@ def test_what_is_public_documents_its_parameters_and_shows_an_example():
 
 def test_public_networks_are_documented():
     pytest.importorskip("torch")
-    objects = {name: value for name, value in reference("nearkin.deep.").items() if "metric_learning" not in name}
+    objects = {name: value for name, value in reference(of_networks=True).items() if "metric_learning" not in name}
     assert [
         f"{name} {fault}" for name, value in offered("nearkin.deep").items() for fault in summary_faults(value)
     ] == []
