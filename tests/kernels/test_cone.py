@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from nearkin.kernels.machine.linalg import add_outer_products, eigen_small, multiply, smallest_of_tridiagonal
 from numba import njit
 
 import nearkin
 from nearkin.kernels.machine.linalg import invert_positive_definite
-from nearkin.kernels.machine.symmetric import add_outer_products, eigen_small, multiply, smallest_of_tridiagonal
 from reference import full
 
 
