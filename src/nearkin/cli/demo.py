@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from statistics import mean
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -43,16 +43,7 @@ def demo(given: Given) -> None:
 
     with _show.progress_bar(quiet=False):
         result = run_demo(given.seed)
-    click.echo(json.dumps(_to_dict(result), indent=2) if given.as_json else _describe(result))
-
-
-def _to_dict(result: DemoResult) -> dict[str, Any]:
-    out = asdict(result)
-    for score, entry in zip(result.scores, out["scores"], strict=True):
-        entry |= {"mean": score.mean, "spread": score.spread}
-    for found, entry in zip(result.detections, out["detections"], strict=True):
-        entry |= {"precision": found.precision, "recall": found.recall}
-    return out
+    click.echo(json.dumps(asdict(result), indent=2) if given.as_json else _describe(result))
 
 
 def _describe(result: DemoResult) -> str:
@@ -62,7 +53,7 @@ def _describe(result: DemoResult) -> str:
         ["method", "accuracy %", "spread"],
         [[score.method, f"{100 * score.mean:.1f}", f"{100 * score.spread:.1f}"] for score in result.scores],
     )
-    best = 1 + result.scores.index(result.best)
+    best = 1 + max(range(len(table) - 1), key=lambda at: result.scores[at].mean)
     right = f"{100 * mean(one.precision for one in found):.0f} % of the doubtful"
     caught = f"{100 * mean(one.recall for one in found):.0f} % of the flipped"
     rates = mean(one.estimated_rate for one in found), mean(one.n_wrong / one.n_rows for one in found)
