@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
-from nearkin.kernels.machine.linalg import add_outer_products, eigen_small, multiply, smallest_of_tridiagonal
 from numba import njit
 
 import nearkin
-from nearkin.kernels.machine.linalg import invert_positive_definite
+from nearkin.kernels.machine.linalg import (
+    add_outer_products,
+    eigen_small,
+    invert_positive_definite,
+    multiply,
+    smallest_of_tridiagonal,
+)
 from reference import full
 
 
