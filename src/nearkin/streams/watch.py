@@ -144,10 +144,6 @@ class Watch:
         """Mean over all rows learned."""
         return self.total.plausibility / self.total.n_rows if self.total.n_rows else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for a checkpoint."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Watch:
         """Return the watch that a checkpoint holds."""
