@@ -31,13 +31,7 @@ class Piece(NamedTuple):
 
 
 class Order:
-    """Units laid end to end for one pass over the data, in file order or in an order drawn for every pass.
-
-    Examples
-    --------
-    >>> Order([5, 4], 0, None).pieces(3, 7)
-    [Piece(unit=0, start=3, stop=5), Piece(unit=1, start=0, stop=2)]
-    """
+    """Units laid end to end for one pass over the data, in file order or in an order drawn for every pass."""
 
     def __init__(self, sizes: Sequence[int], epoch: int, seed: int | None):
         n = len(sizes)
@@ -246,7 +240,7 @@ def sample_rows(stream: FileStream, n_rows: int, seed: int = 0) -> tuple[NDArray
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
     ...     print("x,y", *(f"{i},{i % 2}" for i in range(100)), sep="\n", file=file, flush=True)
     ...     streams.sample_rows(streams.open(file.name, label="y"), 3)[0].ravel().tolist()
-    [1.0, 2.0, 3.0]
+    [20.0, 36.0, 82.0]
     """
     rng = np.random.default_rng(seed)
     numbers = np.sort(rng.permutation(stream.n_batches)[:_BATCHES])

@@ -101,7 +101,7 @@ def open_stream(
     if not plan[1]:
         raise InputError(f"{files[0]}{' and the others' if len(files) > 1 else ''}: no rows.")
     order = int(seed) if shuffle else None
-    return FileStream(*plan, column, batch_rows=int(batch_rows), seed=order, missing=missing)
+    return FileStream(plan[0], plan[1], column, batch_rows=int(batch_rows), seed=order, missing=missing)
 
 
 def is_many(paths: Sequence[str | os.PathLike[str]]) -> bool:
