@@ -207,7 +207,7 @@ class Feedback:
         return FeedbackTriplets(self.query[at[order]], positive[order], negative[order])
 
     def judgements(self) -> tuple[Index, Index, Mask]:
-        """Return pairs of a query and an item shown, sorted, and whether it was clicked at least as often as skipped."""
+        """Return pairs of a query and an item, sorted, and whether it was clicked at least as often as skipped."""
         key, number = np.unique(self.row_query * self.n_items + self.item, return_inverse=True)
         balance = np.bincount(number, weights=np.where(self.relevant, 1.0, -1.0))
         ever = np.bincount(number, weights=self.relevant) > 0
