@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import os
+import re
 import socket
 import struct
 import time
@@ -267,9 +268,10 @@ def reshape(shape: tuple[int, ...]) -> Callable[[Any, list[np.ndarray]], tuple[A
     return lambda tree, arrays: (tree, [np.zeros(shape, dtype=one.dtype) for one in arrays])
 
 
-def last_arrays(tree: Any, arrays: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
-    """Give the last arrays, which are the optimiser's, another shape."""
-    return tree, [*arrays[:-2], *(np.zeros(3, one.dtype) for one in arrays[-2:])]
+def small_moments(tree: Any, arrays: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
+    """Give the moments of the optimiser another shape than the weights have."""
+    moments = {int(one) for one in re.findall(r'exp_avg\w*", {"\$array": "(\d+)"', json.dumps(tree))}
+    return tree, [np.zeros(3, one.dtype) if i in moments else one for i, one in enumerate(arrays)]
 
 
 FORGED: dict[str, tuple[str, Callable[..., tuple[Any, list[np.ndarray]]]]] = {
@@ -285,7 +287,7 @@ FORGED: dict[str, tuple[str, Callable[..., tuple[Any, list[np.ndarray]]]]] = {
     "a checkpoint watched by a text": ("checkpoint", put("watch", "nobody")),
     "a network of empty arrays": ("network", reshape((0,))),
     "a network of one number each": ("small network", reshape((1,))),
-    "Adam moments of another shape": ("network", last_arrays),
+    "Adam moments of another shape": ("network", small_moments),
     "a jury of empty arrays": ("jury", reshape((0,))),
     "a jury of columns": ("jury", reshape((3, 1))),
     "an audit of empty arrays": ("audit", reshape((0, 4))),
