@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nearkin._version import __version__
 from nearkin.errors import InputError
 from nearkin.files import write_csv
-from nearkin.noise.rate import LEVEL
+from nearkin.noise.estimate import LEVEL
 
 if TYPE_CHECKING:
     from nearkin.audit.cleaning import Cleaning

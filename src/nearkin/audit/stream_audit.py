@@ -21,7 +21,7 @@ from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
-from nearkin.noise.rate import certain_rate
+from nearkin.noise.estimate import certain_rate
 from nearkin.settings import Integer, check_settings, declare, setting
 from nearkin.stored import stored
 

@@ -91,8 +91,9 @@ class LocalNeighbours:
         self._factors = np.ones(n, rows.dtype)
         every, some = self._items, self._items.at(_spread(n, _SCALED))
         rank = min(n_scale, n - 1) if len(some.rows) == n else max(2, round(n_scale * len(some.rows) / n))
+        parts = _blocks(n)
         with worker_pool() as run:
-            far = np.concatenate(run(lambda part: _search(every.at(part), some, rank)[0][:, -1], _blocks(n)))
+            far = np.concatenate(run(lambda part: _search(every.at(part), some, rank)[0][:, -1], parts))
         self.scale = np.sqrt(far)
         positive = self.scale[self.scale > 0]
         least = _LEAST * (np.median(positive) if len(positive) else 1.0)

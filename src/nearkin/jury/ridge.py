@@ -10,7 +10,7 @@ from scipy import sparse
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.kernels import worker_pool
-from nearkin.noise.rate import VotesOn
+from nearkin.noise.model import VotesOn
 from nearkin.stored import stored
 
 __all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]

@@ -19,7 +19,8 @@ from nearkin.audit.cleaning import MIN_CONFIDENCE
 from nearkin.audit.map import choose_rows, draw_map
 from nearkin.audit.page.packing import as_json, pack, pack_json, smallest
 from nearkin.audit.page.thumbnails import require_pillow, thumbnails
-from nearkin.noise.rate import LEVEL, split_rows
+from nearkin.noise.estimate import LEVEL
+from nearkin.noise.model import split_rows
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
