@@ -12,19 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from nearkin.arrays import Array, Index
-from nearkin.audit.cleaning import DEFAULT_HOW, Cleaning, take_rows
+from nearkin.audit import exports
 from nearkin.audit.evidence import Evidence, PrototypeMap, explain
-from nearkin.audit.exports import (
-    COLUMNS,
-    Columns,
-    check_ids,
-    list_cleaned,
-    list_rows,
-    write_json,
-    write_table,
-)
+from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, Cleaning, Columns, check_ids, take_rows
 from nearkin.audit.page import render_page
-from nearkin.audit.summary import summarise, warn_of
 from nearkin.errors import InputError
 from nearkin.files import replacing
 from nearkin.jury import JuryDecision
@@ -148,7 +139,7 @@ class LabelAudit:
     @property
     def notes(self) -> tuple[str, ...]:
         """Warnings: sentences about data that is too small, or tells too little, for its figures."""
-        return warn_of(self)
+        return exports.warn_of(self)
 
     @property
     def order(self) -> Index:
@@ -245,7 +236,7 @@ class LabelAudit:
 
     def summary(self) -> list[tuple[str, str]]:
         """A few lines for people: names and values."""
-        return summarise(self)
+        return exports.summarise(self)
 
     def __repr__(self) -> str:
         low, high = self.noise_interval
@@ -262,7 +253,7 @@ class LabelAudit:
         ``ids`` are columns to put first, ``first_row`` is the number of the first row. The others are ``row``,
         ``given_label``, ``suggested_label``, ``is_suspect``, ``plausibility``, ``confidence`` and ``score``.
         """
-        return list_rows(self, ids, first_row)
+        return exports.list_rows(self, ids, first_row)
 
     def cleaned_columns(
         self,
@@ -273,7 +264,7 @@ class LabelAudit:
         min_confidence: float | None = None,
     ) -> dict[str, Any]:
         """Return cleaned labels as the columns ``row``, ``label``, ``given_label`` and ``confidence``; see `clean`."""
-        return list_cleaned(self, Cleaning(how, min_confidence), ids, first_row)
+        return exports.list_cleaned(self, Cleaning(how, min_confidence), ids, first_row)
 
     def to_frame(self) -> Any:
         """Return all rows as a pandas frame, with the index of X where that is a frame."""
@@ -298,12 +289,12 @@ class LabelAudit:
         A table of suspects only has two more columns: the rows that cast most of the votes, and their labels.
         """
         with replacing(path) as file:
-            write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
+            exports.write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
 
     def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
         """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order."""
         with replacing(path) as file:
-            write_json(self, file, ids)
+            exports.write_json(self, file, ids)
 
     def to_html(
         self,
