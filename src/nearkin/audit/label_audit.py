@@ -102,7 +102,7 @@ class LabelAudit:
         self.plausibility: Array = self.decision.plausibility
         self.score: Array = self.decision.score
         self.is_suspect = self.decision.is_suspect
-        noise = self.decision.noise
+        noise, is_estimated = self.decision.noise, self.rate_is_estimated
         best, self.confidence = suggest_labels(
             lambda rows: noise.joint(self.decision.left_out_shares(rows), codes[rows]),
             codes, self.plausibility, self.is_suspect, len(self.classes),
@@ -111,7 +111,7 @@ class LabelAudit:
         self.noise_rate = float(noise.rate)
         self.noise_rates: Array = noise.rates
         self.noise_interval = (self.noise_rate, self.noise_rate)
-        if self.rate_is_estimated:
+        if is_estimated:
             self.noise_interval = rate_interval(self.noise_rate, max(1, round(COUNTED * len(labels))))
         self.given_code, self.suggested_code = codes, best
         self._X: Any = X

@@ -51,17 +51,51 @@ def render_page(
     html, style, script = ((resources.files(__package__) / name).read_text("utf-8") for name in _FILES)
     data, left_out = collect(audit, ids, texts, images, first_row, len(html) + len(style) + len(script))
     return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(html).render(
-        title=title, version=__version__, audit=audit, level=round(100 * LEVEL),
-        **_figures(audit), notes=_notes(audit, first_row) | dict(notes), left_out=left_out,
+        title=title, version=__version__, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
+        style=style, script=script, style_hash=_hash(style), script_hash=_hash(script),
+        notes=_notes(audit, first_row) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE,
-        style=style, script=script, style_hash=_hash(style), script_hash=_hash(script), data=data,
     )  # fmt: skip
 
 
 def _hash(text: str) -> str:
     """Hash by which a content security policy allows an inline script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
+    """What was done."""
+    model, jury = audit.classifier, audit.decision.jury
+    low, high = audit.noise_interval
+    rate = f"{100 * audit.noise_rate:.2f} %"
+    if audit.rate_is_estimated:
+        rate += (
+            f", counted on the rows on which the votes are most certain; {round(100 * LEVEL)} % interval "
+            f"{100 * low:.2f} to {100 * high:.2f} (Jeffreys)"
+        )
+    else:
+        rate += ", as given"
+    voters = [
+        f"{one.name} ({100 * share:.0f} %): {one.votes_with}"
+        for one, share in zip(jury.voters, jury.shares, strict=True)
+    ]
+    learned = {} if isinstance(model.learner, str) else {"Learner": f"{model.learner_!r}"}
+    return {
+        "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
+        "Voters": "; ".join(voters),
+        **learned,
+        "Noise rate": rate,
+        "Noise by class": "differs" if audit.decision.noise.matrix is not None else "no sign that it differs",
+        "Suspects": "rows whose label has few votes against the best other label: about as many as the rate says, and "
+        "those where another label has twice the votes",
+        "Plausibility": "probability that the label is right, by Bayes' rule on the votes of all voters",
+        "Confidence": "probability that the suggested label is right",
+        "Map": "t-SNE of the rows in the learned space that votes",
+        "Seed": f"{model.random_state}",
+        "Numbers of rows": f"begin with {first_row}",
+        "Made by": f"nearkin {__version__}",
+    }
 
 
 def _figures(audit: LabelAudit) -> dict[str, Any]:
@@ -130,37 +164,3 @@ def _matrix(audit: LabelAudit) -> list[dict[str, Any]] | None:
         {"name": name, "cells": [(int(n), int(s), i == j) for j, (n, s) in enumerate(zip(*row, strict=True))]}
         for i, (name, row) in enumerate(zip(audit.classes.tolist(), zip(counts, shade, strict=True), strict=True))
     ]
-
-
-def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
-    """What was done."""
-    model, jury = audit.classifier, audit.decision.jury
-    low, high = audit.noise_interval
-    rate = f"{100 * audit.noise_rate:.2f} %"
-    if audit.rate_is_estimated:
-        rate += (
-            f", counted on the rows on which the votes are most certain; {round(100 * LEVEL)} % interval "
-            f"{100 * low:.2f} to {100 * high:.2f} (Jeffreys)"
-        )
-    else:
-        rate += ", as given"
-    voters = [
-        f"{one.name} ({100 * share:.0f} %): {one.votes_with}"
-        for one, share in zip(jury.voters, jury.shares, strict=True)
-    ]
-    learned = {} if isinstance(model.learner, str) else {"Learner": f"{model.learner_!r}"}
-    return {
-        "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
-        "Voters": "; ".join(voters),
-        **learned,
-        "Noise rate": rate,
-        "Noise by class": "differs" if audit.decision.noise.matrix is not None else "no sign that it differs",
-        "Suspects": "rows whose label has few votes against the best other label: about as many as the rate says, and "
-        "those where another label has twice the votes",
-        "Plausibility": "probability that the label is right, by Bayes' rule on the votes of all voters",
-        "Confidence": "probability that the suggested label is right",
-        "Map": "t-SNE of the rows in the learned space that votes",
-        "Seed": f"{model.random_state}",
-        "Numbers of rows": f"begin with {first_row}",
-        "Made by": f"nearkin {__version__}",
-    }

@@ -93,6 +93,7 @@ def _suspects(audit: LabelAudit, order: Index) -> dict[str, NDArray[Any]]:
 def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], Index]:
     """What the voters say about suspects, whose votes these are, and how far the centres of both classes lie."""
     cast = audit.decision.cast_left_out(rows, _NEIGHBOURS)
+    total = cast.total
     given, best = audit.given_code[rows], audit.suggested_code[rows]
     said = np.empty((2, len(rows), len(audit.decision.jury.voters)))
     for part in split_rows(len(rows), said.shape[2] * len(audit.classes)):
@@ -103,7 +104,7 @@ def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], 
     return {
         "near": cast.rows.astype(np.uint32).ravel(),
         "nearCodes": smallest(audit.given_code)[cast.rows].ravel(),
-        "nearShare": _steps(cast.total).ravel(),
+        "nearShare": _steps(total).ravel(),
         "nearBy": by.astype(np.uint8).ravel(),
         "saidGiven": _steps(said[0]).ravel(),
         "saidBest": _steps(said[1]).ravel(),
