@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
 __all__ = [
-    "CLEANED", "COLUMNS", "DEFAULT_HOW", "MIN_CONFIDENCE", "WAYS", "Cleaning", "Columns", "check_ids", "list_cleaned",
-    "list_rows", "summarise", "take_rows", "warn_of", "write_json", "write_table",
+    "CLEANED", "COLUMNS", "DEFAULT_HOW", "MIN_CONFIDENCE", "WAYS", "Cleaning", "Columns", "Values", "check_ids",
+    "list_cleaned", "list_rows", "summarise", "take_rows", "warn_of", "write_json", "write_table",
 ]  # fmt: skip
 
-Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
+#: One value for each row, and columns of them by name.
+Values = Sequence[Any] | NDArray[Any]
+Columns = Mapping[str, Values]
 
 #: Columns of the tables; the last two are in tables of suspects only.
 COLUMNS = (
@@ -194,12 +196,8 @@ def list_cleaned(audit: LabelAudit, cleaning: Cleaning, ids: Columns | None, fir
     """Labels that are left, with the given ones and their confidence."""
     kept = np.flatnonzero(cleaning.apply(audit.is_suspect, audit.confidence)[0])
     # A suspect that stays has taken its suggested label; that of other rows is the given one.
-    values = (
-        np.arange(first_row, first_row + audit.n_rows),
-        audit.suggested_label,
-        audit.given_label,
-        audit.confidence,
-    )
+    numbers = np.arange(first_row, first_row + audit.n_rows)
+    values = (numbers, audit.suggested_label, audit.given_label, audit.confidence)
     found = {**check_ids(ids, audit.n_rows, CLEANED), **dict(zip(CLEANED, values, strict=True))}
     return {name: _take(one, kept) for name, one in found.items()}
 
@@ -251,7 +249,7 @@ def check_ids(ids: Columns | None, n: int, taken: Sequence[str] = ()) -> dict[st
     return dict(ids or {})
 
 
-def _take(values: Sequence[Any] | NDArray[Any], rows: Index) -> Sequence[Any] | NDArray[Any]:
+def _take(values: Values, rows: Index) -> Values:
     return values[rows] if isinstance(values, np.ndarray) else [values[i] for i in rows]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from scipy import sparse
 from nearkin.arrays import Array, Index
 from nearkin.audit import exports
 from nearkin.audit.evidence import Evidence, PrototypeMap, explain
-from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, Cleaning, Columns, check_ids, take_rows
+from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, Cleaning, Columns, Values, check_ids, take_rows
 from nearkin.audit.page import render_page
 from nearkin.errors import InputError
 from nearkin.files import replacing
@@ -256,13 +256,9 @@ class LabelAudit:
         return exports.list_rows(self, ids, first_row)
 
     def cleaned_columns(
-        self,
-        ids: Columns | None = None,
-        first_row: int = 0,
-        *,
-        how: str = DEFAULT_HOW,
+        self, ids: Columns | None = None, first_row: int = 0, *, how: str = DEFAULT_HOW,
         min_confidence: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """Return cleaned labels as the columns ``row``, ``label``, ``given_label`` and ``confidence``; see `clean`."""
         return exports.list_cleaned(self, Cleaning(how, min_confidence), ids, first_row)
 
@@ -277,13 +273,9 @@ class LabelAudit:
         return pandas.DataFrame(self.columns(), index=getattr(self._X, "index", None))
 
     def to_csv(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        ids: Columns | None = None,
-        suspects_only: bool = False,
+        self, path: str | os.PathLike[str], *, ids: Columns | None = None, suspects_only: bool = False,
         first_row: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Write the rows as CSV, the most doubtful first; an old file is replaced only when the new one is complete.
 
         A table of suspects only has two more columns: the rows that cast most of the votes, and their labels.
@@ -297,16 +289,10 @@ class LabelAudit:
             exports.write_json(self, file, ids)
 
     def to_html(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str = "Label audit",
-        ids: Columns | None = None,
-        texts: Sequence[Any] | NDArray[Any] | None = None,
-        images: Sequence[Any] | NDArray[Any] | None = None,
-        notes: Mapping[str, str] | None = None,
+        self, path: str | os.PathLike[str], *, title: str = "Label audit", ids: Columns | None = None,
+        texts: Values | None = None, images: Values | None = None, notes: Mapping[str, str] | None = None,
         first_row: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Write one page that needs nothing else: noise, map, suspects with evidence, noise matrix, cleaned labels.
 
         Parameters

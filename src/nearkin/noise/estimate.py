@@ -87,7 +87,7 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     for _ in range(2):
         counts = _count_labels(predicted, certainty, codes, n_classes)
         model = NoiseModel(rate, n_classes, _shrink(counts, rate))
-        predicted, certainty = survey(lambda part, now=model: now.true_shares(votes_on(part)), n, n_classes)
+        predicted, certainty = survey(_corrected(votes_on, model), n, n_classes)
     present = np.bincount(predicted, minlength=n_classes)
     contradicted = np.bincount(predicted[predicted != codes], minlength=n_classes)
     model.rate = float(present @ model.rates / n)
@@ -95,6 +95,10 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     left = contradicted[hardly].sum() / max(1, present[hardly].sum())
     follows_features = model.rate * n < _EXPLAINED * contradicted.sum() and left > _UNEXPLAINED
     return NoiseModel(rate, n_classes) if follows_features else model
+
+
+def _corrected(votes_on: VotesOn, model: NoiseModel) -> VotesOn:
+    return lambda part: model.true_shares(votes_on(part))
 
 
 def _count_labels(predicted: Codes, certainty: Array, codes: Codes, n_classes: int) -> Array:

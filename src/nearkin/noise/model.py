@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.arrays import SMALLEST, Array, Codes
+from nearkin.arrays import SMALLEST, Array, Codes, Mask
 from nearkin.stored import stored
 
 __all__ = ["NoiseModel", "VotesOn", "judge_labels", "max_rate", "score_labels", "split_rows", "suggest_labels"]
@@ -197,20 +197,7 @@ def judge_labels(
 
 
 def score_labels(shares: Array, codes: Codes) -> Array:
-    """Return the share of each row's label against the best other one; below 1/2 another label has more.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (n_samples, n_classes)
-        Votes, or anything else that is proportional to the probabilities of the classes.
-    codes : ndarray of int64 of shape (n_samples,)
-        Column of each row's label.
-
-    Examples
-    --------
-    >>> score_labels(np.array([[0.6, 0.2, 0.2], [0.1, 0.3, 0.6]]), np.array([0, 1])).round(2).tolist()
-    [0.75, 0.33]
-    """
+    """Return the share of each row's label against the best other one; below 1/2 another label has more."""
     others, at = shares.copy(), np.arange(len(codes))
     own = shares[at, codes]
     others[at, codes] = 0.0
@@ -220,33 +207,14 @@ def score_labels(shares: Array, codes: Codes) -> Array:
 
 
 def suggest_labels(
-    joint: Callable[[Codes], Array], codes: Codes, plausibility: Array, is_suspect: NDArray[np.bool_], n_classes: int
+    joint: Callable[[Codes], Array], codes: Codes, plausibility: Array, is_suspect: Mask, n_classes: int
 ) -> tuple[Codes, Array]:
     """Suggest a class for every row, with the probability that it is right.
 
     A row that is not a suspect keeps its label, which is right with the row's plausibility q. A suspect gets the best
     other class. Class k has the probability ``(1 - q) t_k / (sum of t over all other classes)``, where t is the share
-    of k in the votes times the probability that a row of class k is labelled as this one is.
-
-    Parameters
-    ----------
-    joint : callable
-        ``joint(rows)`` gives t for some rows, of shape (n_rows, n_classes), up to a factor; see `NoiseModel.joint`.
-    codes : ndarray of int64 of shape (n_samples,)
-        Labels as given.
-    plausibility : ndarray of shape (n_samples,)
-        Probability that they are right.
-    is_suspect : ndarray of bool of shape (n_samples,)
-        Rows that need another class.
-    n_classes : int
-        Number of classes.
-
-    Examples
-    --------
-    >>> shares = np.array([[0.1, 0.6, 0.3]])
-    >>> best, confidence = suggest_labels(shares.__getitem__, np.array([0]), np.array([0.1]), np.array([True]), 3)
-    >>> best.tolist(), confidence.round(2).tolist()
-    ([1], [0.6])
+    of k in the votes times the probability that a row of class k is labelled as this one is; ``joint(rows)`` gives it
+    for some rows, up to a factor (`NoiseModel.joint`).
     """
     best, confidence = codes.copy(), plausibility.astype(np.float64)
     suspects = np.flatnonzero(is_suspect)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nearkin._version import __version__
-from nearkin.audit.exports import MIN_CONFIDENCE
+from nearkin.audit.exports import MIN_CONFIDENCE, Columns, Values
 from nearkin.audit.page.contents import collect
 from nearkin.audit.page.thumbnails import require_pillow
 from nearkin.noise.estimate import LEVEL
@@ -36,15 +35,9 @@ _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
 
 def render_page(
-    audit: LabelAudit,
-    *,
-    title: str,
-    ids: Mapping[str, Sequence[Any] | NDArray[Any]],
-    texts: Sequence[Any] | NDArray[Any] | None,
-    images: Sequence[Any] | NDArray[Any] | None,
-    notes: Mapping[str, str],
-    first_row: int,
-) -> str:
+    audit: LabelAudit, *, title: str, ids: Columns, texts: Values | None, images: Values | None,
+    notes: Mapping[str, str], first_row: int,
+) -> str:  # fmt: skip
     """Return one HTML page that needs nothing else; see `LabelAudit.to_html`."""
     from jinja2 import Environment
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from nearkin import progress
 from nearkin.arrays import Array, Index
+from nearkin.audit.exports import Values
 from nearkin.audit.page.thumbnails import thumbnails
 from nearkin.noise.model import split_rows
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
 __all__ = ["as_json", "choose_rows", "collect", "draw_map", "pack"]
-
-Values = Sequence[Any] | NDArray[Any]
 
 #: Suspects whose evidence is in the page, neighbours of each, suspects that are listed, and points of the map.
 _EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 1500, 5, 30000, 4000
