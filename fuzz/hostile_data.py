@@ -9,7 +9,6 @@ import csv
 import gzip
 import io
 import os
-import time
 import zipfile
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -29,12 +28,10 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 def run(seconds: float, seed: int, report: Report) -> None:
     """Try every file by some command, in an order drawn by the seed, and again until the time is over."""
-    end = time.monotonic() + seconds
-    data.models()
     known = [name for name in FILES if find_spec("pyarrow") or not name.startswith("parquet")]
     attacks = [*known, *(name for name in JOBS)]
     order = np.random.default_rng(seed).permutation(len(attacks))
-    for case in report.cases(end - time.monotonic(), seed, limit=3 * len(attacks)):
+    for case in report.cases(seconds, seed, limit=3 * len(attacks)):
         name = attacks[order[case.number % len(attacks)]]
         problem = JOBS[name](case.folder) if name in JOBS else try_file(name, case.folder, case.rng)
         group = "promises about hard data" if name in JOBS else "files made by hand"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,10 +33,8 @@ BESIDE = (
 
 def run(seconds: float, seed: int, report: Report) -> None:
     """Point one to three options of a command at random places."""
-    end = time.monotonic() + seconds
-    data.models()
     names = list(COMMANDS)
-    for case in report.cases(end - time.monotonic(), seed):
+    for case in report.cases(seconds, seed):
         name = names[case.rng.integers(len(names))]
         problem = try_one(name, case.folder, case.rng)
         report.count(case, name, problem)
@@ -62,7 +59,7 @@ def try_one(name: str, folder: Path, rng: np.random.Generator) -> str | None:
     said = f" [{' '.join(map(str, args[:1]))} {' '.join(words)}]".replace(str(folder) + "/", "")
     problem = command_problem(found)
     if problem is None:
-        problem = _changed(before, _digests(folder))
+        problem = _changed(before, _digests(folder), {one.name for one in places.values()})
     if problem is None and found.code == 0 and len({one.resolve() for one in places.values()}) < len(places):
         problem = "two outputs were written to one file"
     return problem and problem + said
@@ -107,11 +104,12 @@ def _digests(folder: Path) -> dict[str, str]:
     return found
 
 
-def _changed(before: dict[str, str], after: dict[str, str]) -> str | None:
+def _changed(before: dict[str, str], after: dict[str, str], wanted: set[str]) -> str | None:
+    """Return which file is not as it was, or was left behind unfinished."""
     for name, digest in before.items():
         if after.get(name) != digest:
             return f"{name} was {'changed' if name in after else 'removed'}"
-    left = [name for name in after.keys() - before.keys() if name.endswith(".part") or ".next" in name]
+    left = [name for name in after.keys() - before.keys() - wanted if name.endswith((".part", ".next", ".lock"))]
     return f"{left[0]} was left behind" if left else None
 
 
