@@ -53,11 +53,14 @@ def fit_stream(
     classes : array-like or None, default=None
         All classes there will be, if known; needed if the first batch holds a single class.
     checkpoint : path or None, default=None
-        File to go on from after a kill. The one before it stays beside it, in case the newest is damaged.
+        File to go on from after a kill. The one before it stays beside it, in case the newest is damaged; a lock beside
+        it keeps other processes away.
     checkpoint_every : float, default=30.0
         Seconds between two checkpoints; 0 writes one after every batch.
     resume : bool, default=False
-        Go on from the checkpoint, if there is one. The result is the same to the bit as without the break.
+        Go on from the checkpoint, if there is one. The result is the same to the bit as without the break. Other data
+        (known by content), another learner or other options are refused. Files appended since are learned after the
+        others, if there is one pass in the order of the files.
     log : path or None, default=None
         Log file: one JSON object a line, with the fields of `Report`.
     log_every : int, default=16
