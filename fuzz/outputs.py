@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +38,18 @@ def run(seconds: float, seed: int, report: Report) -> None:
     names = list(COMMANDS)
     for case in report.cases(seconds, seed):
         name = names[case.rng.integers(len(names))]
+        warm_up(name)
         problem = try_one(name, case.folder, case.rng)
         report.count(case, name, problem)
+
+
+@cache
+def warm_up(name: str) -> None:
+    """Run a command with good outputs here, so that children find all loops compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        args, _, options = COMMANDS[name](Path(folder))
+        named = [(one, f"{folder}/new{i}{suffix}") for i, (one, suffix) in enumerate(options.items())]
+        data.warm([*map(str, args), *(word for pair in named for word in pair)])
 
 
 def try_one(name: str, folder: Path, rng: np.random.Generator) -> str | None:
