@@ -178,7 +178,13 @@ def adapt(folder: Path) -> Inputs:
     return ["adapt", *args], inputs, {"-o": ".nearkin", "--numpy": ".npz", "--report": ".json"}
 
 
+def reproduce(folder: Path) -> Inputs:
+    for name in ("table3.json", "table3.md", "table3.html", "cells.jsonl"):
+        (folder / name).write_bytes(b"mine, " + name.encode())
+    return [*data.REPRODUCE, "--out", folder], [folder / "table3.json"], {}
+
+
 COMMANDS: dict[str, Callable[[Path], Inputs]] = {
     "fit": fit, "fit --stream": fit_stream, "fit --plausibility": fit_and_score, "fit of arrays": fit_arrays,
-    "audit": audit, "predict": predict, "transform": transform, "adapt": adapt,
+    "audit": audit, "predict": predict, "transform": transform, "adapt": adapt, "reproduce": reproduce,
 }  # fmt: skip
