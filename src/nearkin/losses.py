@@ -97,10 +97,7 @@ class RescaledHinge:
         """``(beta * eta, eta)``."""
         return self.slope, self.eta
 
-    @property
-    def weight_of_hinge(self) -> Callable[[float, float, float], float]:
-        """`exponential_weight`."""
-        return exponential_weight
+    weight_of_hinge = staticmethod(exponential_weight)
 
     def value(self, z: ArrayLike) -> NDArray[np.floating]:
         """Eq. (10)."""

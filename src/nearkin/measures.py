@@ -67,11 +67,6 @@ class Measure:
     name: str
     is_distance: bool
 
-    @property
-    def after_mapping(self) -> Measure:
-        """Measure between rows that a learned map has embedded."""
-        return self
-
     def directions(self, anchor: Array, positive: Array, negative: Array) -> tuple[Array, Array]:
         """``g`` and ``h`` of every row, so that ``z = g' M h``."""
         h = positive - negative

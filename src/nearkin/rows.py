@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.validation import validate_data
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Row
 from nearkin.stored import stored
 
-__all__ = ["LARGEST", "Rows", "Scaling", "check_range"]
+__all__ = ["LARGEST", "Rows", "Scaling", "check_range", "check_rows"]
 
 #: Largest scaled feature for which every product of a step stays finite.
 LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
@@ -25,6 +27,35 @@ _BLOCK_BYTES = 1 << 24
 
 #: Numbers in double precision from which moments are taken at once.
 _MOMENT_NUMBERS = 1 << 20
+
+
+def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
+    """Finite numbers as a dense array or CSR matrix, by scikit-learn's rules; every message names the estimator."""
+    if _is_plain(X, dtype) and not hasattr(estimator, "feature_names_in_"):
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+        if estimator.n_features_in_ == X.shape[1]:
+            return X
+    kinds = [] if hasattr(X, "iloc") else [str(one) for one in getattr(X, "dtypes", ())]
+    if kinds and set(kinds) == {"Float32"} and isinstance(dtype, list):
+        dtype = np.float32  # a polars frame, which would be widened
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+    except ValueError as error:
+        is_named = type(estimator).__name__ in str(error)
+        raise InputError(str(error), owner=None if is_named else estimator) from error
+
+
+def _is_plain(X: Any, dtype: Any) -> bool:
+    """Whether scikit-learn would find nothing to do or to say; asking it costs more than a small batch."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.size > 0
+        and X.dtype in (dtype if isinstance(dtype, list) else (dtype,))
+        and bool(np.isfinite(X).all())
+    )
 
 
 @stored()
@@ -104,8 +135,6 @@ def _representable(values: Array, dtype: np.dtype) -> Array:
 def _moments(X: Any) -> tuple[Array, Array]:
     """Mean and standard deviation of every column in double precision, for any magnitude a double can hold."""
     if sparse.issparse(X):
-        from sklearn.utils.sparsefuncs import mean_variance_axis
-
         largest = abs(X).max(axis=0).toarray().ravel().astype(np.float64)
         safe = np.where(largest > 0, largest, 1.0)
         scaled = X.astype(np.float64)
@@ -146,22 +175,14 @@ class Rows:
         self.scaling = scaling if scaling is not None else Scaling()
         self.is_dense = not sparse.issparse(X)
         self._X = _plain(self.scaling.apply(X)) if self.is_dense else X
+        #: All rows, unless they are sparse: then `take` and `blocks` read them in pieces.
+        self.dense: Array = self._X if self.is_dense else None
         self.n_features, self.dtype = int(self._X.shape[1]), self._X.dtype
+        #: Rows that a dense piece may have.
+        self.block_size = max(1, _BLOCK_BYTES // max(1, self.n_features * self.dtype.itemsize))
 
     def __len__(self) -> int:
         return int(self._X.shape[0])
-
-    @property
-    def dense(self) -> Array:
-        """All rows; only for rows that are dense already."""
-        if not self.is_dense:
-            raise TypeError("sparse rows are read in pieces: use take() or blocks().")
-        return self._X
-
-    @property
-    def block_size(self) -> int:
-        """Rows that a dense piece may have."""
-        return max(1, _BLOCK_BYTES // max(1, self.n_features * self.dtype.itemsize))
 
     def take(self, which: slice | NDArray[np.integer]) -> Array:
         """Rows of a slice or index array, dense and scaled."""
@@ -172,6 +193,7 @@ class Rows:
         """The same rows in another order."""
         out = copy.copy(self)
         out._X = np.take(self._X, order, axis=0) if self.is_dense else self._X[order]
+        out.dense = out._X if self.is_dense else None
         return out
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.checks import all_or_nothing
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import StepSettings, StreamSettings
@@ -17,7 +16,7 @@ from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LogDet, PairBounds
 from nearkin.rows import Rows
-from nearkin.settings import OneOf, Real, declare, setting
+from nearkin.settings import OneOf, Real, all_or_nothing, declare, setting
 
 __all__ = ["ITML", "SLMOML", "RobustITML", "RobustSLMOML"]
 

@@ -53,10 +53,7 @@ class LowRankMixin:
         doc=""""exact" solves each step in closed form; "subgradient" takes the paper's steps (Eqs. 32, 33).""",
     )
     step_size: float = setting(
-        1.0,
-        Real(0.0, np.inf, open_low=True, open_high=True),
-        kind="float",
-        doc="Of the sub-gradient steps.",
+        1.0, Real(0.0, np.inf, open_low=True, open_high=True), kind="float", doc="Of the sub-gradient steps."
     )
     n_steps: int = setting(1, Integer(1), kind="int", doc="Sub-gradient steps per half-quadratic iteration.")
 

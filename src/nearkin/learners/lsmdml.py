@@ -85,10 +85,7 @@ class LSMDML(ModalMixin, StreamSettings, StepSettings, MapMixin, OnlineLearner):
         doc="Eigenpairs kept of what was learned in each modality; None for all features up to 1024, else 64.",
     )
     buffer: int = setting(
-        64,
-        Integer(1),
-        kind="int",
-        doc="Newest steps kept as they came, before they are merged into the eigenpairs.",
+        64, Integer(1), kind="int", doc="Newest steps kept as they came, before they are merged into the eigenpairs."
     )
     C_weights: float = setting(
         0.1,

@@ -13,7 +13,7 @@ from nearkin.measures import DISTANCE
 from nearkin.parameters import LowRank
 from nearkin.rows import Rows
 from nearkin.settings import BOOLEAN, declare, setting
-from nearkin.triplets import OnePassTriplets, TripletSource
+from nearkin.triplets import OnePassTriplets, TripletSource, as_source
 
 __all__ = ["OPML", "RobustOPML"]
 
@@ -87,16 +87,19 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
         start = np.eye(rows.n_features, dtype=rows.dtype)
         return LowRank(start, self.measure, "exact" if self.exact else "published")
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.cold_start and not isinstance(as_source(self.triplets), OnePassTriplets):
+            raise InputError(
+                f"cold_start=True needs triplets='one_pass', whose first rows make pairs; got "
+                f"triplets={self.triplets!r}.",
+                owner=self,
+            )
+
     def _make_source(self) -> TripletSource:
         source = super()._make_source()
         if self.cold_start:
-            if not isinstance(source, OnePassTriplets):
-                raise InputError(
-                    f"cold_start=True needs triplets='one_pass', whose first rows make pairs; "
-                    f"got triplets={self.triplets!r}.",
-                    owner=self,
-                )
-            source.cold_start = True
+            source.set_params(cold_start=True)
         return source
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.checks import generator
 from nearkin.errors import InputError
 from nearkin.labels import as_labels, sorted_classes
-from nearkin.settings import Real
+from nearkin.settings import Real, generator
 
 __all__ = ["flip_labels", "flip_near_boundary", "flip_to_next"]
 

@@ -22,7 +22,7 @@ _TABLE = 1 << 22
 
 
 @declare
-class BatchTriplets(TripletSource):
+class BatchTriplets(TripletSource, name="batch"):
     """All pairs (target neighbour, impostor) of every row within its batch.
 
     O(n^2 d) time; nothing is remembered of earlier batches.
@@ -63,7 +63,7 @@ class BatchTriplets(TripletSource):
         for start in range(0, len(rows), step):
             anchors = rows.take(slice(start, start + step))
             for part, block in rows.blocks():
-                scores[: len(anchors), part] = view.measure.scores(anchors, block)
+                scores[: len(anchors), part] = view.parameter.measure.scores(anchors, block)
             found = scan_batch(scores[: len(anchors)], start, codes, self.n_targets, self.margin, most)
             if len(found):
                 anchor, positive, negative = found.T.copy()
@@ -71,7 +71,7 @@ class BatchTriplets(TripletSource):
 
 
 @declare
-class RandomTriplets(TripletSource):
+class RandomTriplets(TripletSource, name="random"):
     """For every row: another row of its class and a row of another class, uniformly from the batch.
 
     Parameters

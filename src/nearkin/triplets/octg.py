@@ -29,7 +29,7 @@ _JUDGES = 20_000
 
 
 @declare
-class OCTG(TripletSource):
+class OCTG(TripletSource, name="octg"):
     """Online cluster-based triplet generator: anchors are rows, positives and negatives are class centres.
 
     For a row ``(x, y)`` the positive is the nearest centre ``V+`` of class y; every centre ``V-`` of another class
@@ -135,13 +135,12 @@ class OCTG(TripletSource):
     is_share_ = False  # whether it goes on with a share of the rows
 
     @property
-    def watches_metric(self) -> bool:
+    def watches_metric(self) -> bool:  # type: ignore[override]
         """Whether centres are chosen by the metric learned so far."""
         return self.metric == "learned"
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Find the centres of every class in the first batch, or take those that were given."""
-        super().start(rows, codes, view, rng)
         if self.centers is not None:
             self._take_given(view, rows)
         else:
@@ -309,7 +308,7 @@ class OCTG(TripletSource):
         if self.metric == "learned":
             scores = self.shown_metric_.anchor_scores(block, codes, self.shown_centers_)
             return scan(scores, scores.dtype.type(self.margin), codes, self.center_codes_, most)
-        measure = {"auto": view.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
+        measure = {"auto": view.parameter.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
         form = measure.linear(self.shown_centers_)
         return search(block, form, block.dtype.type(self.margin / form.unit), codes, self.center_codes_, most)
 
@@ -323,7 +322,7 @@ class OCTG(TripletSource):
         """What the next rows are compared with; kept until the next look, wherever the stream is cut into chunks."""
         self.shown_centers_ = self.centers_
         if self.metric == "learned":
-            self.shown_metric_ = view.frozen()
+            self.shown_metric_ = view.parameter.copy()
 
     def _found_class(self, row: Array, code: int) -> None:
         if self.max_centers is not None:
