@@ -3,7 +3,8 @@
 A group of settings is a class under `declare`; an estimator inherits the groups it needs and adds its own. `declare`
 writes the constructor, which only stores its arguments, so scikit-learn's ``clone``, ``get_params`` and signatures
 work as for a constructor written by hand. `check_settings` applies the rules. In a docstring ``{settings}`` becomes the
-Parameters section, and ``{fitted}`` what the class and those it inherits from say in ``fitted``.
+entries of the Parameters section, ``{fitted}`` those of Attributes, as the class and those it inherits from say in
+``fitted``, and ``{sections}`` becomes both sections.
 
 Seeds are settings too, and `all_or_nothing` lets a method change its estimator wholly or not at all.
 """
@@ -224,6 +225,15 @@ def again(group: Any, name: str, default: Any) -> Any:
     return dataclasses.field(default=default, kw_only=was.kw_only, metadata=was.metadata)
 
 
+_SECTIONS = """Parameters
+    ----------
+    {settings}
+
+    Attributes
+    ----------
+    {fitted}"""
+
+
 def declare(cls: type[T]) -> type[T]:
     """Give a class a constructor for its settings and those it inherits, and fill ``{settings}`` in its docstring.
 
@@ -251,6 +261,7 @@ def declare(cls: type[T]) -> type[T]:
     _inherit_rules(cls)
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     text = vars(made).get("__doc__") or ""
+    text = text.replace("{sections}", _SECTIONS)
     if "{settings}" in text:
         text = text.replace("{settings}", "\n".join(_describe(made)).lstrip())
     fitted = [vars(one)["fitted"].strip() for one in made.__mro__ if "fitted" in vars(one)]

@@ -74,7 +74,7 @@ class DualRandomProjection(TransformerMixin, BaseEstimator):
     True
     """
 
-    n_components: int = setting(100, Integer(1), kind="int", doc="m, the size of the sketch.", kw_only=False)
+    n_components: int = setting(100, Integer(1), kw_only=False, doc="m, the size of the sketch.")
     random_state: Any = setting(None, SEED, doc="Seed.")
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:

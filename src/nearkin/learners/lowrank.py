@@ -32,30 +32,21 @@ class LowRankMixin:
     on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"solver": ("exact",)}
 
     n_components: int | None = setting(
-        None,
-        Integer(1),
-        OneOf((None,)),
-        kind="int or None",
+        None, Integer(1), OneOf((None,)), kw_only=False,
         doc="Rank r of the map; None for all features up to 128, else 64.",
-        kw_only=False,
-    )
+    )  # fmt: skip
     C: float = aggressiveness(kw_only=True)
     init: str | ArrayLike = setting(
-        "auto",
-        kind='{"auto", "pca", "identity"} or array of shape (n_components, n_features)',
+        "auto", kind='{"auto", "pca", "identity"} or array of shape (n_components, n_features)',
         doc="""Start of the map: "auto" is the identity when r equals the number of features, else the leading principal
         directions of the first batch; "identity" keeps the first r features, as printed in the paper.""",
-    )
+    )  # fmt: skip
     solver: str = setting(
-        "exact",
-        OneOf(("exact", "subgradient")),
-        kind='{"exact", "subgradient"}',
+        "exact", OneOf(("exact", "subgradient")),
         doc=""""exact" solves each step in closed form; "subgradient" takes the paper's steps (Eqs. 32, 33).""",
-    )
-    step_size: float = setting(
-        1.0, Real(0.0, np.inf, open_low=True, open_high=True), kind="float", doc="Of the sub-gradient steps."
-    )
-    n_steps: int = setting(1, Integer(1), kind="int", doc="Sub-gradient steps per half-quadratic iteration.")
+    )  # fmt: skip
+    step_size: float = setting(1.0, Real(0.0, np.inf, open_low=True, open_high=True), doc="Of the sub-gradient steps.")
+    n_steps: int = setting(1, Integer(1), doc="Sub-gradient steps per half-quadratic iteration.")
 
     measure: ClassVar[Measure]
 
@@ -106,13 +97,7 @@ class LOSL(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin,
 
     One update costs O(dr), memory is L however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -140,13 +125,7 @@ class LOSL(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin,
 class RobustLOSL(LOSL):
     """`LOSL` with the rescaled hinge (Algorithm 3): implausible triplets move the map little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -170,13 +149,7 @@ class LODML(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin
 
     Positive semi-definite by construction. One update costs O(dr), memory is L however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -207,13 +180,7 @@ class RobustLODML(LODML):
 
     The paper's best method, and the default of `RobustKNeighborsClassifier`.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------

@@ -71,12 +71,11 @@ class ModalMixin:
     """
 
     modalities: Any = setting(
-        None,
-        kind="list, dict or None",
+        None, kind="list, dict or None",
         doc="""Which columns belong together: how many each modality has (``[3, 5]``), or its columns as a slice, as
         numbers or, for a data frame, as names; in a dict by name. None is one modality, unless X itself is a dict or
         list of matrices with equally many rows: then `partial_fit`, `transform` and all others take the same form.""",
-    )
+    )  # fmt: skip
 
     measure: ClassVar[Measure] = DISTANCE
     _learned: ClassVar[Any]

@@ -27,13 +27,7 @@ class OMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, O
     Each modality learns its own matrix by passive-aggressive steps and loses weight when it orders a triplet wrongly.
     One update costs O(sum of d_k^2); memory is two matrices per modality however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -80,13 +74,7 @@ class OMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, O
 class RobustOMDML(OMDML):
     """`OMDML` with the rescaled hinge: implausible triplets move the metrics little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -116,13 +104,7 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
 
     Positive semi-definite by construction. One update costs O(dr), memory is the maps however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -153,21 +135,15 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
     """
 
     n_components: int | None = setting(
-        None,
-        Integer(1),
-        OneOf((None,)),
-        kind="int or None",
+        None, Integer(1), OneOf((None,)), kw_only=False,
         doc="Most components of each map; None for all features of a modality up to 128, else 64.",
-        kw_only=False,
-    )
+    )  # fmt: skip
     C: float = aggressiveness(kw_only=True)
     init: str = setting(
-        "auto",
-        OneOf(("auto", "pca", "identity")),
-        kind='{"auto", "pca", "identity"}',
+        "auto", OneOf(("auto", "pca", "identity")),
         doc="""Start of each map: "auto" is the identity when r equals the number of features, else the leading
         principal directions of the first batch; "identity" keeps the first r features, as in the re-implementation.""",
-    )
+    )  # fmt: skip
 
     measure = DISTANCE
 
@@ -195,13 +171,7 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
 class RobustLOMDML(LOMDML):
     """`LOMDML` with the rescaled hinge: implausible triplets move the maps little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------

@@ -25,13 +25,7 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     Positive semi-definite by construction. One update costs O(d^2), memory is L and, with its own triplets, one row
     per class.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -68,17 +62,13 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """
 
     exact: bool = setting(
-        True,
-        BOOLEAN,
-        kind="bool",
+        True, BOOLEAN,
         doc="Whether a step stops where the loss is removed. False is the step as published, which may go beyond.",
-    )
+    )  # fmt: skip
     cold_start: bool = setting(
-        False,
-        BOOLEAN,
-        kind="bool",
+        False, BOOLEAN,
         doc="Whether to learn from pairs while only one class has been seen (COPML); needs the one-pass triplets.",
-    )
+    )  # fmt: skip
     triplets: str | TripletSource = "one_pass"
 
     measure = DISTANCE
@@ -107,13 +97,7 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
 class RobustOPML(OPML):
     """`OPML` with the rescaled hinge: implausible triplets move the map little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------

@@ -54,12 +54,10 @@ class OnePassTriplets(TripletSource, name="one_pass"):
     """
 
     cold_start: bool = setting(
-        False,
-        BOOLEAN,
-        kind="bool",
+        False, BOOLEAN,
         doc="""Whether to learn while only one class has been seen (COPML): each row and the one before it are then a
         similar pair, given as the triplet ``(x, previous, x)`` whose negative is the anchor itself.""",
-    )
+    )  # fmt: skip
 
     @property
     def n_classes_needed(self) -> int:  # type: ignore[override]
