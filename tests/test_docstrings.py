@@ -22,12 +22,7 @@ NOT_YET: set[str] = {
     "nearkin.jury.learned_spaces.learn_space shows no example",
     "nearkin.jury.learned_spaces.whiten_classes documents other parameters than it takes",
     "nearkin.jury.voters.rank_votes documents other parameters than it takes",
-    "nearkin.losses.Loss shows no example",
-    "nearkin.losses.exponential_weight documents other parameters than it takes",
-    "nearkin.losses.exponential_weight shows no example",
-    "nearkin.losses.hinge documents other parameters than it takes",
     "nearkin.neighbors.robust_knn.leave_one_out_votes documents other parameters than it takes",
-    "nearkin.rows.Rows shows no example",
 }
 
 

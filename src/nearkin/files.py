@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin import progress
+
 __all__ = ["discard_parts", "replacing", "sync_folder", "write_csv"]
 
 #: Rows turned into text at once.
@@ -67,6 +69,9 @@ def discard_parts() -> None:
     """Remove unfinished files, for a process that ends without leaving its blocks."""
     for part in tuple(_parts):
         part.unlink(missing_ok=True)
+
+
+progress.at_exit.append(discard_parts)
 
 
 def sync_folder(folder: Path) -> None:

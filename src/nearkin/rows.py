@@ -169,6 +169,12 @@ class Rows:
         Validated rows.
     scaling : Scaling
         Applied to every row.
+
+    Examples
+    --------
+    >>> rows = Rows(sparse.csr_array(np.eye(3)))
+    >>> len(rows), rows.take(slice(0, 1)).tolist()
+    (3, [[1.0, 0.0, 0.0]])
     """
 
     def __init__(self, X: Array | sparse.csr_array, scaling: Scaling | None = None):
