@@ -50,6 +50,11 @@ dask: $(VENV)/.dask ## install dask for the tests of clusters
 soak: $(VENV)/.base ## stream for ten minutes while processes are killed and files damaged
 	$(BIN)/python -m benchmarks.soak --report benchmarks/results/soak.txt
 
+.PHONY: fuzz
+FUZZ_S ?= 600
+fuzz: $(VENV)/.test ## attack files, commands, streams and numbers for FUZZ_S seconds (default 600); FUZZ_SEED repeats a run
+	$(BIN)/python -m fuzz --seconds $(FUZZ_S) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
+
 .PHONY: browser
 browser: $(VENV)/.browser ## install chromium (by apt), playwright and cleanlab for the tests of pages
 	@command -v chromium >/dev/null || { \

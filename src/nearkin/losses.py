@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -108,6 +108,8 @@ class RescaledHinge:
 
     eta: float = 1.0
 
+    weight_of_hinge: ClassVar[Callable[[float, float, float], float]] = staticmethod(exponential_weight)
+
     @property
     def slope(self) -> float:
         """``beta * eta``, at least 1; `expm1` keeps small ``eta`` exact."""
@@ -117,8 +119,6 @@ class RescaledHinge:
     def params(self) -> tuple[float, float]:
         """``(beta * eta, eta)``."""
         return self.slope, self.eta
-
-    weight_of_hinge = staticmethod(exponential_weight)
 
     def value(self, z: ArrayLike) -> NDArray[np.floating]:
         """Eq. (10)."""

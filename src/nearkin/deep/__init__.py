@@ -10,9 +10,8 @@ try:
 except ImportError:
     raise ImportError("nearkin.deep needs torch, which is not installed: pip install 'nearkin[deep]'") from None
 
-from nearkin.deep.architectures import ConvPlan, LayeredPlan, MlpPlan
 from nearkin.deep.deep_metric import DeepMetric
-from nearkin.deep.network import Network
+from nearkin.deep.network import ConvPlan, LayeredPlan, MlpPlan, Network
 from nearkin.deep.oahu import OAHU, AdaptiveBounds, RobustOAHU
 from nearkin.deep.rescaled_hinge import RescaledHingeTripletLoss
 from nearkin.deep.storage import load, save

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from nearkin.arrays import Array
-from nearkin.deep.architectures import ConvPlan, MlpPlan
 from nearkin.deep.learner import DeepLearner
-from nearkin.deep.network import Plan
+from nearkin.deep.network import ConvPlan, MlpPlan, Plan
 from nearkin.deep.rescaled_hinge import rescale, triplet_margins
 from nearkin.deep.trainer import Members
 from nearkin.errors import InputError

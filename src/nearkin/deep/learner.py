@@ -12,12 +12,10 @@ from scipy import sparse
 from torch import nn
 
 from nearkin.arrays import Array, Codes
-from nearkin.deep.checkpointing import FitCheckpoint, digest_of
-from nearkin.deep.engine import Engine, Processes, computing, find_device, not_finite, reproducible
-from nearkin.deep.lesson import SPACE, NetworkLesson
+from nearkin.deep.lesson import SPACE, FitCheckpoint, NetworkLesson, digest_of
 from nearkin.deep.network import Network, Plan, network_of
 from nearkin.deep.trainer import Objective, Trainer
-from nearkin.deep.training import Training
+from nearkin.deep.training import Engine, Processes, Training, computing, find_device, not_finite, reproducible
 from nearkin.errors import InputError, owned_by
 from nearkin.labels import check_labels
 from nearkin.learners import OnlineLearner, State

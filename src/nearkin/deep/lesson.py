@@ -1,22 +1,32 @@
-"""Passes of a network over labelled rows, batch by batch."""
+"""Passes of a network over labelled rows, batch by batch, and fits that continue after an interruption."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import copy
+import hashlib
+import os
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import nn
+from torch.nn.parameter import is_lazy
 
 from nearkin.arrays import Array, Codes
-from nearkin.deep.engine import reproducible
-from nearkin.deep.network import network_of
+from nearkin.deep.network import Plan, network_of
 from nearkin.deep.trainer import batches
+from nearkin.deep.training import reproducible
+from nearkin.errors import InputError
 from nearkin.learners.loop import Answer, Lesson
 from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
+from nearkin.streams.checkpoint import Checkpoint
 from nearkin.triplets import PlainView, Triplets
 
-__all__ = ["SPACE", "NetworkLesson"]
+__all__ = ["SPACE", "FitCheckpoint", "NetworkLesson", "digest_of"]
 
 #: What a triplet source sees of a network: its rows are embeddings already.
 SPACE = PlainView(DISTANCE)
@@ -69,3 +79,74 @@ class NetworkLesson(Lesson):
                 self.n_done = done + part.stop
         memory = training.memory if done else 0.0
         self.running[self.order] = memory * self.running[self.order] + (1.0 - memory) * self.weight
+
+
+#: Settings that do not change the result.
+_WITHOUT_EFFECT = ("checkpoint", "device", "distributed")
+
+
+class FitCheckpoint:
+    """State of a `fit` on disk, for the rows, labels and settings of a digest; without a path there is none."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, digest: str = "", owner: str = "", is_writer: bool = True):
+        self.file = None if path is None else Checkpoint(path)
+        self.digest, self.owner, self.is_writer = digest, owner, is_writer
+
+    def resume(self, lesson: NetworkLesson, plan: Callable[[int], Plan | nn.Module]) -> None:
+        """Continue a lesson from the file, if there is one; ``plan`` replaces a module that the file does not hold."""
+        if self.file is None or not self.file.exists():
+            return
+        found = self.file.read()
+        if not isinstance(found, dict) or found.get("fingerprint") != self.digest:
+            raise InputError(
+                f"the checkpoint {self.file.path} belongs to other rows, labels or parameters. Remove it, or choose "
+                "another file.",
+                owner=self.owner,
+            )
+        lesson.state, lesson.source = found["state"], found["state"].source
+        lesson.running, lesson.first_pass = found["running"].copy(), found["done"]
+        network = network_of(lesson.state)
+        if network.plan is None:
+            network.plan = plan(network.n_features)
+
+    def write(self, lesson: NetworkLesson) -> None:
+        """Write all that the next pass needs; of a user's module only the weights."""
+        if self.file is None:
+            return
+        network = network_of(lesson.state)
+        network.take_over()
+        if not self.is_writer:
+            return
+        kept = copy.copy(lesson.state)
+        if isinstance(network.plan, nn.Module):
+            kept.parameter = bare = network.copy()
+            bare.plan = None
+        n_passes = lesson.n_done // len(lesson.rows)
+        self.file.write({"fingerprint": self.digest, "state": kept, "running": lesson.running, "done": n_passes})
+
+
+def digest_of(settings: Mapping[str, Any], X: Array, y: NDArray[Any]) -> str:
+    """Compute a digest of everything that the result of a fit depends on, the same in every process."""
+    digest = hashlib.sha256(_describe_all(settings).encode())
+    digest.update(np.ascontiguousarray(X).data)
+    digest.update(repr(y.tolist()).encode())
+    return digest.hexdigest()
+
+
+def _describe_all(settings: Mapping[str, Any]) -> str:
+    return repr(sorted((name, _describe(one)) for name, one in settings.items() if name not in _WITHOUT_EFFECT))
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return repr(value.get_state())
+    if isinstance(value, nn.Module):
+        digest = hashlib.sha256(repr(value).encode())
+        for name, one in value.state_dict().items():
+            digest.update(name.encode() + (b"" if is_lazy(one) else one.detach().cpu().numpy().tobytes()))
+        return digest.hexdigest()
+    if isinstance(value, BaseEstimator):
+        return f"{type(value).__name__} {_describe_all(value.get_params(deep=False))}"
+    return getattr(value, "__qualname__", None) or repr(value)  # a function prints its address

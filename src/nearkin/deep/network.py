@@ -1,8 +1,11 @@
-"""What a deep learner learns: the weights of a network, kept as arrays."""
+"""Networks in place of the linear map: those that learners build themselves, and the weights they learn, as arrays."""
 
 from __future__ import annotations
 
 import copy
+import math
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol, Self
 
 import numpy as np
@@ -10,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from nearkin.arrays import Array
-from nearkin.deep.engine import Weights, arrays_of
 from nearkin.deep.trainer import Trainer
+from nearkin.deep.training import Weights, arrays_of
 from nearkin.errors import InputError
 from nearkin.learners import State
 from nearkin.measures import DISTANCE
@@ -19,13 +22,90 @@ from nearkin.parameters import LearningRule, MappedParameter
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
-__all__ = ["Network", "Plan", "network_of", "to_unit_length"]
+__all__ = ["ConvPlan", "LayeredPlan", "MlpPlan", "Network", "Plan", "network_of", "to_unit_length"]
+
+#: Images with at least this side are halved from the first layer on.
+_LARGE = 16
+
+#: Convolutions halve an image down to this side.
+_SMALL = 4
 
 #: Rows embedded at once.
 _AT_ONCE = 1024
 
 #: Added to squared lengths, so that an embedding of length 0 has a gradient.
 _TINY = 1e-8
+
+
+@stored()
+@dataclass(frozen=True)
+class MlpPlan:
+    """Hidden layers for plain features."""
+
+    n_features: int
+    n_components: int
+    hidden: tuple[int, ...] = (256, 256)
+
+    def build(self) -> nn.Module:
+        """Build a fresh network."""
+        widths = (self.n_features, *self.hidden)
+        layers = [layer for pair in pairwise(widths) for layer in (nn.Linear(*pair), nn.ReLU())]
+        return nn.Sequential(*layers, nn.Linear(widths[-1], self.n_components))
+
+
+@stored()
+@dataclass(frozen=True)
+class ConvPlan:
+    """A small convolutional network for images, whose ``shape`` is (channels, height, width).
+
+    Each stage halves the image and doubles the channels until a side is 4; images under 16 keep their size in the first
+    stage. Group normalisation, unlike that of batches, keeps rows independent of each other.
+    """
+
+    shape: tuple[int, int, int]
+    n_components: int
+
+    def build(self) -> nn.Module:
+        """Build a fresh network, which takes flat rows."""
+        channels, height, width = self.shape
+        layers: list[nn.Module] = [nn.Unflatten(1, self.shape)]
+        wide, stride = (16, 2) if min(height, width) >= _LARGE else (32, 1)
+        while True:
+            layers += [nn.Conv2d(channels, wide, 3, stride, padding=1), nn.GroupNorm(4, wide), nn.ReLU()]
+            channels, height, width = wide, math.ceil(height / stride), math.ceil(width / stride)
+            if stride == 2 and min(height, width) <= _SMALL:
+                break
+            wide, stride = min(2 * wide, 256), 2
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * height * width, self.n_components))
+
+
+@stored()
+@dataclass(frozen=True)
+class LayeredPlan:
+    """Hidden layers with one embedding of the input and one of every hidden layer (OAHU)."""
+
+    n_features: int
+    n_components: int
+    hidden: tuple[int, ...]
+
+    def build(self) -> nn.Module:
+        """Build a fresh network, whose output holds the embeddings one after the other."""
+        return _Layered(self)
+
+
+class _Layered(nn.Module):
+    def __init__(self, plan: LayeredPlan):
+        super().__init__()
+        widths = (plan.n_features, *plan.hidden)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.heads = nn.ModuleList(nn.Linear(width, plan.n_components) for width in widths)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = [self.heads[0](x)]
+        for layer, head in zip(self.layers, list(self.heads)[1:], strict=True):
+            x = torch.relu(layer(x))
+            found.append(head(x))
+        return torch.cat(found, dim=1)
 
 
 class Plan(Protocol):
@@ -36,13 +116,7 @@ class Plan(Protocol):
 
 
 def to_unit_length(embedding: Tensor, n_groups: int) -> Tensor:
-    """Divide every group of columns by its length, and all by the root of the number of groups.
-
-    Examples
-    --------
-    >>> [round(one, 3) for one in to_unit_length(torch.tensor([[3.0, 4.0, 0.0, 2.0]]), 2)[0].tolist()]
-    [0.424, 0.566, 0.0, 0.707]
-    """
+    """Divide every group of columns by its length, and all by the root of the number of groups."""
     groups = embedding.unflatten(1, (n_groups, -1))
     length = groups.square().sum(dim=2, keepdim=True).add(_TINY).sqrt()
     return (groups / (length * n_groups**0.5)).flatten(1)
@@ -52,22 +126,9 @@ def to_unit_length(embedding: Tensor, n_groups: int) -> Tensor:
 class Network(MappedParameter):
     """A network in place of the map L, with all that its training needs to continue.
 
-    Arrays are replaced and never written to, so copies share them. The module is built when rows are first mapped.
-
-    Parameters
-    ----------
-    plan : Plan, nn.Module or None
-        How to build the network; a module is copied. None in a file that holds only the weights.
-    n_features : int
-        Length of a row.
-    gain : float
-        Factor that brings the entries of scaled rows to about 1.
-    rng : Generator
-        Draws of the training.
-    n_groups : int, default=0
-        Groups of columns with unit length; 0 for none.
-    shares : ndarray of shape (n_groups,) or None, default=None
-        Weights of the groups in the distance; None for equal ones.
+    ``plan`` says how to build it, or is a module to copy; it is None in a file that holds only weights. ``gain`` brings
+    the entries of scaled rows to about 1; ``n_groups`` groups of columns have unit length and weigh ``shares`` in the
+    distance. Arrays are replaced and never written to, so copies share them.
     """
 
     measure = DISTANCE

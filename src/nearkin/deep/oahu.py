@@ -12,9 +12,8 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from nearkin.arrays import Array
-from nearkin.deep.architectures import LayeredPlan
 from nearkin.deep.learner import DeepLearner, DeepSettings
-from nearkin.deep.network import to_unit_length
+from nearkin.deep.network import LayeredPlan, to_unit_length
 from nearkin.deep.rescaled_hinge import rescale
 from nearkin.deep.trainer import Members
 from nearkin.losses import Loss, RescaledHinge
@@ -31,13 +30,7 @@ _FARTHEST = 2.0
 
 
 def exponential(share: Tensor) -> Tensor:
-    """``(exp(2 t) - 1) / (exp(2) - 1)``: ``a exp(D) + b`` with fixed ends.
-
-    Examples
-    --------
-    >>> exponential(torch.tensor([0.0, 1.0])).tolist()
-    [0.0, 1.0]
-    """
+    """``(exp(2 t) - 1) / (exp(2) - 1)``: ``a exp(D) + b`` with fixed ends."""
     return torch.expm1(_FARTHEST * share) / torch.expm1(torch.tensor(_FARTHEST))
 
 

@@ -14,14 +14,7 @@ __all__ = ["RescaledHingeTripletLoss", "rescale", "triplet_margins"]
 
 
 def triplet_margins(anchor: Tensor, positive: Tensor, negative: Tensor, is_distance: bool) -> Tensor:
-    """Compute the margin ``z`` of every triplet, in single precision or better; larger is better.
-
-    Examples
-    --------
-    >>> a, p, n = torch.tensor([[0.0]]), torch.tensor([[1.0]]), torch.tensor([[3.0]])
-    >>> triplet_margins(a, p, n, True).tolist(), triplet_margins(p, p, n, False).tolist()
-    ([8.0], [-2.0])
-    """
+    """Compute the margin ``z`` of every triplet, in single precision or better; larger is better."""
     if anchor.dtype in (torch.float16, torch.bfloat16):
         anchor, positive, negative = anchor.float(), positive.float(), negative.float()
     # z = g'h as in nearkin.measures keeps digits where positive and negative are near each other and far away.
@@ -35,12 +28,6 @@ def rescale(hinge: Tensor, loss: RescaledHinge) -> tuple[Tensor, Tensor]:
 
     The loss has the value of Eq. (10). Its gradient is that of the hinge times the half-quadratic weight, which is a
     constant for autograd: the first derivative is that of Eq. (10), higher ones do not pass through the weight.
-
-    Examples
-    --------
-    >>> value, plausibility = rescale(torch.tensor([0.0, 1.0]), RescaledHinge(1.0))
-    >>> value.tolist(), [round(one, 3) for one in plausibility.tolist()]
-    ([0.0, 1.0], [1.0, 0.368])
     """
     slope, eta = loss.params
     if eta == 0.0:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nearkin.arrays import Array, Index
-from nearkin.deep.engine import Engine, reproducible
+from nearkin.deep.training import Engine, reproducible
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 
@@ -86,25 +86,13 @@ def _gather(embedding: Tensor, row: Tensor, constants: Tensor) -> Tensor:
 
 
 def smallest_of_rows(values: Tensor, anchor: Tensor, n_rows: int) -> Tensor:
-    """Return the smallest value among each row's triplets, 1 for a row without triplets.
-
-    Examples
-    --------
-    >>> smallest_of_rows(torch.tensor([0.5, 0.25]), torch.tensor([1, 1]), 2).tolist()
-    [1.0, 0.25]
-    """
+    """Return the smallest value among each row's triplets, 1 for a row without triplets."""
     found = torch.ones(n_rows, dtype=values.dtype, device=values.device)
     return found.scatter_reduce(0, anchor, values, "amin")
 
 
 def batches(n: int, size: int) -> Iterator[slice]:
-    """Split n rows; a single last row joins the batch before it, because some layers need two rows.
-
-    Examples
-    --------
-    >>> [(part.start, part.stop) for part in batches(9, 4)]
-    [(0, 4), (4, 9)]
-    """
+    """Split n rows; a single last row joins the batch before it, because some layers need two rows."""
     for start in range(0, n, size):
         stop = n if start + size + 1 >= n else start + size
         yield slice(start, stop)

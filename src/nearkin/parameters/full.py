@@ -66,7 +66,7 @@ class FullMatrix(MappedParameter):
         self.forget_root()
         if self._device is not None:
             return self._learn_on_device(triplets, rule)
-        from nearkin.kernels import blocks, cone, full
+        from nearkin.kernels import cone, full
 
         more: Any
         if self.psd in ("project", "exact"):
@@ -74,7 +74,7 @@ class FullMatrix(MappedParameter):
             at_once = steps_at_once(len(self.M))
         else:
             in_blocks = len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
-            run, more = (blocks.sweep if in_blocks else full.sweep).run, self.measure.is_distance
+            run, more = (full.in_blocks if in_blocks else full.one_by_one).run, self.measure.is_distance
             at_once = None
         M = self.M
         return feed(triplets, rule, lambda rows, step, found: run(rule.loss, M, rows, step, more, found), at_once)
