@@ -182,7 +182,7 @@ class Rows:
         self.is_dense = not sparse.issparse(X)
         self._X = _plain(self.scaling.apply(X)) if self.is_dense else X
         #: All rows, unless they are sparse: then `take` and `blocks` read them in pieces.
-        self.dense: Array = self._X if self.is_dense else None
+        self.dense: Any = self._X if self.is_dense else None
         self.n_features, self.dtype = int(self._X.shape[1]), self._X.dtype
         #: Rows that a dense piece may have.
         self.block_size = max(1, _BLOCK_BYTES // max(1, self.n_features * self.dtype.itemsize))

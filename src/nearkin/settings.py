@@ -299,11 +299,16 @@ def check_argument(owner: object, name: str, value: Any, *rules: Rule) -> None:
         raise InputError(f"parameter `{name}` must be {words}; got {value!r}.", owner=owner)
 
 
-@functools.cache
-def _fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:
+#: Settings of classes, once asked for: every batch of a stream checks them.
+_known_fields: dict[type, list[dataclasses.Field[Any]]] = {}
+
+
+def _fields(cls: type) -> list[dataclasses.Field[Any]]:
     """Settings in the order of the constructor, positional ones first; none of a class that declares nothing."""
-    found = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
-    return tuple(sorted(found, key=lambda one: bool(one.kw_only)))
+    if cls not in _known_fields:
+        found = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+        _known_fields[cls] = sorted(found, key=lambda one: bool(one.kw_only))
+    return _known_fields[cls]
 
 
 def _describe(cls: type) -> Iterator[str]:
