@@ -138,12 +138,7 @@ def _sorted(distinct: list[Any]) -> NDArray[Any]:
 
 @stored("codes", "n_forgotten", "allowed")
 class Labels:
-    """Numbers given to labels, growing as new ones appear unless the classes were declared.
-
-    Parameters
-    ----------
-    declared : iterable or None
-        All classes there will ever be; None to let new ones appear.
+    """Numbers given to labels, growing as new ones appear unless all classes were declared.
 
     Examples
     --------

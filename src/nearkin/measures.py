@@ -24,18 +24,9 @@ __all__ = ["DISTANCE", "SIMILARITY", "LinearScores", "Measure"]
 
 
 class LinearScores(NamedTuple):
-    """Scores of any x, ``unit * ((x - origin)' directions[j] - offsets[j])``, up to a term of x alone.
+    """Scores of any x with every vector j, ``unit * ((x - origin)' directions[j] - offsets[j])``.
 
-    Parameters
-    ----------
-    origin : ndarray of shape (n_features,)
-        Subtracted from x first.
-    directions : ndarray of shape (n_vectors, n_features)
-        Slopes.
-    offsets : ndarray of shape (n_vectors,)
-        Constants.
-    unit : float
-        Factor of all.
+    A term of x alone is left out.
     """
 
     origin: Array

@@ -84,15 +84,10 @@ class Scaling:
 
     @classmethod
     def learn(cls, X: Array | sparse.csr_array, how: str | None) -> Scaling:
-        """Scaling of the first batch.
+        """Scaling by the first batch.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            First batch.
-        how : {"pairs", "unit", None}
-            "pairs": every feature to unit variance, then all by one number so that the mean squared distance between
-            two rows is 1. "unit": every feature to zero mean and unit variance, then every row to length 1.
+        "pairs": every feature to unit variance, then all by one number so that the mean squared distance between two
+        rows is 1. "unit": every feature to zero mean and unit variance, then every row to length 1. None: as it is.
         """
         if how is None:
             return cls()

@@ -78,10 +78,6 @@ class RobustSLMOML(SLMOML):
     Not in the article: C is replaced by C times the triplet's half-quadratic weight, every iteration anew from M before
     the triplet, as in Algorithm 2.
 
-    References
-    ----------
-    Zhong, Zheng et al.: SLMOML: Online metric learning with global convergence. IEEE TCSVT, 2017.
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -251,10 +247,6 @@ class RobustITML(ITML):
     Not in the article: C is replaced by C times the pair's half-quadratic weight, every iteration anew from M before
     the pair. For ``step="hinge"`` this minimises the rescaled hinge of the bound; for ``"itml"``, whose slack is no
     hinge, it is a reading.
-
-    References
-    ----------
-    Davis, Kulis, Jain, Sra, Dhillon: Information-theoretic metric learning. ICML 2007.
 
     Examples
     --------

@@ -109,11 +109,6 @@ class RobustOPML(OPML):
     One-pass triplets compare a row with two others only, which may be wrong themselves, so `plausibility_` is a weak
     sign of wrong labels; with ``triplets="octg"`` it is as good as that of `RobustLODML`.
 
-    References
-    ----------
-    Li, Gao, Wang, Zhou, Huo, Shi: OPML: A one-pass closed-form solution for online metric learning. Pattern
-    Recognition 75, 2018.
-
     Examples
     --------
     >>> from sklearn.datasets import load_iris
