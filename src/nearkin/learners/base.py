@@ -134,8 +134,7 @@ class OnlineLearner(BaseEstimator):
             codes = labels.encode(y, name)
             state, rows = self._first_state(X, rng, labels)
         else:
-            state = self.state_.copy()
-            rows = self._scale(X, state.scaling)
+            state, rows = self._next_state(X)
             if declared is not None:
                 state.labels.check_declared(declared, name)
             codes = state.labels.encode(y, name)
@@ -187,8 +186,7 @@ class OnlineLearner(BaseEstimator):
         if not self._is_begun:
             state, rows = self._first_state(together, generator(self.random_state), Labels())
         else:
-            state = self.state_.copy()
-            rows = self._scale(together, state.scaling)
+            state, rows = self._next_state(together)
         lesson = explicit_lesson(state, rows, roles, n_passes, self._growth)
         self._learn(lesson)
         self.state_, self.plausibility_ = state, lesson.weight[: len(roles[0])]
@@ -378,6 +376,18 @@ class OnlineLearner(BaseEstimator):
         """State before the first triplet, and the scaled first batch."""
         rows = self._scale(X)
         return State(rows.scaling, self._begin(rows, rng), labels, X.dtype), rows
+
+    def _next_state(self, X: Array | sparse.csr_array) -> tuple[State, Rows]:
+        """Copy of the state that learns from the next batch, and the batch on its scale."""
+        state = self.state_.copy()
+        state.scaling, woken = state.scaling.watch(X)
+        rows = self._scale(X, state.scaling)
+        if len(woken):
+            self._widen(state.parameter, rows, woken)
+        return state, rows
+
+    def _widen(self, parameter: Parameter, rows: Rows, columns: Index) -> None:
+        """Let a parameter begun without some columns see them from now on; most see all from the beginning."""
 
     def _learn_scaling(self, X: Array | sparse.csr_array) -> Scaling:
         how = self.scale

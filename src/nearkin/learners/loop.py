@@ -185,7 +185,8 @@ def merge_states(base: State, shards: Sequence[State]) -> State:
     if not shards:
         return base.copy()
     labels, codes = _unite(base.labels, [one.labels for one in shards])
-    merged = State(base.scaling, _merge_parameters(base, shards), labels, base.dtype)
+    scaling = base.scaling.merged([one.scaling for one in shards])
+    merged = State(scaling, _merge_parameters(base, shards), labels, base.dtype)
     for counter in ("n_rows", "n_triplets", "n_updates"):
         before = getattr(base, counter)
         setattr(merged, counter, before + sum(getattr(one, counter) - before for one in shards))

@@ -140,9 +140,12 @@ class ModalMixin:
         scaling: Scaling = super()._learn_scaling(X)  # type: ignore[misc]
         if scaling.factor is None or scaling.unit_rows:
             return scaling
-        factor = scaling.factor.copy()
+        factor, late = scaling.factor.copy(), scaling.late
         known = self._group(len(factor))
         n_live = int(np.count_nonzero(factor))
-        for columns in known.columns:
-            factor[columns] *= math.sqrt(n_live / max(1, int(np.count_nonzero(factor[columns]))))
-        return replace(scaling, factor=factor)
+        for k, columns in enumerate(known.columns):
+            live = int(np.count_nonzero(factor[columns]))
+            factor[columns] *= math.sqrt(n_live / max(1, live))
+            if late is not None:
+                late = late.regroup(columns, k, (2.0 * live) ** -0.5 if live else 0.0)
+        return replace(scaling, factor=factor, late=late)

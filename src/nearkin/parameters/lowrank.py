@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from nearkin.arrays import Array
+from nearkin.arrays import Array, Index
 from nearkin.measures import Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, Resident, feed, feed_device, weighted_mean
 from nearkin.stored import stored
@@ -54,6 +54,26 @@ class LowRank(Factor, MappedParameter):
         self.solver = solver
         self.step_size = float(step_size)
         self.n_steps = int(n_steps)
+
+    def widen(self, X: Array, columns: Index) -> None:
+        """Begin directions for columns on which L is still zero, from the rows that are learned next.
+
+        Their leading principal directions are added to the components in which these rows vary least: the start has as
+        much of them as a start that had seen them from the beginning, at the least cost for the others.
+        """
+        L = self.L.copy()
+        columns = columns[~L[:, columns].any(axis=0)]
+        if not len(columns):
+            return
+        sample = X[:, columns].astype(np.float64)
+        sample -= sample.mean(axis=0)
+        _, _, found = np.linalg.svd(sample, full_matrices=False)
+        found = found[: len(L)]
+        found *= np.where(found[np.arange(len(found)), np.abs(found).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]
+        weakest = np.argsort((X @ L.T).var(axis=0), kind="stable")[: len(found)]
+        size = np.sqrt((L.astype(np.float64) ** 2).sum(axis=1).mean())
+        L[np.ix_(weakest, columns)] = size * found
+        self.L = L
 
     def on(self, device: Any) -> None:
         """Learn there; L stays there until it is read."""
