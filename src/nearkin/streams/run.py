@@ -16,7 +16,7 @@ from typing import Any
 from sklearn.base import clone
 
 from nearkin.errors import InputError, Option
-from nearkin.files import replacing
+from nearkin.files import naming, replacing
 from nearkin.learners import OnlineLearner
 from nearkin.saving import write_tree
 from nearkin.settings import Integer, Real, check_argument
@@ -252,12 +252,12 @@ class Journal:
                         kept.append(line + b"\n")
                 except (ValueError, KeyError, TypeError):
                     continue
-        with replacing(self.path, durable=True) as file:
+        with replacing(self.path, "log", durable=True) as file:
             file.writelines(kept)
 
     def append(self, record: dict[str, Any]) -> None:
         """Add a line."""
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
 
