@@ -78,7 +78,7 @@ class FullSweep:
     def _pipeline(self, step: int, block: int, C: float, params: tuple[float, float], n_hq: int) -> Pipeline:
         import torch
 
-        from nearkin.accelerator.device_code.triton_code import add_symmetric
+        from nearkin.accelerator.triton_code import add_symmetric
 
         d = self.M.shape[0]
         tiles = -(-d // _TILE)

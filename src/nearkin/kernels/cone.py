@@ -7,13 +7,21 @@ import math
 
 import numpy as np
 
-from nearkin.kernels.direction import Direction, directions, members, shift
-from nearkin.kernels.formulas import exponential_weight as weight
-from nearkin.kernels.formulas import linear_kink, linear_step, plausibility_of, squared_norm
+from nearkin.kernels.formulas import (
+    Direction,
+    directions,
+    linear_kink,
+    linear_step,
+    members,
+    plausibility_of,
+    shift,
+    squared_norm,
+    weight,
+)
 from nearkin.kernels.full import bilinear, move
 from nearkin.kernels.inverse import cover_null_space, spend_bound, track, tracking_workspace
 from nearkin.kernels.machine.compile import Sweep, body, helper
-from nearkin.kernels.machine.symmetric import mirror, multiply_between
+from nearkin.kernels.machine.linalg import mirror, multiply_between
 
 __all__ = ["exact", "move_in_cone", "project"]
 

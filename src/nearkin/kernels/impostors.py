@@ -57,7 +57,6 @@ class _Work(NamedTuple):
     found: np.ndarray
     values: np.ndarray
     words: np.ndarray
-    blas: tuple
 
 
 def search(rows, form, gap, row_class, centre_class, max_impostors):
@@ -114,7 +113,7 @@ def _find_all(rows, is_known, form, gap, row_class, order, start, most):
     task = _Search(rows, is_known, form.origin, form.directions, shift, gap, row_class, order, start, most)
     work = _Work(
         np.empty((step, d), dtype), np.empty((step, wide + 16), dtype), np.empty(step, dtype),
-        np.empty(m, np.int64), np.empty(m + _FEW, dtype), np.empty(_GROUPS, np.uint64), workspace(rows),
+        np.empty(m, np.int64), np.empty(m + _FEW, dtype), np.empty(_GROUPS, np.uint64),
     )  # fmt: skip
     own, out, done, count = np.empty(n, np.int64), np.empty((3, 8 * n + m), np.int64), 0, 0
     while done < n:
@@ -134,7 +133,7 @@ def _rows_with_a_centre(row_class, start):
 @kernel
 def _triplets(task, work, own, out, done, count):
     """Append the triplets of rows from ``done`` on while there is room; returns the next row and their number."""
-    scores, top = work.scores, work.top
+    scores, top, blas = work.scores, work.top, workspace(work.scores)
     m = len(task.order)
     while done < len(own):
         n = len(own) - done
@@ -147,7 +146,7 @@ def _triplets(task, work, own, out, done, count):
             for i in range(n):
                 for k in range(len(task.origin)):
                     work.moved[i, k] = task.rows[done + i, k] - task.origin[k]
-            products(work.moved[:n], task.directions, scores[:n, :m], work.blas)
+            products(work.moved[:n], task.directions, scores[:n, :m], blas)
         for i in range(n):
             code = task.row_class[done + i]
             own[done + i], top[i] = _best(scores, i, task.shift, task.start[code], task.start[code + 1])

@@ -23,10 +23,18 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from nearkin.kernels.direction import shift
+from nearkin.kernels.formulas import shift
 from nearkin.kernels.machine.compile import body, helper
-from nearkin.kernels.machine.linalg import add, dot, invert_positive_definite, multiply_symmetric, vector_workspace
-from nearkin.kernels.machine.symmetric import add_outer_products, eigen_small, smallest_of_tridiagonal
+from nearkin.kernels.machine.linalg import (
+    add,
+    add_outer_products,
+    dot,
+    eigen_small,
+    invert_positive_definite,
+    multiply_symmetric,
+    smallest_of_tridiagonal,
+    vector_workspace,
+)
 
 __all__ = [
     "Tracked",

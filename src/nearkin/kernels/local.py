@@ -12,13 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from nearkin.kernels.cone import move_in_cone
-from nearkin.kernels.direction import Direction, directions, members, shift
-from nearkin.kernels.formulas import exponential_weight as weight
-from nearkin.kernels.formulas import linear_step, plausibility_of, squared_norm
+from nearkin.kernels.formulas import (
+    Direction,
+    directions,
+    linear_step,
+    members,
+    plausibility_of,
+    shift,
+    squared_norm,
+    weight,
+)
 from nearkin.kernels.inverse import bound_of, tracking_workspace
 from nearkin.kernels.machine.compile import Sweep, helper
-from nearkin.kernels.machine.linalg import is_positive_definite, negative_eigenpairs
-from nearkin.kernels.machine.symmetric import mirror, multiply
+from nearkin.kernels.machine.linalg import is_positive_definite, mirror, multiply, negative_eigenpairs
 
 __all__ = ["LocalParts", "new_marks", "restart_clock", "settle", "sweep"]
 
@@ -54,7 +60,8 @@ def restart_clock(local):
     local.clock[:] = 0.0
 
 
-def _sweep(M, local, classes, triplets, rule, tracked, plausibility):
+@Sweep
+def sweep(M, local, classes, triplets, rule, tracked, plausibility):
     """Both parts move along A, the local one by ``share`` of the global one's step; ``classes`` chooses it."""
     d = M.shape[0]
     g, h, Mh, Lh = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
@@ -134,6 +141,3 @@ def _add(M, L, N, ridge):
         trace += N[i, i]
         N[i, i] += ridge
     return trace / M.shape[0]
-
-
-sweep = Sweep(_sweep)

@@ -5,11 +5,8 @@ A step changes M within the span of two products with it. Its square root ``L + 
 Methods differ in the two vectors and in how the inner products of p and q give a and b, which lie in their span.
 """
 
-from nearkin.kernels.direction import direction_of
 from nearkin.kernels.formulas import (
-    exponential_weight as weight,
-)
-from nearkin.kernels.formulas import (
+    direction_of,
     half_quadratic,
     half_quadratic_by,
     is_step,
@@ -21,6 +18,7 @@ from nearkin.kernels.formulas import (
     pair_step,
     pair_z,
     plausibility_of,
+    weight,
 )
 from nearkin.kernels.lowrank import gram, prepare_step
 from nearkin.kernels.machine.compile import Sweep, body, exact_helper, helper

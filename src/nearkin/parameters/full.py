@@ -74,7 +74,7 @@ class FullMatrix(MappedParameter):
         self.forget_root()
         if self._device is not None:
             return self._learn_on_device(triplets, rule)
-        from nearkin.kernels import blocks, cone, full
+        from nearkin.kernels import cone, full
 
         loss = rule.loss
         if self.psd in ("project", "exact"):
@@ -85,7 +85,7 @@ class FullMatrix(MappedParameter):
 
             return feed(triplets, rule, sweep, steps_at_once(len(self.M)))
         in_blocks = len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
-        free = blocks.sweep if in_blocks else full.sweep
+        free = full.in_blocks if in_blocks else full.one_by_one
 
         def free_sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
             return free.run(loss, self.M, rows, step, self.measure.is_distance, plausibility)

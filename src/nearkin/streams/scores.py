@@ -28,11 +28,7 @@ Scores = tuple[list[Any], NDArray[np.float32]]
 
 
 def score_stream(
-    learner: OnlineLearner,
-    source: FileStream,
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    resume: bool = False,
+    learner: OnlineLearner, source: FileStream, folder: str | os.PathLike[str] | None = None, *, resume: bool = False
 ) -> list[Path]:
     """Score all rows of a stream with the final model.
 
@@ -103,7 +99,7 @@ def write_scores(
     mark = _mark(learner)
     written, done = [], 0
     targets = list_score_files(source, folder)
-    claim([(one, "table") for one in targets], source.paths)
+    claim([(one, "table") for one in targets], source.files)
     for path, target in zip(source.paths, targets, strict=True):
         part = source.of_file(path)
         if not (resume and _is_scored(target, mark, part.n_rows)):
