@@ -84,9 +84,9 @@ def claim(outputs: Iterable[tuple[StrPath, str]], inputs: Iterable[StrPath | Non
     for given, kind in (name for one in outputs for name in _names(*one)):
         path = _resolve(given)
         _check_place(given, path)
-        _check_kind(given, path, kind)
         if path.exists() and _identify(path) in read:
             raise InputError(f"{given} is an input of this command and would be overwritten; choose another name.")
+        _check_kind(given, path, kind)
         names = {path, _identify(path)} if path.exists() else {path}
         if names & taken:
             raise InputError(f"{given} is named twice among the files to write.")

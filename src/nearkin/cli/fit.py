@@ -165,13 +165,17 @@ def _fit_stream(
 ) -> None:
     """Learn from many rows in batches."""
     from nearkin.cli import _stream
+    from nearkin.files import claim
     from nearkin.model_files import remember_names
     from nearkin.saving import save
     from nearkin.streams import sample_rows
+    from nearkin.streams.scores import list_score_files
 
     begun = time.perf_counter()
     model = wanted.make_classifier(in_batches=True)
     stream = _stream.open_stream(data, source, options, wanted.seed)
+    if options.plausibility:
+        claim([(one, "table") for one in list_score_files(stream)], stream.files)
     with _stream.connect(options) as client:
         learner = _stream.learn(model.learner, stream, options, client, quiet=quiet)
         whole = learner
