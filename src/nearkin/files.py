@@ -77,7 +77,7 @@ def claim(outputs: Iterable[tuple[StrPath, str]], inputs: Iterable[StrPath | Non
 
     >>> claim([("no such folder/page.html", "page")])
     Traceback (most recent call last):
-    nearkin.errors.InputError: cannot write no such folder/page.html: there is no folder no such folder.
+    FileNotFoundError: [Errno 2] there is no folder no such folder: 'no such folder/page.html'
     """
     read = {_identify(one): one for given in inputs if given is not None for one in _files_behind(given)}
     taken: set[object] = set()
@@ -122,16 +122,17 @@ def _identify(path: Path) -> tuple[int, int]:
 
 
 def _check_place(given: StrPath, path: Path) -> None:
+    name = os.fspath(given)
     if path.is_dir():
-        raise InputError(f"{given} is a folder; name a file in it.")
+        raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it", name)
     if path.exists() and not path.is_file():
-        raise InputError(f"{given} is not a regular file but a device or a pipe; name a file.")
+        raise OSError(errno.EINVAL, "this is not a regular file but a device or a pipe; name a file", name)
     if not path.parent.is_dir():
-        raise InputError(f"cannot write {given}: there is no folder {Path(given).parent}.")
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {Path(given).parent}", name)
     try:
         tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as error:
-        raise InputError(f"cannot write {given}: {error.strerror} ({path.parent}).") from None
+        raise type(error)(error.errno, f"cannot write in {path.parent}: {error.strerror}", name) from None
 
 
 def _check_kind(given: StrPath, path: Path, kind: str) -> None:
@@ -186,7 +187,7 @@ def replacing(path: StrPath, kind: str, *, durable: bool = False) -> Iterator[Bi
     part = target.parent / f".nearkin-{host}-{boot}-{os.getpid()}-{secrets.token_hex(4)}.part"
     _parts.add(part)
     try:
-        with naming(path, part), part.open("xb") as file:
+        with naming(path, part), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             yield file
             file.flush()
             if durable:

@@ -532,9 +532,9 @@ def test_bad_destinations_are_refused_before_any_work(home, model, tmp_path):
         assert "must end in" in fails(*command, "-o", tmp_path / "out.docx")
         (tmp_path / "folder.csv").mkdir(exist_ok=True)
         assert "is a folder" in fails(*command, "-o", tmp_path / "folder.csv")
-        assert "cannot write /proc" in fails(*command, "-o", "/proc/out.csv")
+        assert "cannot write in /proc" in fails(*command, "-o", "/proc/out.csv")
     assert "one array" in fails("transform", model, data, "--id", "bottle", "-o", tmp_path / "o.npy")
-    assert "cannot write /proc" in fails("fit", home / "wine.npz", "-o", "/proc/model")
+    assert "cannot write in /proc" in fails("fit", home / "wine.npz", "-o", "/proc/model")
     assert "a device or a pipe" in fails("fit", home / "wine.npz", "-o", "/dev/null")
     assert (data.read_bytes(), model.read_bytes()) == before
     assert files_in(tmp_path) == ["folder.csv"]

@@ -11,8 +11,8 @@ from typing import Any, TypeVar, dataclass_transform
 import click
 
 __all__ = [
-    "DATA", "MODEL", "PATH", "OutputFile", "Passed", "Share", "Source", "WordOr", "folder_option", "listed",
-    "names_option", "option", "options", "output_option", "quiet_option", "seed_option", "takes",
+    "DATA", "MODEL", "PATH", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr", "folder_option",
+    "listed", "names_option", "option", "options", "output_option", "quiet_option", "seed_option", "takes",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -24,6 +24,10 @@ class OutputFile(click.Path):
     def __init__(self, kind: str):
         super().__init__(path_type=Path)
         self.kind = kind
+
+
+class UpdatedFile(click.Path):
+    """A file that a command reads and may replace."""
 
 
 #: A file that a command reads.

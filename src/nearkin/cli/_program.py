@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from nearkin._version import __version__
-from nearkin.cli._options import OutputFile
+from nearkin.cli._options import OutputFile, UpdatedFile
 from nearkin.errors import InputError, Option, Row
 from nearkin.progress import notice_interrupts
 
@@ -64,7 +64,7 @@ class Command(click.Command):
             paths = list(value) if isinstance(value, tuple) else [value] if value is not None else []
             if isinstance(one.type, OutputFile):
                 outputs += [(path, one.type.kind) for path in paths]
-            else:
+            elif not isinstance(one.type, UpdatedFile):
                 inputs += paths
         if outputs:
             from nearkin.files import claim

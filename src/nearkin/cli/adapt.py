@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import WordOr, option, options, output_option, quiet_option, seed_option, takes
+from nearkin.cli._options import UpdatedFile, WordOr, option, options, output_option, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError, Option
 
@@ -89,7 +89,9 @@ class Sources:
 class Learning:
     """What learns."""
 
-    start: Path | None = option(metavar="MODEL", help="Adapter that learns on, instead of a new one.")
+    start: Path | None = option(
+        type=UpdatedFile(path_type=Path), metavar="MODEL", help="Adapter that learns on, instead of a new one."
+    )
     C: float | None = option("--C", help="Aggressiveness of a step.  [default: 0.1]")
     eta: float | None = option(help="How fast trust falls with the loss.  [default: 0.5]")
     strength: str | float | None = option(
