@@ -58,9 +58,9 @@ def call(function: Callable[..., Any], *args: Any, seconds: float = SECONDS, mem
     return Outcome(code, killed, timed_out, *texts, time.monotonic() - begun, usage.ru_maxrss * 1024)
 
 
-def command(*args: object, seconds: float = SECONDS, memory: int = MEMORY) -> Outcome:
-    """Run a command of nearkin in a forked child."""
-    return call(_run_command, [str(one) for one in args], seconds=seconds, memory=memory)
+def command(*args: object, folder: Path | None = None, seconds: float = SECONDS, memory: int = MEMORY) -> Outcome:
+    """Run a command of nearkin in a forked child, in a folder."""
+    return call(_run_command, [str(one) for one in args], folder, seconds=seconds, memory=memory)
 
 
 def command_problem(found: Outcome, *names: object) -> str | None:
@@ -78,9 +78,11 @@ def command_problem(found: Outcome, *names: object) -> str | None:
     return None
 
 
-def _run_command(args: list[str]) -> None:
+def _run_command(args: list[str], folder: Path | None) -> None:
     from nearkin.cli import main
 
+    if folder is not None:
+        os.chdir(folder)
     main.main(args, prog_name="nearkin")
 
 

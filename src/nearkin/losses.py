@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,7 +87,7 @@ class RescaledHinge:
 
     eta: float = 1.0
 
-    weight_of_hinge: ClassVar[Callable[[float, float, float], float]] = staticmethod(exponential_weight)
+    weight_of_hinge = staticmethod(exponential_weight)
 
     @property
     def slope(self) -> float:

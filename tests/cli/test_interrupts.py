@@ -40,7 +40,7 @@ WRITING = """
 import numba
 from nearkin.progress import notice_interrupts
 from nearkin.files import replacing
-with notice_interrupts("nearkin: interrupted.", 130), replacing("out.csv") as file:
+with notice_interrupts("nearkin: interrupted.", 130), replacing("out.csv", "csv") as file:
     file.write(b"half")
     numba.njit(lambda x: x + 1)(1)
 """
@@ -95,7 +95,7 @@ def test_what_is_half_written_while_something_is_compiled_is_removed(folder):
     [
         ("nearkin.tables read_training", []),
         ("nearkin.audit.label_audit render_page", []),
-        ("nearkin.audit.page as_json", []),
+        ("nearkin.audit.page.contents as_json", []),
         ("nearkin.files _cells", ["report.html"]),  # in the middle of the table, which comes after the page
     ],
 )

@@ -183,15 +183,7 @@ def _audit(
 
 
 def check_labelled_rows(X: Any, y: ArrayLike, owner: str) -> tuple[Any, NDArray[Any]]:
-    """Refuse, in the name of the caller, rows that are not finite numbers and labels that are missing or too few.
-
-    Returns
-    -------
-    X : array-like
-        As given, or an array where it was a list.
-    labels : ndarray
-        One for each row.
-    """
+    """Refuse, in the name of the caller, rows that are not finite numbers and labels that are missing or too few."""
     labels = as_labels(y, owner)
     if isinstance(X, Mapping):  # modalities, which the learner checks
         return X, labels

@@ -21,7 +21,7 @@ from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
-from nearkin.noise.rate import certain_rate
+from nearkin.noise.estimate import certain_rate
 from nearkin.settings import Integer, check_settings, declare, setting
 from nearkin.stored import stored
 
@@ -279,23 +279,7 @@ class Reservoir:
     many, each may hold fewer, and surplus rows are dropped at random.
 
     ``rows``, ``codes`` and ``numbers`` are the rows held, their classes and their numbers in the stream; ``n_changes``
-    rows came in so far.
-
-    Parameters
-    ----------
-    n_per_class : int
-        Most rows of a class.
-    max_rows : int
-        Most rows in all; every class may hold at least one.
-    rng : Generator
-        Draws.
-
-    Examples
-    --------
-    >>> held = Reservoir(2, 10, np.random.default_rng(0))
-    >>> held.add(np.arange(6.0)[:, None], np.array([0, 0, 0, 0, 1, 1]))
-    >>> held.codes.tolist(), len(held)
-    ([0, 0, 1, 1], 4)
+    rows came in so far. Every class may hold at least one.
     """
 
     def __init__(self, n_per_class: int, max_rows: int, rng: np.random.Generator):

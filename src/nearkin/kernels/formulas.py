@@ -97,6 +97,14 @@ def directions(anchor, positive, negative, is_distance, g, h):
     return gg, hh, gh
 
 
+@body
+def direction_at(triplets, t, g, h):
+    """Direction of triplet t for a distance; ``g`` and ``h`` are written."""
+    x, positive, negative = members(triplets, t)
+    gg, hh, gh = directions(x, positive, negative, True, g, h)
+    return Direction(g, h, gg, hh, gh, squared_norm(gg, hh, gh, True))
+
+
 @exact_helper
 def vector_directions(triplets, t, is_distance, gh, at):
     """`directions` of triplet t by vectors: ``g`` from position ``at`` of an array of padded vectors on, ``h`` next."""

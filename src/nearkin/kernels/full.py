@@ -21,8 +21,6 @@ from nearkin.kernels.machine.pack import aligned, pack_matrix, row_length, scale
 from nearkin.kernels.machine.simd import REGISTER_BYTES, fill, load_few, store
 from nearkin.kernels.machine.tiles import PAIR_ROWS, add_margins, add_products, step_table
 
-__all__ = ["bilinear", "block_size", "in_blocks", "move", "one_by_one"]
-
 
 @Sweep
 def one_by_one(M, triplets, rule, is_distance, plausibility):

@@ -16,8 +16,6 @@ from nearkin.kernels.machine.linalg import products, workspace
 from nearkin.kernels.machine.simd import above, count_bits, equal, largest, load_few, lowest_bit, not_below
 from nearkin.measures import LinearScores
 
-__all__ = ["scan", "scan_batch", "search"]
-
 #: Bytes of a table of scores, and of the rows behind it, that stay in the cache; and most rows at once.
 _CACHED = 1 << 20
 _MOST_ROWS = 1024
@@ -60,32 +58,14 @@ class _Work(NamedTuple):
 
 
 def search(rows, form, gap, row_class, centre_class, max_impostors):
-    """Triplets of every row: its best centre of its own class and each impostor, the nearest first.
+    """Triplets (3, n) of every row, its best centre of its own class with each impostor, the nearest first; and the
+    best centre of each row. Both end before the first row whose class has no centre.
 
-    A centre of another class is an impostor unless the best of its own class, less ``gap``, scores higher.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Anchors.
-    form : LinearScores
-        Scores of the centres; the unit is not used.
-    gap : float
-        Margin in that unit.
-    row_class, centre_class : ndarray of int64
-        Classes from 0 on.
-    max_impostors : int
-        Most triplets of a row.
-
-    Returns
-    -------
-    triplets : ndarray of shape (3, n_triplets)
-        Anchors, positives and negatives.
-    own : ndarray of shape (n_done,)
-        Best centre of each row. Both end before the first row whose class has no centre.
+    A centre of another class is an impostor unless the best of the row's own class, less ``gap``, scores higher.
+    ``form`` holds the scores of the centres (`LinearScores`), and ``gap`` is in its unit.
     """
     order, start = _by_class(centre_class)
-    form = LinearScores(form.origin, form.directions[order], form.offsets[order], form.unit)
+    form = form._replace(directions=form.directions[order], offsets=form.offsets[order])
     return _find_all(rows, False, form, gap, row_class, order, start, max_impostors)
 
 

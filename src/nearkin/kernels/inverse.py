@@ -36,17 +36,6 @@ from nearkin.kernels.machine.linalg import (
     vector_workspace,
 )
 
-__all__ = [
-    "Tracked",
-    "bound_of",
-    "cover_null_space",
-    "spend_bound",
-    "start_tracking",
-    "track",
-    "track_mean",
-    "tracking_workspace",
-]
-
 #: Longest Krylov basis.
 _BASIS = 128
 

@@ -25,8 +25,6 @@ from nearkin.kernels.machine.compile import Sweep, body, exact_helper, helper
 from nearkin.kernels.machine.pack import advance, make_factor, unpack_factor
 from nearkin.kernels.machine.simd import lanes, load, total, zeros
 
-__all__ = ["by_pair", "by_triplet"]
-
 
 def _sweep(components, triplets, rule, as_pairs, bounds, plausibility):
     """Project, solve and step for every triplet; ``bounds`` are those of ITML's pairs.

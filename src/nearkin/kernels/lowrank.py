@@ -21,8 +21,6 @@ from nearkin.kernels.formulas import (
 from nearkin.kernels.machine.compile import Sweep, body, helper
 from nearkin.kernels.machine.pack import advance, pack_factor, prefetch_row, unpack_factor
 
-__all__ = ["exact", "gram", "prepare_step", "published", "subgradient", "subgradient_solve"]
-
 
 def _sweep(components, triplets, rule, is_distance, descent, plausibility):
     """Project, solve and step for every triplet; ``descent`` is the size and number of sub-gradient steps.

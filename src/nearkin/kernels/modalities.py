@@ -27,8 +27,6 @@ from nearkin.kernels.machine.compile import Sweep, helper
 from nearkin.kernels.machine.linalg import mirror, multiply
 from nearkin.kernels.machine.pack import addresses, advance, pack_factor, unpack_factor, view
 
-__all__ = ["Hedging", "factor_addresses", "full", "low_rank", "matrix_addresses", "mean_plausibility"]
-
 
 class Hedging(NamedTuple):
     """Where modalities begin, their weights, the discount of a wrong one, and the margin below which they learn."""

@@ -23,8 +23,6 @@ from nearkin.kernels.machine.compile import Sweep, helper
 from nearkin.kernels.machine.pack import view
 from nearkin.kernels.modalities import mean_plausibility
 
-__all__ = ["Sketches", "sweep"]
-
 
 class Sketches(NamedTuple):
     """Addresses and sizes of the matrices, the modalities' weights, ``C`` of a step of these, and their constraint."""

@@ -18,8 +18,6 @@ from nearkin.kernels.formulas import hedge, linear_step, members, plausibility_o
 from nearkin.kernels.machine.compile import Sweep, helper, step
 from nearkin.kernels.machine.simd import exponentials
 
-__all__ = ["Spaces", "Terms", "sweep"]
-
 _linear = step(mercer.linear)
 _poly = step(mercer.poly)
 _rbf_exponent = step(mercer.rbf_exponent)

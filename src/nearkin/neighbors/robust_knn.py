@@ -13,6 +13,7 @@ from scipy import sparse
 from nearkin.accelerator import find
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.decision import lowest_share
+from nearkin.jury.local_scaling import spread_rows
 from nearkin.jury.voters import rank_votes
 from nearkin.learners import OnlineLearner
 from nearkin.measures import DISTANCE, Measure
@@ -70,17 +71,9 @@ class RobustKNN:
     _search: Any = None
 
     def __init__(
-        self,
-        learner: OnlineLearner,
-        X: ArrayLike,
-        labels: NDArray[Any],
-        codes: Codes,
-        plausibility: Array,
-        noise: NoiseModel,
-        n_neighbors: int,
-        *,
-        is_weighted: bool,
-    ):
+        self, learner: OnlineLearner, X: ArrayLike, labels: NDArray[Any], codes: Codes, plausibility: Array,
+        noise: NoiseModel, n_neighbors: int, *, is_weighted: bool,
+    ):  # fmt: skip
         self.learner, self.plausibility, self.noise, self.n_neighbors = learner, plausibility, noise, n_neighbors
         self.is_suspect = lowest_share(plausibility, noise.rate, 1.0)
         kept = self.kept = np.flatnonzero(~self.is_suspect)
@@ -116,9 +109,8 @@ class RobustKNN:
     def _index(self) -> Any:
         if self._item_codes is None:
             return search_on(self.learner, self._items, self.learner.measure)
-        return BlockSearch(
-            self._items, self._item_codes, self.learner.state_.parameter.item_scores, self.learner.measure
-        )
+        scores = self.learner.state_.parameter.item_scores
+        return BlockSearch(self._items, self._item_codes, scores, self.learner.measure)
 
 
 def search_on(learner: OnlineLearner, items: Array, measure: Measure) -> Any:
@@ -133,34 +125,21 @@ def search_on(learner: OnlineLearner, items: Array, measure: Measure) -> Any:
 def estimate_rate(learner: OnlineLearner, X: Any, codes: Codes, n_classes: int) -> float:
     """Estimate the share of wrong labels from neighbours before any metric was learned, of at most 5,000 rows."""
     if sparse.issparse(X):  # dense rows are needed: as many as fit into a bounded block
-        some = _spread(len(codes), max(1000, _DENSE // X.shape[1]))
+        some = spread_rows(len(codes), max(1000, _DENSE // X.shape[1]))
         X, codes = X[some], codes[some]
-    which = _spread(len(codes), _VOTED)
+    which = spread_rows(len(codes), _VOTED)
     rows = learner.scaling_.apply(X)
     votes = leave_one_out_votes(rows, codes, n_classes, which=which, search=partial(search_on, learner))
     return estimate_noise_rate(votes, codes[which])
 
 
 def leave_one_out_votes(
-    rows: Array,
-    codes: Codes,
-    n_classes: int,
-    *,
-    which: Index | None = None,
-    n_neighbors: int = 60,
-    bandwidth: float = 8.0,
-    search: Callable[[Array, Measure], Any] = NeighbourSearch,
-) -> Array:
+    rows: Array, codes: Codes, n_classes: int, *, which: Index | None = None, n_neighbors: int = 60,
+    bandwidth: float = 8.0, search: Callable[[Array, Measure], Any] = NeighbourSearch,
+) -> Array:  # fmt: skip
     """Count the votes of the nearest other rows by Euclidean distance on some rows, with weights that fall by rank.
 
     ``search`` makes an index with ``query``; for ``bandwidth`` see `nearkin.jury.voters.rank_votes`.
-
-    Examples
-    --------
-    >>> rows = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]])
-    >>> votes = leave_one_out_votes(rows, np.array([0, 0, 1, 1, 1, 1]), 2, n_neighbors=2)
-    >>> votes.argmax(axis=1).tolist()  # both neighbours contradict the third label
-    [0, 0, 0, 1, 1, 1]
     """
     which = np.arange(len(rows)) if which is None else which
     k = min(n_neighbors, len(rows) - 1)
@@ -201,8 +180,3 @@ def vote(codes: Codes, weights: Array, n_classes: int) -> Array:
     votes = np.zeros((n, n_classes))
     np.add.at(votes, (np.arange(n)[:, None], codes), relative)
     return votes / votes.sum(axis=1, keepdims=True)
-
-
-def _spread(n: int, most: int) -> Index:
-    """At most ``most`` of n rows, evenly spread."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

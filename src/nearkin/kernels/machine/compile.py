@@ -25,8 +25,6 @@ from numba import njit
 
 from nearkin.losses import Loss, exponential_weight
 
-__all__ = ["COMPILES", "Sweep", "body", "exact_helper", "helper", "kernel", "notice_compilation", "step"]
-
 _REORDER = {"reassoc", "contract", "nsz"}
 
 # Only compiled code may call a helper; a call from Python would crash. Without an entry from Python it compiles in

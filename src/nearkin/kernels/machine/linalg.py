@@ -15,12 +15,6 @@ from numba.extending import get_cython_function_address, overload, register_jita
 
 from nearkin.kernels.machine.compile import body, helper
 
-__all__ = [
-    "add", "add_outer_products", "dot", "eigen_small", "invert_positive_definite", "is_positive_definite", "mirror",
-    "multiply", "multiply_between", "multiply_symmetric", "negative_eigenpairs", "products", "smallest_of_tridiagonal",
-    "vector_workspace", "workspace",
-]  # fmt: skip
-
 
 def _link(library, name, n_arguments, result=types.void):
     """Routine of a library as a symbol that compiled code links to by name."""
@@ -103,25 +97,23 @@ _dsyevr = _link(_LAPACK, "dsyevr", 21)
 @register_jitable
 def invert_positive_definite(A):
     """Replace A by its inverse, on and below the diagonal; returns whether A is positive definite."""
-    ints = np.zeros(2, np.int32)
-    ints[0] = A.shape[0]
-    letter = np.full(1, 85, np.uint8)  # U: below the diagonal here is above it for LAPACK
-    i, a, c = ints.ctypes.data, A.ctypes.data, letter.ctypes.data
-    _dpotrf(c, i, a, i, i + 4)
-    if ints[1] != 0:
-        return False
-    _dpotri(c, i, a, i, i + 4)
-    return ints[1] == 0 and letter[0] == 85
+    return _call_by_triangle(_dpotrf, A) and _call_by_triangle(_dpotri, A)
 
 
 @register_jitable
 def is_positive_definite(A):
-    """Whether A, read on and below the diagonal, is positive definite; A is overwritten."""
+    """Whether A, read on and below the diagonal, is positive definite; A is overwritten by its factor."""
+    return _call_by_triangle(_dpotrf, A)
+
+
+@register_jitable
+def _call_by_triangle(routine, A):
+    """Call a routine that takes the part of A on and below the diagonal; returns whether it succeeded."""
     ints = np.zeros(2, np.int32)
     ints[0] = A.shape[0]
-    letter = np.full(1, 85, np.uint8)
+    letter = np.full(1, 85, np.uint8)  # U: below the diagonal here is above it for LAPACK
     i = ints.ctypes.data
-    _dpotrf(letter.ctypes.data, i, A.ctypes.data, i, i + 4)
+    routine(letter.ctypes.data, i, A.ctypes.data, i, i + 4)
     return ints[1] == 0 and letter[0] == 85
 
 
