@@ -217,8 +217,8 @@ def test_an_existing_checkpoint_is_neither_overwritten_nor_used_for_another_run(
     for model, stream, epochs, what in (
         (nearkin.RobustLODML(n_components=2, random_state=0), opened(folder), 1, "learner"),
         (learner(), opened(folder, batch_rows=64), 1, "batch_rows"),
-        (learner(), opened(folder, features=["f1", "f2"]), 1, "files"),
-        (learner(), opened(folder, shuffle=True), 1, "order"),
+        (learner(), opened(folder, features=["f1", "f2"]), 1, "features"),
+        (learner(), opened(folder, shuffle=True), 1, "shuffle was False and is .seed 0."),
         (learner(), opened(folder), 2, "epochs"),
     ):
         with pytest.raises(ValueError, match=f"belongs to another run: .*{what}"):
