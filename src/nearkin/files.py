@@ -169,10 +169,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def replacing(path: StrPath, kind: str, *, durable: bool = False) -> Iterator[BinaryIO]:
+def replacing(path: StrPath, kind: str | None, *, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a file that replaces ``path`` when the block ends, and disappears if the block fails.
 
-    `claim` decides whether ``path`` may be written. With ``durable`` it survives a loss of power from then on.
+    `claim` decides whether ``path`` may be written; ``kind`` None is for files that no user names. With ``durable`` it
+    survives a loss of power from then on.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "one.jsonl", "log") as file:
@@ -180,7 +181,8 @@ def replacing(path: StrPath, kind: str, *, durable: bool = False) -> Iterator[Bi
     ...     (Path(folder) / "one.jsonl").read_text()
     'whole'
     """
-    claim([(path, kind)])
+    if kind is not None:
+        claim([(path, kind)])
     target = _resolve(path)  # a link stays a link
     _sweep(target.parent)
     host, boot = _here()
