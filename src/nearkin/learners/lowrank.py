@@ -73,7 +73,7 @@ class LowRankMixin:
             f"parameter `init` must be 'auto', 'pca', 'identity' or an array; got {self.init!r}.", owner=self
         )
 
-    def _widen(self, parameter: LowRank, rows: Rows, columns: Index) -> None:
+    def _widen(self, parameter: Any, rows: Rows, columns: Index) -> None:
         r, d = parameter.L.shape
         if isinstance(self.init, str) and (self.init == "pca" or (self.init == "auto" and r < d)):
             parameter.widen(rows.take(slice(0, PCA_NUMBERS // d)), columns)
