@@ -5,19 +5,22 @@ from __future__ import annotations
 import csv
 import errno
 import glob
+import hashlib
 import io
 import os
 import re
 import secrets
+import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin import progress
 from nearkin.errors import InputError
 
 __all__ = ["KINDS", "claim", "discard_parts", "naming", "replacing", "sync_folder", "unquote_formula", "write_csv"]
@@ -222,6 +225,41 @@ def discard_parts() -> None:
         part.unlink(missing_ok=True)
 
 
+progress.at_exit.append(discard_parts)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove, once per folder, the unfinished files of processes that are gone."""
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    host, boot = _here()
+    with suppress(OSError), os.scandir(folder) as entries:
+        found = [(match, entry) for entry in entries if (match := _PART.fullmatch(entry.name))]
+        for match, entry in found:
+            is_gone = match[1] == host and (match[2] != boot or not _is_alive(int(match[3])))
+            if is_gone and entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    Path(entry.path).unlink()
+
+
+def _here() -> tuple[str, str]:
+    """Return what tells this machine (with its space of process numbers) and its last start from others."""
+    host, boot = socket.gethostname(), ""
+    with suppress(OSError):
+        host += str(Path("/proc/self/ns/pid").readlink())
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    return tuple(hashlib.sha256(one.encode()).hexdigest()[:8] for one in (host, boot))  # type: ignore[return-value]
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it belongs to someone else
+    return True
 
 
 def sync_folder(folder: Path) -> None:

@@ -194,7 +194,7 @@ class LateColumns:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self.unit * np.sqrt(self.n_rows) / self.root
 
-    def count(self, X: Array | sparse.csr_array) -> LateColumns:
+    def count(self, X: Any) -> LateColumns:
         """Take in what a batch shows of the columns that sleep."""
         n_rows, root = self.n_rows.copy(), self.root.copy()
         sleeping = np.flatnonzero(~self.is_awake)
