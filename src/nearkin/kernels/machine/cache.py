@@ -126,7 +126,7 @@ class _CheckedFile(IndexDataCacheFile):
         return data + hashlib.sha256(data).digest()
 
     def _open_for_write(self, filepath: str) -> AbstractContextManager[BinaryIO]:
-        return replacing(filepath)
+        return replacing(filepath, None)
 
 
 @cache
