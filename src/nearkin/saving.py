@@ -21,6 +21,7 @@ from sklearn.frozen import FrozenEstimator
 
 from nearkin._version import __version__
 from nearkin.files import replacing
+from nearkin.settings import exclusive
 from nearkin.stored import attributes_of, is_stored, state_of
 
 __all__ = ["FORMAT", "Newer", "load", "model_from", "read_tree", "save", "to_tree", "write_tree"]
@@ -51,7 +52,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         raise TypeError(f"save takes a learner or a classifier; got {type(model).__name__}.")
-    with replacing(path, "model", durable=True) as file:
+    with exclusive(model), replacing(path, "model", durable=True) as file:  # whole, also if another thread learns
         write_tree(model, file)
 
 

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.accelerator import find
-from nearkin.arrays import Array, Codes, Index
+from nearkin.arrays import Array, Codes, Index, check_memory
 from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels, check_labels
@@ -54,6 +54,9 @@ class OnlineLearner(BaseEstimator):
     """
 
     measure: ClassVar[Measure]
+    #: Matrices of features by features that are held while learning, and what to do where memory is short.
+    n_matrices: ClassVar[float] = 0.0
+    remedy: ClassVar[str] = "Use a low-rank learner, such as RobustLODML, or reduce the features first."
     lesson_kind: ClassVar[type[Lesson]] = Lesson
 
     # Settings that every learner has, declared by its groups of settings.
@@ -75,6 +78,10 @@ class OnlineLearner(BaseEstimator):
     def _begin(self, rows: Rows, rng: np.random.Generator) -> Parameter:
         """Make the parameter before the first triplet from the scaled first batch."""
         raise TypeError(f"{type(self).__name__} must implement _begin().")
+
+    def _memory_for(self, d: int, itemsize: int) -> float:
+        """Bytes that learning d features takes beside the rows: what is kept, and a copy to work on."""
+        return self.n_matrices * d**2 * itemsize
 
     # ------------------------------------------------------------------ learning
 
@@ -374,6 +381,8 @@ class OnlineLearner(BaseEstimator):
 
     def _first_state(self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels) -> tuple[State, Rows]:
         """State before the first triplet, and the scaled first batch."""
+        what = f"learning {X.shape[1]:,} features"
+        check_memory(self._memory_for(X.shape[1], X.dtype.itemsize), what, self.remedy, owner=self)
         rows = self._scale(X)
         return State(rows.scaling, self._begin(rows, rng), labels, X.dtype), rows
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from nearkin.arrays import SMALLEST, Array, Codes
+from nearkin.arrays import SMALLEST, Array, Codes, check_memory
 from nearkin.errors import InputError
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
@@ -132,7 +132,10 @@ class MappedParameter(Parameter):
     @property
     def metric(self) -> Array:
         """M, of shape (d, d)."""
-        return self.components.T @ self.components
+        L = self.components
+        what = f"a matrix of {L.shape[1]:,} features"
+        check_memory(float(L.shape[1]) ** 2 * L.dtype.itemsize, what, "Use components_, which makes it, or transform.")
+        return L.T @ L
 
     @property
     def query_map(self) -> Array:

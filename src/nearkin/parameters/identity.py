@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from nearkin.arrays import Array
+from nearkin.arrays import Array, check_memory
 from nearkin.measures import Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter
 from nearkin.stored import stored
@@ -47,6 +47,8 @@ class Identity(MappedParameter):
     @property
     def components(self) -> Array:
         """The identity matrix."""
+        what = f"a matrix of {self.n_features:,} features"
+        check_memory(8.0 * self.n_features**2, what, "The map is the identity: use transform.")
         return np.eye(self.n_features, dtype=self.dtype)
 
     metric = components

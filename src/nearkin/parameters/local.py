@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nearkin.arrays import Array, Codes
+from nearkin.arrays import Array, Codes, check_memory
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed, steps_at_once
@@ -74,6 +74,9 @@ class LocalMetrics(MappedParameter):
         new = np.setdiff1d(codes, self.codes)
         if not len(new):
             return
+        n, d = len(self.codes) + len(new), len(self.shared.M)
+        what = f"a matrix of {d:,} features for each of {n:,} classes"
+        check_memory(16.0 * n * d**2, what, "Use a learner of one metric, such as RobustODML or RobustLODML.")
         self.codes = np.concatenate([self.codes, new])
         self.local = np.pad(self.local, ((0, len(new)), (0, 0), (0, 0)))
         self.marks = np.concatenate([self.marks, new_marks(len(new), self.shared.tracked, self.clock)])
