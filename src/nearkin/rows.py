@@ -349,8 +349,9 @@ def check_range(rows: Rows, owner: object, hint: str) -> None:
         largest = np.abs(block).max(axis=1, initial=0.0)
         bad = np.flatnonzero(~(largest <= limit))
         if len(bad):
+            value = f"{largest[bad[0]]:.3g}" if np.isfinite(largest[bad[0]]) else "more than can be represented"
             raise InputError(
-                f"{{row}} holds a value of {largest[bad[0]]:.3g} after scaling; the largest that "
-                f"{np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. {hint}",
+                f"{{row}} holds a value of {value} after scaling; the largest that {np.dtype(rows.dtype).name} "
+                f"arithmetic allows is {limit:g}. {hint}",
                 owner=owner, row=Row(part.start + bad[0]),
             )  # fmt: skip
