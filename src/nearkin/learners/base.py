@@ -46,7 +46,7 @@ class OnlineLearner(BaseEstimator):
     classes_ : ndarray
         Classes met so far.
     scaling_ : Scaling
-        What was learned about scale at the first batch.
+        What was learned about scale at the first batch, and of columns that vary only later.
     triplet_source_ : TripletSource
         With its centres or remembered rows.
     n_features_in_, n_rows_seen_, n_triplets_seen_, n_updates_ : int
@@ -112,7 +112,8 @@ class OnlineLearner(BaseEstimator):
         """Learn from the next labelled rows of a stream, once and in the order given.
 
         The first call fixes what needs a batch: the scale, the centres, the start of a low-rank map. Feeding the same
-        rows in other chunks afterwards gives the same model up to rounding. A batch that raises changes nothing.
+        rows in other chunks afterwards gives the same model up to rounding. Columns that are constant in the first
+        batch get their scale when they vary. A batch that raises changes nothing; threads take turns.
 
         Parameters
         ----------
