@@ -330,8 +330,8 @@ def _shown(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-#: Locks of estimators that have learned; here and not in the estimators, so that these can be copied and pickled.
-_locks: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
+#: Locks of estimators that have learned, by their ids; not in the estimators, so that these can be copied and pickled.
+_locks: dict[int, tuple[weakref.ref[Any], threading.RLock]] = {}
 _any_lock = threading.Lock()
 
 
@@ -356,8 +356,11 @@ def exclusive(estimator: Any) -> AbstractContextManager[Any]:
     >>> with exclusive(model), exclusive(model):  # the same thread may enter again
     ...     pass
     """
+    key = id(estimator)
     with _any_lock:
-        return _locks.setdefault(estimator, threading.RLock())
+        if key not in _locks:
+            _locks[key] = weakref.ref(estimator, lambda _: _locks.pop(key, None)), threading.RLock()
+        return _locks[key][1]
 
 
 @contextmanager
