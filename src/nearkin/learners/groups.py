@@ -62,10 +62,10 @@ class StreamSettings:
     )  # fmt: skip
     scale: str | None = setting(
         "auto", OneOf(("auto", "pairs", "unit", None)),
-        doc="""How raw features come to the scale on which the margin 1 is meaningful; learned at the first batch, or when
-        a column that is constant there first varies.
-        "pairs": unit variance per feature, then one number so that two rows have mean squared distance 1 ("auto" for
-        distances). "unit": zero mean and unit variance per feature, then rows of length 1 ("auto" for similarities).
+        doc="""How raw features come to the scale on which the margin 1 is meaningful; learned at the first batch, for
+        columns that are constant there when they first vary. "pairs": unit variance per feature, then one number so
+        that two rows have mean squared distance 1 ("auto" for distances). "unit": zero mean and unit variance per
+        feature, then rows of length 1 ("auto" for similarities).
         None: as they come.""",
     )  # fmt: skip
     rescore: bool = setting(
