@@ -57,8 +57,7 @@ class LowRankMixin:
     remedy = "Lower `n_components`, or reduce the features first."
 
     def _memory_for(self, d: int, itemsize: int) -> float:
-        r = self.rank_for(d) if isinstance(self.init, str) else np.shape(self.init)[:1]
-        return 2.0 * float(np.sum(r)) * d * itemsize
+        return 2.0 * self.rank_for(d) * d * itemsize if isinstance(self.init, str) else 0.0
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LowRank:
         start = self._start(rows, rng).astype(rows.dtype)
