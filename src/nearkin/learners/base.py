@@ -394,6 +394,8 @@ class OnlineLearner(BaseEstimator):
         rows = self._scale(X, state.scaling)
         if len(woken):
             self._widen(state.parameter, rows, woken)
+            if state.source is not None:
+                state.source.rescale(state)
         return state, rows
 
     def _widen(self, parameter: Parameter, rows: Rows, columns: Index) -> None:

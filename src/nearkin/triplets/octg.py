@@ -159,6 +159,12 @@ class OCTG(TripletSource, name="octg"):
         self.center_codes_ = view.codes_of(self.center_labels)
         self.center_counts_ = np.ones(len(given))
 
+    def rescale(self, view: View) -> None:
+        """Bring given centres to the new scale, unless they have moved or may have lost their places."""
+        if self.centers is not None and not self.update_centers and self.max_centers is None:
+            given = view.scaled(np.asarray(self.centers, dtype=np.float64).astype(self.centers_.dtype))
+            self.centers_ = np.concatenate([given, self.centers_[len(given) :]])
+
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Pieces of the batch; each looks at the centres and the metric as they are when it begins."""
         moving = self.metric == "learned" or self.update_centers
