@@ -36,7 +36,7 @@ def read_parquet(path: Path) -> Table:
         if len(names) > 4 * _TOGETHER:
             with suppress(*_errors()):  # to be named below
                 return block(numbers[name] // _TOGETHER).column(name)
-        with decoding(f"{path}, column {name!r}", "readable"):
+        with decoding(f"{path}, column {name!r}"):
             return file.read(columns=[name]).column(0)
 
     return ArrowTable(str(path), names, file.metadata.num_rows, column)
@@ -89,13 +89,13 @@ class ParquetReader:
         with _open(unit.path) as file:
             if unit.at[0] >= file.num_row_groups or file.metadata.row_group(unit.at[0]).num_rows != unit.n_rows:
                 raise InputError(f"{where}: the file has changed since the stream was opened.")
-            with decoding(where, "readable"):
+            with decoding(where):
                 batches = file.iter_batches(
                     size, row_groups=list(unit.at), columns=self.layout.needed, use_threads=False
                 )
             at = 0
             while at < unit.n_rows:
-                with decoding(where, "readable"):
+                with decoding(where):
                     batch = next(batches, None)
                 if batch is None:
                     raise InputError(f"{where} is damaged: it holds {at:,} rows and says {unit.n_rows:,}.")
@@ -125,7 +125,7 @@ def _open(path: str | Path) -> Any:
 
 def _width(file: Any, path: str, name: str) -> int:
     """Return the length of the first vector in a column whose type does not tell it."""
-    with decoding(f"{path}, column {name!r}", "readable"):
+    with decoding(f"{path}, column {name!r}"):
         for batch in file.iter_batches(64, columns=[name], use_threads=False):
             for one in batch.column(0):
                 if one.is_valid:

@@ -195,11 +195,11 @@ class ArrowTable(Table):
         return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
     def _decoding(self, name: str) -> AbstractContextManager[None]:
-        return decoding(f"{self.path}, column {name!r}", "readable")
+        return decoding(f"{self.path}, column {name!r}")
 
 
 @contextmanager
-def decoding(path: object, what: str) -> Iterator[None]:
+def decoding(path: object, what: str = "") -> Iterator[None]:
     """Make whatever a decoder raises in the block one error that names the file; foreign files raise anything."""
     try:
         yield
@@ -213,7 +213,8 @@ def decoding(path: object, what: str) -> Iterator[None]:
         raise InputError(f"{path} does not fit into memory, or it is damaged.") from None
     except Exception as error:
         words = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} is not {what}, or it is damaged ({words[:200]}).") from None
+        problem = f"is not {what}, or it is damaged" if what else "cannot be read, it is damaged"
+        raise InputError(f"{path} {problem} ({words[:200]}).") from None
 
 
 def check_regular(path: Path) -> None:
