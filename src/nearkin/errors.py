@@ -6,12 +6,16 @@ ever rewritten.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, SupportsInt
 
-__all__ = ["InputError", "Option", "Row", "name_of", "owned_by", "placed_at", "quote_names"]
+__all__ = ["InputError", "Option", "Row", "name_of", "owned_by", "placed_at", "printable", "quote_names"]
+
+#: Characters that a terminal obeys or that turn the order of text around; not line ends and tabs.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -153,3 +157,12 @@ def quote_names(names: Iterable[Any], most: int = 8) -> str:
     quoted = [repr(str(one)) for one in names]
     rest = len(quoted) - most
     return ", ".join(quoted[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def printable(text: str) -> str:
+    r"""Return text with its control characters written out, so that they are seen and do nothing.
+
+    >>> print(printable("\x1b[31mred"))
+    \x1b[31mred
+    """
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -109,7 +109,7 @@ def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any,
         memory = streams.memory_estimate(learner, stream)
         parts = ", ".join(f"{_show.size(size)} {name}" for name, size in vars(memory).items())
         rows = _show.count(stream.n_rows, "row")
-        click.echo(f"  {rows} a pass; memory about {_show.size(memory.total)} ({parts})", err=True)
+        _show.echo(f"  {rows} a pass; memory about {_show.size(memory.total)} ({parts})", err=True)
     with _show.live_line(quiet=quiet) as draw:
         if client is None:
             return streams.fit_stream(learner, stream, on_report=draw, **how)
@@ -130,4 +130,4 @@ def write_plausibility(learner: Any, stream: FileStream, options: StreamOptions,
             written = distributed.score(learner, stream, client=client, resume=options.resume)
     if not quiet:
         more = f" and {_show.count(len(written) - 1, 'more file')}" if len(written) > 1 else ""
-        click.echo(f"plausibility of {_show.count(stream.n_rows, 'row')} in {written[0]}{more}", err=True)
+        _show.echo(f"plausibility of {_show.count(stream.n_rows, 'row')} in {written[0]}{more}", err=True)

@@ -192,7 +192,7 @@ def _fit_stream(
 
 def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:
     seconds, size = time.perf_counter() - begun, output.stat().st_size
-    click.echo(_show.pairs([*lines, ("time", f"{seconds:.1f} s"), ("saved", f"{output} ({_show.size(size)})")]))
+    _show.echo(_show.pairs([*lines, ("time", f"{seconds:.1f} s"), ("saved", f"{output} ({_show.size(size)})")]))
 
 
 def _describe_stream(model: Any, learner: Any, n_rows: int) -> list[tuple[str, str]]:

@@ -22,6 +22,8 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
+        if self.path.is_symlink():  # a link stays a link
+            self.path = self.path.resolve()
         self.previous = self.path.with_name(self.path.name + ".previous")
         self.lock = Lock(self.path.with_name(self.path.name + ".lock"), str(self.path))
         self._whole = False  # whether the newest is known to be readable

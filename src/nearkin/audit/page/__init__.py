@@ -15,6 +15,7 @@ from nearkin._version import __version__
 from nearkin.audit.exports import MIN_CONFIDENCE, Columns, Values
 from nearkin.audit.page.contents import collect
 from nearkin.audit.page.thumbnails import require_pillow
+from nearkin.errors import printable
 from nearkin.noise.estimate import LEVEL
 
 if TYPE_CHECKING:
@@ -43,13 +44,19 @@ def render_page(
 
     html, style, script = ((resources.files(__package__) / name).read_text("utf-8") for name in _FILES)
     data, left_out = collect(audit, ids, texts, images, first_row, len(html) + len(style) + len(script))
-    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(html).render(
+    made = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_show_controls)
+    return made.from_string(html).render(
         title=title, version=__version__, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
         style=style, script=script, style_hash=_hash(style), script_hash=_hash(script),
         notes=_notes(audit, first_row) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE,
     )  # fmt: skip
+
+
+def _show_controls(value: Any) -> Any:
+    """Write out control characters of names; our own parts of the page are marked as markup."""
+    return value if hasattr(value, "__html__") or not isinstance(value, str) else printable(value)
 
 
 def _hash(text: str) -> str:

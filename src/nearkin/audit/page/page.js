@@ -5,11 +5,17 @@
   const PAGE = matchMedia("(max-width: 720px)").matches ? 20 : 50;
   const KINDS = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array };
 
+  /* Control characters are written out. */
+  const visible = (text) => String(text).replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g, (one) => {
+    const code = one.charCodeAt(0);
+    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
+  });
   /* Text from the data is only ever set as text, never as markup. */
   function make(tag, properties = {}, ...children) {
     const node = document.createElement(tag);
     for (const [name, value] of Object.entries(properties)) {
-      if (name in node) node[name] = value;
+      if (name === "textContent" || name === "title") node[name] = visible(value);
+      else if (name in node) node[name] = value;
       else node.setAttribute(name, value);
     }
     node.append(...children);
@@ -122,7 +128,7 @@
     pen.strokeStyle = style.getPropertyValue("--fill").trim(); pen.fillStyle = style.getPropertyValue("--ink").trim();
     const taken = [];
     for (const [code, [x, y]] of middles) {
-      const name = classes[code].length > 18 ? classes[code].slice(0, 17) + "…" : classes[code];
+      const whole = visible(classes[code]), name = whole.length > 18 ? whole.slice(0, 17) + "…" : whole;
       const half = pen.measureText(name).width / 2 + 6;
       let left = Math.min(Math.max(14 + x * (width - 28), half), width - half), top = 14 + (1 - y) * (height - 28);
       for (let tries = 0; tries < 12 && taken.some(([a, b, c]) => Math.abs(a - left) < c + half && Math.abs(b - top) < 17); tries++) top += 17;
@@ -364,7 +370,9 @@
 
   /* ---------------------------------------------------------------- cleaned labels */
 
-  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  /* As in the tables of Python: an apostrophe keeps a spreadsheet from running a text as a formula. */
+  const inert = (text) => (/^'*[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? `'${text}` : text);
+  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${inert(text).replaceAll('"', '""')}"` : inert(text));
   /* 1 suggested, 2 given, 3 drop; a row without a decision follows the rule below the table. */
   function fate(i) {
     if (decisions[i]) return decisions[i];
