@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import nearkin
+from nearkin.errors import printable
+from nearkin.tables import open_table
 
 BROWSER = os.environ.get("NEARKIN_BROWSER") or shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
@@ -116,7 +118,7 @@ def test_hostile_strings_are_shown_as_text(page, made):
     _, audit, _ = made
     assert page.title() == "A <title>"
     given = cells(page, 2)
-    assert given == audit.given_label[audit.order[:50]].tolist()
+    assert given == [printable(one) for one in audit.given_label[audit.order[:50]].tolist()]
     assert page.locator("#body script, #body b, .matrix script, .matrix img, .mini img").count() == 0
     # A label that writes from right to left does not turn its surroundings round.
     assert page.locator("#body td:nth-child(2) bdi").count() == 50
@@ -212,6 +214,27 @@ def test_suspects_are_dropped_by_default(page, made, tmp_path):
     assert f"{n} rows, 0 labels changed, {audit.n_suspects} rows dropped" in page.locator("#done").inner_text()
     as_expected(by_row(downloaded(page, tmp_path), ids), audit)
     assert page.locator("#done").inner_text().startswith("Downloaded:")
+
+
+def test_the_download_holds_no_formula_and_the_page_shows_control_characters(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    names = np.array(["=cmd()", "\x1b[31mred", "-1"])
+    y = np.arange(90) % 3
+    given, _ = nearkin.flip_labels(names[y], 0.1, random_state=0)
+    audit = nearkin.audit_labels(6.0 * np.eye(3)[y] + rng.normal(size=(90, 3)), given, random_state=0)
+    ids = [f"@{i}" for i in range(90)]
+    audit.to_html(tmp_path / "page.html", ids={"+id": ids})
+    page = browser.new_context(accept_downloads=True).new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector("html[data-ready=yes]")
+    shown = page.locator("body").inner_text()
+    assert "\x1b" not in shown and r"\x1b[31mred" in shown
+    rows = downloaded(page, tmp_path)
+    assert all(one[:1] not in ("=", "+", "@") for row in rows for part in row.items() for one in part)
+    assert {row["label"] for row in rows} == {"'=cmd()", "\x1b[31mred", "-1"}
+    table = open_table(tmp_path / "cleaned-labels.csv")
+    assert set(table.values("label")) == set(names) and table.names[0] == "+id"
+    page.context.close()
 
 
 @pytest.mark.parametrize("least", [None, 0, 0.5])

@@ -196,8 +196,11 @@ def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:
 
 
 def _describe_stream(model: Any, learner: Any, n_rows: int) -> list[tuple[str, str]]:
+    n_passes = getattr(learner, "n_epochs", 1)
+    dropped = n_rows - learner.n_rows_seen_ // n_passes
+    a_pass = f"{_show.count(n_rows, 'row')} a pass" + (f", of which {dropped:,} dropped" if dropped else "")
     lines = [
-        ("rows", f"{learner.n_rows_seen_:,} learned, {_show.count(n_rows, 'row')} a pass"),
+        ("rows", f"{learner.n_rows_seen_:,} learned, {a_pass}"),
         ("features", f"{learner.n_features_in_:,}"),
         ("classes", f"{len(learner.classes_)}: {_show.sum_up(learner.classes_)}"),
         *_describe_learner(learner),
