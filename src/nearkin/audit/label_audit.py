@@ -32,7 +32,7 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import rate_interval, suggest_labels
 from nearkin.settings import Integer, check_argument
-from nearkin.stored import stored
+from nearkin.stored import Anything, Items, Number, Part, Values, stored
 
 __all__ = ["COUNTED", "LabelAudit"]
 
@@ -40,7 +40,23 @@ __all__ = ["COUNTED", "LabelAudit"]
 COUNTED = 0.1
 
 
-@stored(but=("prototypes",))
+@stored(
+    classifier=Part(RobustKNeighborsClassifier, n="n", c="c", d="d"),
+    decision=Part(JuryDecision, n="n", c="c"),
+    given_label=Values("n", of="labels"),
+    classes=Values("c", of="labels"),
+    plausibility=Values("n", low=0.0, high=1.0),
+    score=Values("n", low=0.0, high=1.0),
+    is_suspect=Values("n", of="flags"),
+    confidence=Values("n", low=0.0, high=1.0),
+    suggested_label=Values("n", of="labels"),
+    noise_rate=Number(0.0, 1.0),
+    noise_rates=Values("c", low=0.0, high=1.0),
+    noise_interval=Items(Number(0.0, 1.0), least=2),
+    given_code=Values("n", of="codes", low=0, below="c"),
+    suggested_code=Values("n", of="codes", low=0, below="c"),
+    _X=Anything(),
+)
 class LabelAudit:
     """What an audit found about every label; made by `audit_labels`.
 

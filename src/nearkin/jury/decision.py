@@ -16,7 +16,7 @@ from nearkin.jury.ridge import FeatureMap, Landmarks, LeadingDirections, RidgeVo
 from nearkin.jury.voters import CrossFittedVoter, Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, map_rows
 from nearkin.kernels import one_blas_thread
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels
-from nearkin.stored import stored
+from nearkin.stored import Part, Text, Values, stored
 
 __all__ = ["WIDE", "JuryDecision", "SuspectRules", "assemble_jury", "lowest_share"]
 
@@ -27,7 +27,15 @@ _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
 WIDE = 1024
 
 
-@stored()
+@stored(
+    jury=Part(Jury, n="n", c="c", d="d"),
+    noise=Part(NoiseModel, c="c"),
+    classes=Values("c", of="labels"),
+    weights=Text("auto", "plausibility", "uniform"),
+    plausibility=Values("n", low=0.0, high=1.0),
+    score=Values("n", low=0.0, high=1.0),
+    is_suspect=Values("n", of="flags"),
+)
 class JuryDecision:
     """A jury, its noise model, and what both say about the training labels.
 

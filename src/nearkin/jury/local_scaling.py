@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nearkin import progress
 from nearkin.errors import InputError
 from nearkin.kernels import worker_pool
-from nearkin.stored import stored
+from nearkin.stored import Values, stored
 
 __all__ = ["LocalNeighbours"]
 
@@ -47,7 +47,13 @@ _SPARE = 208
 _LEAST = 1e-3
 
 
-@stored()
+@stored(
+    _center=Values("d", dtype="T"),
+    _rows=Values("n", "d", dtype="T"),
+    _norms=Values("n", low=0.0, dtype="T"),
+    _factors=Values("n", low=0.0, dtype="T"),
+    scale=Values("n", low=0.0),
+)
 class LocalNeighbours:
     """Neighbours of rows by ``d2(x, z) / s(z)`` where ``s(z)`` is the distance of z to about its own 7th neighbour.
 

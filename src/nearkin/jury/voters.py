@@ -11,7 +11,7 @@ import numpy as np
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.local_scaling import LocalNeighbours
 from nearkin.noise.rate import VotesOn, split_rows
-from nearkin.stored import stored
+from nearkin.stored import Count, Either, Items, Maybe, Number, Part, Text, Values, stored
 
 __all__ = ["CrossFittedVoter", "Embedding", "NeighbourVoter", "NeighbourhoodVoter", "Voter", "map_rows", "rank_votes"]
 
@@ -163,7 +163,14 @@ class _RankVoter:
         return index, np.divide(cast, total, out=np.full_like(cast, 1.0 / cast.shape[1]), where=total > 0)
 
 
-@stored(but=("_among",))
+@stored(
+    name=Text(),
+    near=Part(LocalNeighbours, n="n", e="d"),
+    codes=Values("n", of="codes", low=0, below="c"),
+    n_classes=Count(2, size="c"),
+    bandwidth=Number(0.0, is_open=True),
+    space=Maybe(Either(Values("e", "d"), Part("MappedParameter", d="d"))),
+)
 class NeighbourVoter(_RankVoter):
     """Neighbours of a row in one space, the nearest first, with weights that fall by rank.
 
@@ -210,6 +217,10 @@ class NeighbourVoter(_RankVoter):
         """What the votes rest on."""
         return f"the {N_VOTING} nearest rows, weights falling by rank (bandwidth {self.bandwidth:g})"
 
+    def check_stored(self) -> dict[str, int]:
+        """Return the number of features of a row, which without a map is that of the space."""
+        return {"d": len(self.near._center)} if self.space is None else {}
+
     def _find_among(self) -> Index:
         return self.near.among(N_VOTING)
 
@@ -237,7 +248,14 @@ class NeighbourVoter(_RankVoter):
         return map_rows(self.space, rows)
 
 
-@stored(but=("_among",))
+@stored(
+    name=Text(),
+    voters=Items(Part(NeighbourVoter, n="n", c="c", d="d"), "v", least=1),
+    judge=Values("n", of="codes", low=0, below="v"),
+    codes=Values("n", of="codes", low=0, below="c"),
+    n_classes=Count(2, size="c"),
+    bandwidth=Number(0.0, is_open=True),
+)
 class CrossFittedVoter(_RankVoter):
     """Neighbours in learned spaces; each training row is judged in a space that was learned without its label.
 

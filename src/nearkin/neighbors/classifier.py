@@ -23,6 +23,7 @@ from nearkin.noise import NoiseModel
 from nearkin.parameters import MappedParameter
 from nearkin.rows import Rows, Scaling, check_range
 from nearkin.settings import Integer, OneOf, Real, check_argument, check_settings, declare, setting
+from nearkin.stored import Maybe, Number, Part, Type, Values, stored
 
 __all__ = ["RobustKNeighborsClassifier"]
 
@@ -30,6 +31,18 @@ __all__ = ["RobustKNeighborsClassifier"]
 _FEW = 3
 
 
+@stored(
+    together=("decision_", "n_features_in_", "classes_", "_dtype", "_scaling", "noise_rate_", "plausibility_", "kept_"),
+    classes_=Values("c", of="labels"),
+    _dtype=Type(),
+    _scaling=Maybe(Part(Scaling, d="d")),
+    _learner=Part(OnlineLearner, d="d"),
+    decision_=Part(JuryDecision, RobustKNN, n="n", c="c", d="d"),
+    noise_rate_=Number(0.0, 1.0),
+    plausibility_=Values("n", low=0.0, high=1.0),
+    score_=Values("n", low=0.0, high=1.0),
+    kept_=Values(None, of="codes", low=0, below="n"),
+)
 @declare
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     """Nearest neighbours under learned measures, robust to wrong labels.

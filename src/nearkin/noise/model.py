@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes
 from nearkin.noise.rate import VotesOn, certain_rate, max_rate, smoothed_rate, survey
-from nearkin.stored import stored
+from nearkin.stored import Count, Maybe, Number, Values, stored
 
 __all__ = ["NoiseModel", "estimate_noise_model"]
 
@@ -36,7 +36,7 @@ _POSSIBLE = 0.1
 _MOST_CLASSES = 200
 
 
-@stored()
+@stored(rate=Number(0.0, 1.0), n_classes=Count(2, size="c"), matrix=Maybe(Values("c", "c", low=0.0, high=1.0)))
 class NoiseModel:
     """Probabilities with which a row of one class is labelled as another.
 

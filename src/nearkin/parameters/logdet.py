@@ -8,11 +8,11 @@ import numpy as np
 
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.measures import DISTANCE
+from nearkin.measures import DISTANCE, Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed
 from nearkin.parameters.lowrank import Factor
 from nearkin.rows import Rows
-from nearkin.stored import stored
+from nearkin.stored import Flag, Maybe, Number, Part, Values, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["LogDet", "PairBounds"]
@@ -21,7 +21,7 @@ __all__ = ["LogDet", "PairBounds"]
 _ROWS = 512
 
 
-@stored()
+@stored(similar=Number(), dissimilar=Number(), is_hinge=Flag())
 @dataclass(frozen=True)
 class PairBounds:
     """Bounds on the squared distances of pairs.
@@ -54,7 +54,7 @@ class PairBounds:
         return cls(float(near), float(far), is_hinge)
 
 
-@stored("measure", "L", "bounds")
+@stored(measure=Part(Measure), L=Values("d", "d", dtype="T"), bounds=Maybe(Part(PairBounds)))
 class LogDet(Factor, MappedParameter):
     """A square L, begun at the identity, learned from triplets or from bounds on their pairs.
 

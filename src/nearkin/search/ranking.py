@@ -14,7 +14,7 @@ from nearkin.errors import InputError
 from nearkin.search.feedback import Feedback
 from nearkin.search.inputs import as_vectors
 from nearkin.settings import Integer, OneOf, check_argument
-from nearkin.stored import stored
+from nearkin.stored import Number, stored
 
 __all__ = ["CANDIDATES", "METRICS", "Interval", "RankingTask", "bootstrap", "evaluate", "ranking_scores", "ranks_of"]
 
@@ -122,7 +122,7 @@ def ranking_scores(query: Index, ranks: Index, k: int) -> dict[str, Array]:
     }
 
 
-@stored()
+@stored(mean=Number(), low=Number(), high=Number())
 @dataclass(frozen=True)
 class Interval:
     """A mean with its 95 % bootstrap interval.

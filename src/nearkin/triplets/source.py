@@ -18,6 +18,7 @@ from nearkin.kernels import TripletRows
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.rows import Rows
 from nearkin.settings import check_settings
+from nearkin.stored import Count, Draws, stored
 
 __all__ = ["NoisyRoles", "Scorer", "TripletSource", "Triplets", "View"]
 
@@ -224,6 +225,7 @@ class PlainView:
         return np.asarray(one, dtype=np.int64)
 
 
+@stored(n_rows_seen_=Count(), rng_=Draws())
 class TripletSource(BaseEstimator):
     """Base of all sources: settings in the constructor, state in attributes that end in an underscore.
 
