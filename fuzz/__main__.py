@@ -82,8 +82,9 @@ def main() -> int:
         print("\ninterrupted; so far:", file=sys.stderr)
     took = time.monotonic() - begun
     print(f"\n{report.table()}\n\nseed {given.seed}, {took:.0f} s")
-    for one in report.failures[:50]:
-        print(f"FAILED {one.kind}, {one.group}: {one.problem}\n  repeat: {one.repeat}")
+    for alike in report.faults():
+        print(f"FAILED {len(alike)} x {alike[0].kind}, {alike[0].group}: {alike[0].problem}")
+        print(f"  repeat: {alike[0].repeat}")
     report.write(given.json, seed=given.seed, seconds=round(took, 1))
     if given.write_docs:
         write_docs(report, took, given.seed)

@@ -106,6 +106,13 @@ class Report:
             line = f"{self.tried.total():,} tried, {len(self.failures):,} failed; now: {self.kind}"
             print(f"\r{line:<70}", end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
 
+    def faults(self) -> list[list[Failure]]:
+        """Return the failures, those that look alike together, the most frequent first."""
+        found: dict[str, list[Failure]] = {}
+        for one in self.failures:
+            found.setdefault(signature(one.problem), []).append(one)
+        return sorted(found.values(), key=len, reverse=True)
+
     def rows(self) -> list[tuple[str, str, int, int, int]]:
         """Return kind, group, tried, held and failed, row by row."""
         failed = self.failed

@@ -15,18 +15,10 @@ REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
 #: Names of the reference whose documentation is known to be incomplete. The list may only shrink.
 NOT_YET: set[str] = {
-    "nearkin.jury.jury.CastVotes documents other parameters than it takes",
-    "nearkin.jury.jury.CastVotes shows no example",
-    "nearkin.jury.learned_spaces.default_learner documents other parameters than it takes",
-    "nearkin.jury.learned_spaces.learn_space documents other parameters than it takes",
-    "nearkin.jury.learned_spaces.learn_space shows no example",
-    "nearkin.jury.learned_spaces.whiten_classes documents other parameters than it takes",
-    "nearkin.jury.voters.rank_votes documents other parameters than it takes",
     "nearkin.losses.Loss shows no example",
     "nearkin.losses.exponential_weight documents other parameters than it takes",
     "nearkin.losses.exponential_weight shows no example",
     "nearkin.losses.hinge documents other parameters than it takes",
-    "nearkin.neighbors.robust_knn.leave_one_out_votes documents other parameters than it takes",
     "nearkin.rows.Rows shows no example",
 }
 

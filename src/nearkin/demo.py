@@ -35,41 +35,28 @@ class Demo:
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy of one method on clean test labels, fold by fold."""
+    """Accuracy of one method on clean test labels: all folds of all draws, their mean and standard deviation."""
 
     method: str
     folds: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Mean over all folds of all draws."""
-        return float(np.mean(self.folds))
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation over the folds."""
-        return float(np.std(self.folds))
+    mean: float
+    spread: float
 
 
 @dataclass(frozen=True)
 class Detection:
-    """Labels flipped in one draw, and the rows that the classifier doubts."""
+    """Labels flipped in one draw and rows that the classifier doubts.
+
+    ``precision`` is the share of doubtful rows whose label was wrong, ``recall`` that of wrong labels that were found.
+    """
 
     n_rows: int
     n_wrong: int
     n_doubtful: int
     n_found: int
     estimated_rate: float
-
-    @property
-    def precision(self) -> float:
-        """Share of doubtful rows whose label was wrong."""
-        return self.n_found / self.n_doubtful if self.n_doubtful else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Share of wrong labels among the doubtful rows."""
-        return self.n_found / self.n_wrong if self.n_wrong else 0.0
+    precision: float
+    recall: float
 
 
 @dataclass(frozen=True)
@@ -84,11 +71,6 @@ class DemoResult:
     scores: tuple[Score, ...]
     detections: tuple[Detection, ...]
     seconds: float
-
-    @property
-    def best(self) -> Score:
-        """Method with the highest mean."""
-        return max(self.scores, key=lambda score: score.mean)
 
 
 _DEFAULT = Demo()
@@ -124,7 +106,7 @@ def run_demo(seed: int = 0, demo: Demo = _DEFAULT) -> DemoResult:
                 folds.setdefault(method, []).append(accuracy)
         detections.append(_detect(X, y, demo, rng))
         progress.advance("comparing", draw + 1, demo.n_draws)
-    scores = tuple(Score(method, tuple(accuracies)) for method, accuracies in folds.items())
+    scores = tuple(Score(name, tuple(one), float(np.mean(one)), float(np.std(one))) for name, one in folds.items())
     shape = len(X), X.shape[1], len(np.unique(y))
     return DemoResult(demo, seed, *shape, scores, tuple(detections), time.perf_counter() - begun)
 
@@ -133,8 +115,9 @@ def _detect(X: Array, y: Array, demo: Demo, rng: np.random.Generator) -> Detecti
     noisy, is_wrong = flip_labels(y, demo.noise_rate, random_state=rng)
     model = list(_make_methods(_draw_seed(rng)).values())[-1].fit(X, noisy)
     is_doubtful = ~np.isin(np.arange(len(y)), model.kept_)
-    n_found = int((is_doubtful & is_wrong).sum())
-    return Detection(len(y), int(is_wrong.sum()), int(is_doubtful.sum()), n_found, float(model.noise_rate_))
+    n_wrong, n_doubtful, n_found = (int(one.sum()) for one in (is_wrong, is_doubtful, is_doubtful & is_wrong))
+    precision, recall = n_found / max(1, n_doubtful), n_found / max(1, n_wrong)
+    return Detection(len(y), n_wrong, n_doubtful, n_found, float(model.noise_rate_), precision, recall)
 
 
 def _draw_seed(rng: np.random.Generator) -> int:

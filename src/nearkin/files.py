@@ -29,8 +29,6 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
 
     With ``durable`` it survives a loss of power from then on.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "one.txt") as file:
@@ -83,8 +81,6 @@ def sync_folder(folder: Path) -> None:
 def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]], delimiter: str = ",") -> None:
     """Write columns of equal length as UTF-8 with a header row.
 
-    Examples
-    --------
     >>> file = io.BytesIO()
     >>> write_csv(file, {"row": np.array([1, 2]), "label": ["a", "b, c"]})
     >>> file.getvalue().decode().splitlines()

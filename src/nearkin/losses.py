@@ -87,6 +87,8 @@ class RescaledHinge:
 
     eta: float = 1.0
 
+    weight_of_hinge = staticmethod(exponential_weight)
+
     @property
     def slope(self) -> float:
         """``beta * eta``, at least 1; `expm1` keeps small ``eta`` exact."""
@@ -96,11 +98,6 @@ class RescaledHinge:
     def params(self) -> tuple[float, float]:
         """``(beta * eta, eta)``."""
         return self.slope, self.eta
-
-    @property
-    def weight_of_hinge(self) -> Callable[[float, float, float], float]:
-        """`exponential_weight`."""
-        return exponential_weight
 
     def value(self, z: ArrayLike) -> NDArray[np.floating]:
         """Eq. (10)."""

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Row
-from nearkin.stored import Flag, Maybe, Values, stored
+from nearkin.stored import ArrayOf, Flag, Maybe, stored
 
 __all__ = ["LARGEST", "Rows", "Scaling", "check_range"]
 
@@ -27,7 +27,7 @@ _BLOCK_BYTES = 1 << 24
 _MOMENT_NUMBERS = 1 << 20
 
 
-@stored(shift=Maybe(Values("d", dtype="T")), factor=Maybe(Values("d", dtype="T")), unit_rows=Flag())
+@stored(shift=Maybe(ArrayOf("d", dtype="T")), factor=Maybe(ArrayOf("d", dtype="T")), unit_rows=Flag())
 @dataclass(frozen=True)
 class Scaling:
     """Map from raw features to the scale on which the margin 1 means something: ``(x - shift) * factor``.

@@ -24,12 +24,12 @@ from nearkin._version import __version__
 from nearkin.archives import FORMAT, Newer, open_regular, read_archive, write_archive
 from nearkin.stored import (
     Anything,
+    ArrayOf,
     Count,
     Kind,
     Number,
     Table,
     Text,
-    Values,
     check_fields,
     check_stored,
     declared_fields,
@@ -37,7 +37,18 @@ from nearkin.stored import (
     state_of,
 )
 
-__all__ = ["Newer", "check_model", "from_tree", "load", "read_tree", "replacing", "save", "to_tree", "write_tree"]
+__all__ = [
+    "FORMAT",
+    "Newer",
+    "check_model",
+    "from_tree",
+    "load",
+    "read_tree",
+    "replacing",
+    "save",
+    "to_tree",
+    "write_tree",
+]
 
 MODEL = "nearkin-model"
 
@@ -354,10 +365,10 @@ _PCG: dict[str, Kind] = {"state": Count(0, _WORD**2 - 1), "inc": Count(0, _WORD*
 _STATES: dict[str, tuple[dict[str, Kind], dict[str, Kind]]] = {
     "PCG64": (_PCG, _BUFFERED),
     "PCG64DXSM": (_PCG, _BUFFERED),
-    "MT19937": ({"key": Values(624, of="words32"), "pos": Count(0, 624)}, {}),
+    "MT19937": ({"key": ArrayOf(624, of="words32"), "pos": Count(0, 624)}, {}),
     "Philox": (
-        {"counter": Values(4, of="words"), "key": Values(2, of="words")},
-        {"buffer": Values(4, of="words"), "buffer_pos": Count(0, 4), **_BUFFERED},
+        {"counter": ArrayOf(4, of="words"), "key": ArrayOf(2, of="words")},
+        {"buffer": ArrayOf(4, of="words"), "buffer_pos": Count(0, 4), **_BUFFERED},
     ),
-    "SFC64": ({"state": Values(4, of="words")}, _BUFFERED),
+    "SFC64": ({"state": ArrayOf(4, of="words")}, _BUFFERED),
 }

@@ -4,7 +4,7 @@ A class declares itself here, and its package exports it; `nearkin.saving` write
 declaration is checked before a file is written and after it was read, so a method never meets an array of another
 shape, type or range than its class expects, however the file came about::
 
-    @stored(L=Values("r", "d", dtype="T"), bounds=Maybe(Part(PairBounds)))
+    @stored(L=ArrayOf("r", "d", dtype="T"), bounds=Maybe(Part(PairBounds)))
     class LogDet: ...
 
 Sizes have names. Within an object equal names are equal sizes, and a `Part` says which sizes it shares with the object
@@ -25,6 +25,7 @@ from nearkin.settings import check_settings
 
 __all__ = [
     "Anything",
+    "ArrayOf",
     "Count",
     "Draws",
     "Either",
@@ -37,7 +38,6 @@ __all__ = [
     "Table",
     "Text",
     "Type",
-    "Values",
     "check_fields",
     "check_stored",
     "declared_fields",
@@ -103,7 +103,7 @@ class Maybe:
 class Either:
     """A value of the first kind if it is an array, of the second if not."""
 
-    def __init__(self, values: Values, other: Kind):
+    def __init__(self, values: ArrayOf, other: Kind):
         self.values, self.other = values, other
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
@@ -205,7 +205,7 @@ _TYPES = {
 }
 
 
-class Values:
+class ArrayOf:
     """An array of finite numbers, of a type and a shape.
 
     Parameters
@@ -340,7 +340,7 @@ def _show(value: Any) -> str:
 
 _COMMON = {
     "n_features_in_": Count(1, size="d"),
-    "feature_names_in_": Values("d", of="labels"),
+    "feature_names_in_": ArrayOf("d", of="labels"),
     "label_name_": Maybe(Text()),
     "_sklearn_output_config": Table(Text(), Maybe(Text())),
 }
@@ -375,7 +375,7 @@ def stored(*, but: tuple[str, ...] = (), together: tuple[str, ...] = (), **field
 
     Examples
     --------
-    >>> @stored(weights=Values("k", low=0.0), n=Count(size="k"))
+    >>> @stored(weights=ArrayOf("k", low=0.0), n=Count(size="k"))
     ... class Votes:
     ...     def __init__(self):
     ...         self.weights, self.n, self.cache = np.array([0.5, 0.5]), 2, {}

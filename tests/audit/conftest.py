@@ -2,13 +2,13 @@
 
 import pytest
 
-from nearkin.audit import map as map_of
+from nearkin.audit.page import contents
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _hasty_layout():
     patch = pytest.MonkeyPatch()
-    patch.setattr(map_of, "_STEPS", 250)  # the least that scikit-learn allows
-    patch.setattr(map_of, "_LANDMARKS", 120)
+    patch.setattr(contents, "_TSNE_STEPS", 250)  # the least that scikit-learn allows
+    patch.setattr(contents, "_LANDMARKS", 120)
     yield
     patch.undo()

@@ -440,7 +440,7 @@ def test_a_failed_write_leaves_the_old_file(audit, tmp_path, monkeypatch, kind):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"nearkin.audit.{'page.as_json' if kind == 'html' else 'exports.json.dumps'}", full)
+    monkeypatch.setattr(f"nearkin.audit.{'page.contents.as_json' if kind == 'html' else 'exports.json.dumps'}", full)
     monkeypatch.setattr("nearkin.audit.exports.write_csv", full)
     with pytest.raises(OSError, match="No space"):
         getattr(audit, f"to_{kind}")(path)

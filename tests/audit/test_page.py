@@ -11,8 +11,7 @@ import pytest
 
 import nearkin
 from nearkin.audit.evidence import PrototypeMap
-from nearkin.audit.map import choose_rows, draw_map
-from nearkin.audit.page.packing import as_json, pack
+from nearkin.audit.page.contents import as_json, choose_rows, draw_map, pack
 from nearkin.audit.page.thumbnails import thumbnails
 from nearkin.jury import Votes
 from nearkin.jury.jury import CastVotes
@@ -192,8 +191,8 @@ def test_packed_arrays_come_back():
 
 @pytest.mark.parametrize(("n_classes", "d"), [(2, 1), (2, 5), (3, 1), (8, 3)])
 def test_the_map_separates_classes_that_are_apart(n_classes, d, rng, monkeypatch):
-    monkeypatch.setattr("nearkin.audit.map._LANDMARKS", 400)
-    monkeypatch.setattr("nearkin.audit.map._STEPS", 400)
+    monkeypatch.setattr("nearkin.audit.page.contents._LANDMARKS", 400)
+    monkeypatch.setattr("nearkin.audit.page.contents._TSNE_STEPS", 400)
     codes = np.repeat(np.arange(n_classes), 60)
     rows = 30.0 * np.arange(n_classes)[codes][:, None] + rng.normal(size=(len(codes), d))
     flat = draw_map(rows)
@@ -212,7 +211,7 @@ def test_the_map_shows_the_most_doubtful_rows():
 
 
 def test_groups_are_laid_out_apart_and_late_rows_join_their_own(rng, monkeypatch):
-    monkeypatch.setattr("nearkin.audit.map._STEPS", 400)
+    monkeypatch.setattr("nearkin.audit.page.contents._TSNE_STEPS", 400)
     codes = rng.integers(0, 5, 1500)
     rows = 8.0 * rng.normal(size=(5, 10))[codes] + rng.normal(size=(1500, 10))
     flat = draw_map(rows)

@@ -23,7 +23,7 @@ import nearkin
 from nearkin.cli import main
 from nearkin.cli.fit import LEARNERS
 
-NEARKIN = [sys.executable, "-m", "nearkin.cli"]
+NEARKIN = [sys.executable, "-m", "nearkin"]
 
 
 def run(*args):

@@ -29,11 +29,10 @@ from nearkin.jury import (
     stack_votes,
 )
 from nearkin.jury import local_scaling as local
-from nearkin.jury.learned_spaces import whiten_classes
-from nearkin.jury.voters import BANDWIDTHS, rank_votes
+from nearkin.jury.voters import BANDWIDTHS, rank_votes, whiten_classes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels
-from nearkin.noise import rate as rate_of
+from nearkin.noise import model as noise_model
 from nearkin.parameters import LowRank
 from nearkin.rows import Scaling
 
@@ -246,7 +245,7 @@ def test_the_bandwidth_agrees_best_with_the_labels(voters, monkeypatch):
     agreement = [np.mean(rank_votes(index, codes, np.ones(80), 3, one).argmax(axis=1) == codes) for one in BANDWIDTHS]
     assert near.bandwidth == BANDWIDTHS[int(np.argmax(agreement))]
     assert len(set(agreement)) > 1
-    monkeypatch.setattr(rate_of, "_AT_ONCE", 50)
+    monkeypatch.setattr(noise_model, "_AT_ONCE", 50)
     assert NeighbourVoter("a space", LocalNeighbours(X), codes, 3).bandwidth == near.bandwidth
 
 
@@ -296,7 +295,7 @@ def test_a_mixture_leaves_what_was_said_as_it_is(rng):
 
 @each(at_once=[1 << 22, 60], n_classes=[2, 5])
 def test_shares_are_those_of_least_squares_without_negative_ones(n_classes, at_once, rng, monkeypatch):
-    monkeypatch.setattr(rate_of, "_AT_ONCE", at_once)
+    monkeypatch.setattr(noise_model, "_AT_ONCE", at_once)
     codes = rng.choice(n_classes, 90, p=rng.dirichlet(np.full(n_classes, 5.0)))
     truth = np.eye(n_classes)[codes]
     said = [a * truth + (1 - a) * rng.dirichlet(np.ones(n_classes), 90) for a in (0.1, 0.5, 0.4)]

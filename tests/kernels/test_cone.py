@@ -5,8 +5,13 @@ import pytest
 from numba import njit
 
 import nearkin
-from nearkin.kernels.machine.linalg import invert_positive_definite
-from nearkin.kernels.machine.symmetric import add_outer_products, eigen_small, multiply, smallest_of_tridiagonal
+from nearkin.kernels.machine.linalg import (
+    add_outer_products,
+    eigen_small,
+    invert_positive_definite,
+    multiply,
+    smallest_of_tridiagonal,
+)
 from reference import full
 
 

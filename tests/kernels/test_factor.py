@@ -5,7 +5,7 @@ import pytest
 
 from compiled import Compiled
 from each import each
-from nearkin.kernels import TripletRows, direction
+from nearkin.kernels import TripletRows, formulas
 from nearkin.kernels.machine import pack
 
 DTYPES = {"float64": 1e-13, "float32": 1e-5}
@@ -56,7 +56,7 @@ def test_directions_are_the_differences_as_written(d, dtype, is_distance, rng):
     n = factor.padded(d, anchors)
     gh = factor.aligned(4 * n, anchors)
     rows = TripletRows(anchors, positives, negatives, *np.array([[2], [1], [3]]))
-    sums = Compiled(direction).vector_directions(rows, 0, is_distance, gh, 2 * n)
+    sums = Compiled(formulas).vector_directions(rows, 0, is_distance, gh, 2 * n)
     np.testing.assert_array_equal(gh[2 * n : 2 * n + d], g)
     np.testing.assert_array_equal(gh[3 * n : 3 * n + d], h)
     assert not gh[: 2 * n].any()

@@ -7,7 +7,6 @@ import nearkin
 from compiled import Compiled
 from each import each
 from nearkin import losses, steps
-from nearkin.kernels import direction
 from nearkin.kernels import formulas as scalar
 from nearkin.measures import DISTANCE, SIMILARITY
 from reference import full, lowrank
@@ -182,7 +181,7 @@ def test_plausibility_of_the_first_iteration_is_that_of_the_hinge_before_the_ste
 def test_compiled_directions_agree_with_those_of_the_measure(measure, kind, offset, random_triplets):
     """Also for rows far from the origin: differences of neighbours must not lose the digits that the rows have."""
     x, positive, negative = ((one + offset).astype(kind) for one in random_triplets(10, 9))
-    directions = Compiled(direction).directions
+    directions = Compiled(scalar).directions
     g, h = np.empty(9, kind), np.empty(9, kind)
     expected_g, expected_h = measure.directions(x, positive, negative)
     eps = float(np.finfo(kind).eps)
@@ -210,7 +209,7 @@ def test_compiled_formulas_agree_with_the_plain_ones(rng):
         C, n_iter, n_steps = float(rng.uniform(0.01, 2)), int(rng.integers(1, 6)), int(rng.integers(1, 5))
         share = float(rng.uniform(0, 0.9)) / curve[2]
         for module in (steps, scalar):
-            weight = losses.exponential_weight if module is steps else scalar.exponential_weight
+            weight = losses.exponential_weight if module is steps else scalar.weight
             kink = module.factored_kink(curve)
             result = np.array(
                 [

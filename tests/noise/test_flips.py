@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearkin.noise import NoiseModel, estimate_noise_model, estimate_noise_rate, judge_labels
-from nearkin.noise import rate as rate_of
-from nearkin.noise.rate import certain_rate, max_rate, split_rows, survey
+from nearkin.noise import model as noise_model
+from nearkin.noise.estimate import certain_rate, survey
+from nearkin.noise.model import max_rate, split_rows
 
 
 def uniform_matrix(rate, n_classes):
@@ -159,7 +160,7 @@ def test_too_many_classes_get_no_matrix(rng, monkeypatch):
     matrix[0, :2] = 0.65, 0.35
     _, _, codes, votes = world(matrix, rng, overlap=0.15)
     assert estimate_noise_model(votes.__getitem__, codes, 6).matrix is not None
-    monkeypatch.setattr("nearkin.noise.model._MOST_CLASSES", 5)
+    monkeypatch.setattr("nearkin.noise.estimate._MOST_CLASSES", 5)
     assert estimate_noise_model(votes.__getitem__, codes, 6).matrix is None
 
 
@@ -211,7 +212,7 @@ def test_only_certain_rows_count_for_the_rate():
 
 
 def test_parts_cover_all_rows_once_and_stay_small(monkeypatch):
-    monkeypatch.setattr(rate_of, "_AT_ONCE", 30)
+    monkeypatch.setattr(noise_model, "_AT_ONCE", 30)
     for n, k in ((1, 2), (10, 3), (11, 3), (7, 100)):
         found = split_rows(n, k)
         assert np.concatenate([np.arange(n)[part] for part in found]).tolist() == list(range(n))
@@ -235,7 +236,7 @@ def test_what_is_asked_in_parts_equals_what_is_asked_at_once(rng, monkeypatch):
         whole = estimate_noise_model(votes.__getitem__, codes, 3)
         expected = judge_labels(left_out, codes, whole)
         n_whole = len(asked)
-        monkeypatch.setattr(rate_of, "_AT_ONCE", 100)
+        monkeypatch.setattr(noise_model, "_AT_ONCE", 100)
         in_parts = estimate_noise_model(votes.__getitem__, codes, 3)
         assert (whole.matrix is None) == (in_parts.matrix is None)
         np.testing.assert_array_equal(in_parts.rates, whole.rates)

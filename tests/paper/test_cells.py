@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from nearkin.paper import METHODS, PAPER, TABLES, Cell, Outcome, draw_splits, list_cells, measure, narrow, shrink
-from nearkin.paper import cells as cells_module
-from nearkin.paper.cells import choose_params, search
+from nearkin.paper import tables as tables_module
 from nearkin.paper.protocol import split_inside
 from nearkin.paper.report import make_records
 from nearkin.paper.scores import METRICS, get_printed_score, score_binary
+from nearkin.paper.tables import choose_params, search
 from small_datasets import make_dataset
 
 
@@ -20,13 +20,13 @@ def data():
 def test_nested_selection_sees_neither_right_labels_nor_test_rows(data, monkeypatch):
     """Every model is fitted on noisy training rows of a fold and judged by them, until parameters are chosen."""
     judged = []
-    real = cells_module._score_accuracy
+    real = tables_module._score_accuracy
 
     def watch(found, fold):
         judged.append(fold)
         return real(found, fold)
 
-    monkeypatch.setattr(cells_module, "_score_accuracy", watch)
+    monkeypatch.setattr(tables_module, "_score_accuracy", watch)
     folds = list(draw_splits(data, 40))
     method = METHODS["ODML"]
     choose_params(Cell("tiny", 40, "ODML", "nested", budget=3), method, 0.4, folds)

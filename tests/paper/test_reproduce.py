@@ -9,7 +9,8 @@ from click.testing import CliRunner
 
 from nearkin import datasets
 from nearkin.cli import main
-from nearkin.paper import KINDS, SELECTIONS, TABLES
+from nearkin.paper import KINDS, TABLES
+from nearkin.paper.tables import SELECTIONS
 from small_datasets import make_dataset
 
 FAST = ["--methods", "Euclidean", "--methods", "ODML"]

@@ -143,7 +143,7 @@ def test_a_live_line_on_a_terminal_and_an_interrupt_that_can_be_resumed(home):
     """Ctrl-C in the middle: a checkpoint is there, and the run goes on to the same model."""
     X, y = tables.rows(20_000)
     tables.write(home / "big", "parquet", X, y, group=5000)
-    command = [sys.executable, "-m", "nearkin.cli", *map(str, fit(home, "--checkpoint", home / "ck"))]
+    command = [sys.executable, "-m", "nearkin", *map(str, fit(home, "--checkpoint", home / "ck"))]
     command[command.index("200")] = "20"
     env = {**os.environ, "PYTHONPATH": tables.SOURCES}
     ours, theirs = pty.openpty()

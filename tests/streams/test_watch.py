@@ -1,5 +1,7 @@
 """The signal of a fall: none without a change, soon after one; and what is remembered of it."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,7 @@ def test_sums_of_batches_add_up_and_survive_a_checkpoint():
     assert watch.total.n_dropped == 25
     assert watch.accuracy == sum(number % 11 for number in range(50)) / 500
     assert watch.plausibility == 0.5
-    assert Watch.from_dict(watch.as_dict()) == watch
+    assert Watch.from_dict(asdict(watch)) == watch
     watch.see(Seen(n_dropped=7))
     assert watch.total.n_dropped == 32
     assert watch.n_batches == 51

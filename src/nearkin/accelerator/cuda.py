@@ -60,7 +60,7 @@ def device_function(name: str, device: Any, shared: int, **constants: Any) -> De
 
 def source(name: str) -> str:
     """Text of a file with the files that it includes, without ``device.cuh``, which tests replace."""
-    return include((resources.files("nearkin.accelerator.device_code") / name).read_text())
+    return include((resources.files("nearkin.accelerator") / "device_code" / name).read_text())
 
 
 def include(text: str) -> str:

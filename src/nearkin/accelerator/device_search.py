@@ -67,7 +67,7 @@ class DeviceSearch:
         import torch
 
         if queries.dtype == torch.float32:
-            from nearkin.accelerator.device_code.triton_code import group_best
+            from nearkin.accelerator.triton_code import group_best
 
             n_groups = len(self.items) // _GROUP
             best = queries.new_empty(n_groups, len(queries))

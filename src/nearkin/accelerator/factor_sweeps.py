@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 
 from nearkin.accelerator import cuda
-from nearkin.accelerator.device import (
-    full_precision,
-    name_of_type,
-    shared_memory,
-    step_settings,
-    to_device,
-    to_host,
-)
-from nearkin.accelerator.pipeline import Aside, Feed, Pipeline, Stage
+from nearkin.accelerator.device import shared_memory, to_device, to_host
+from nearkin.accelerator.pipeline import BlockSweep, Feed, Stage
 from nearkin.arrays import Array
 
 __all__ = ["FactorSweep", "ManyFactors", "held"]
@@ -24,8 +17,13 @@ __all__ = ["FactorSweep", "ManyFactors", "held"]
 #: Bytes of L that a thread's registers hold beside everything else.
 _REGISTERS = 512
 
-#: Blocks of a stage.
+#: Blocks of a stage, triplets of the longest block, and warps that walk a block in turn.
 STAGE = 32
+BLOCK = 128
+_WARPS = 6
+
+#: Rows of a tile of ``correction.cu``.
+_ROWS = 4
 
 #: Largest rank.
 MOST_COMPONENTS = 1024
@@ -77,25 +75,11 @@ class ManyFactors:
         self.L = to_device(np.swapaxes(components, 1, 2), device)
 
     def learn(self, rows: Any, pool: Any, index: Any, bounds: Any, settings: Any, n_hq: int) -> tuple[Any, Any]:
-        """Learn the triplets of all learners, each in order; all arguments are on the device.
+        """Learn the triplets of all learners, each in order; returns plausibilities and whether each moved L.
 
-        Parameters
-        ----------
-        rows, pool : tensor of shape (n, d)
-            Vectors of all learners.
-        index : int32 tensor of shape (3, n_triplets)
-            Anchor (in rows), positive and negative (in pool) of every triplet, those of the first learner first.
-        bounds : int64 tensor of shape (n_learners + 1,)
-            First triplet of each learner, and the end.
-        settings : tensor of shape (n_learners, 2)
-            `step_settings` of each.
-        n_hq : int
-            Half-quadratic iterations.
-
-        Returns
-        -------
-        share, moved : tensor of shape (n_triplets,)
-            Plausibility of every triplet, and whether it moved L.
+        All arguments are tensors on the device. ``index`` (3, n), of int32, has the anchor (in rows), the positive and
+        the negative (in pool) of every triplet, those of the first learner first; ``bounds``, of int64, is the first
+        triplet of each learner and the end; ``settings`` are the `step_settings` of each.
         """
         import torch
 
@@ -161,113 +145,84 @@ def walk_of(r: int, itemsize: int, memory: int, most: int) -> Walk:
     return walk
 
 
-class FactorSweep:
-    """One factor of any size in blocks; see `ManyFactors` for the parameters.
-
-    While one block runs, L takes the steps of the block before and projects the vectors of the block after. These
-    products lack the steps of the running block, which the inner products of both blocks' vectors add:
-    ``L1'x = L0'x + sum_s u_s (g_s.x) + v_s (h_s.x)``.
-    """
+class FactorSweep(BlockSweep):
+    """One factor of any size in blocks: ``L1'x = L0'x + sum_s u_s (g_s.x) + v_s (h_s.x)`` after the steps s."""
 
     def __init__(self, components: Array, is_distance: bool, device: Any):
         if len(components) > MOST_COMPONENTS:
             raise ValueError(
                 f"a device learns at most {MOST_COMPONENTS} components; got {len(components)}. Use device='cpu'."
             )
-        self.is_distance = is_distance
-        self.device = device
-        self.L = to_device(components.T, device)
-        self._pipelines: dict[Any, Pipeline] = {}
-        self._walk = walk_of(len(components), self.L.element_size(), shared_memory(device), BLOCK)
+        super().__init__(components.T, is_distance, device)
+        self._layout = walk_of(len(components), self.numbers.element_size(), shared_memory(device), BLOCK)
 
-    def learn(self, vectors: Any, C: float, params: tuple[float, float], n_hq: int) -> tuple[Array, int]:
-        """Learn from triplets (`TripletRows`) in order; returns their plausibilities and the number of updates."""
-        import torch
+    def block_for(self, n: int) -> tuple[int, int]:
+        """As long as memory allows."""
+        return self._layout.size, STAGE
 
-        n, d = len(vectors.anchor), self.L.shape[0]
-        step = self._walk.size * min(STAGE, -(-n // self._walk.size))
-        key = step, C, params, n_hq
-        if key not in self._pipelines:
-            self._pipelines = {key: self._pipeline(*key)}
-        feed = Feed(vectors, self.device, self.is_distance)
-        share = torch.empty(-(-n // step) * step, dtype=self.L.dtype, device=self.device)
-        moved = torch.empty_like(share, dtype=torch.int8)
-
-        def prepare(stage: Stage, start: int) -> None:
-            both = stage.vectors.view(step, 2, d)
-            feed.directions(start, both[:, 0], both[:, 1])
-            torch.bmm(stage.vectors, stage.vectors.mT, out=stage.gram)
-            torch.bmm(stage.vectors[1:], stage.vectors[:-1].mT, out=stage.cross[1:])
-
-        with full_precision():
-            for start, stage in self._pipelines[key].run(range(0, n, step), prepare):
-                share[start : start + step] = stage.share.view(-1)
-                moved[start : start + step] = stage.moved.view(-1)
-        return to_host(share[:n].double()), int(moved[:n].sum())
-
-    def _pipeline(self, step: int, C: float, params: tuple[float, float], n_hq: int) -> Pipeline:
-        import torch
-
-        (d, r), walk = self.L.shape, self._walk
-        blocks, wide = step // walk.size, 2 * walk.size
-        settings = to_device(step_settings(C, params).astype(name_of_type(self.L)), self.device)
-        chain = cuda.device_function(
-            "factor_block", self.device, walk.shared, N_HQ=n_hq, **walk.constants, **cuda.real(self.L)
+    def plan(self, C: float, n_hq: int) -> None:
+        """Memory for the mapped vectors of all blocks, their steps, and what warps tell each other."""
+        walk, wide, r = self._layout, 2 * self.block, self.numbers.shape[1]
+        real = cuda.real(self.numbers)
+        self._chain = cuda.device_function(
+            "factor_block", self.device, walk.shared, N_HQ=n_hq, **walk.constants, **real
         )
-        rows, warps = 4, min(16, wide // 4)
-        correction = cuda.device_function(
-            "correction", self.device, 32 * rows * warps * self.L.element_size(), ROWS=rows, WARPS=warps,
-            **cuda.real(self.L),
+        self._warps = min(16, wide // _ROWS)
+        memory = 32 * _ROWS * self._warps * self.numbers.element_size()
+        self._correct = cuda.device_function("correction", self.device, memory, ROWS=_ROWS, WARPS=self._warps, **real)
+        self._past, self._steps = self.make(self.n_blocks, wide, r), self.make(self.n_blocks, wide, r)
+        turns = self.block // walk.together
+        self._ready = self.make(self.n_blocks, turns, 2 * (walk.together + 1), 32 * walk.rank)
+
+    def make_stage(self) -> Stage:
+        """``g`` and ``h`` of each triplet side by side in ``vectors``."""
+        import torch
+
+        blocks, block, wide, d = self.n_blocks, self.block, 2 * self.block, len(self.numbers)
+        return Stage(
+            vectors=self.make(blocks, wide, d), gram=self.make(blocks, wide, wide), cross=self.make(blocks, wide, wide),
+            share=self.make(blocks, block), moved=self.make(blocks, block).to(torch.int8),
         )  # fmt: skip
 
-        def make(*shape: int) -> Any:
-            return torch.empty(*shape, dtype=self.L.dtype, device=self.device)
+    def prepare(self, feed: Feed, stage: Stage, start: int) -> None:
+        """Inner products of the vectors of each block and of neighbouring blocks."""
+        import torch
 
-        def stage() -> Stage:
-            return Stage(
-                vectors=make(blocks, wide, d), gram=make(blocks, wide, wide), cross=make(blocks, wide, wide),
-                share=make(blocks, walk.size), moved=make(blocks, walk.size).to(torch.int8),
-            )  # fmt: skip
+        both = stage.vectors.view(self.n_blocks * self.block, 2, len(self.numbers))
+        feed.directions(start, both[:, 0], both[:, 1])
+        torch.bmm(stage.vectors, stage.vectors.mT, out=stage.gram)
+        torch.bmm(stage.vectors[1:], stage.vectors[:-1].mT, out=stage.cross[1:])
 
-        past, steps, aside = make(blocks, wide, r), make(blocks, wide, r), Aside(self.device)
-        ready = make(blocks, walk.size // walk.together, 2 * (walk.together + 1), 32 * walk.rank)
-        missing = torch.int64 if self.L.element_size() == 8 else torch.int32
+    def begin(self) -> None:
+        """Mark all numbers that warps wait for as missing."""
+        import torch
 
-        def work(stage: Stage) -> None:
-            met: dict[int, Any] = {}
+        missing = torch.int64 if self.numbers.element_size() == 8 else torch.int32
+        for told in (self._steps, self._ready):
+            told.view(missing).fill_(-1)
 
-            def meet(block: int) -> None:
-                if block < blocks:
-                    torch.mm(stage.vectors[block], self.L, out=past[block])
-                met[block] = aside.mark()
+    def project(self, stage: Stage, number: int) -> None:
+        """``L'g`` and ``L'h``."""
+        import torch
 
-            for told in (steps, ready):
-                told.view(missing).fill_(-1)
-            with aside.work():
-                meet(0)
-                meet(1)
-            for block in range(blocks):
-                aside.wait(met[block])
-                if block:
-                    places = wide // rows * -(-r // 32)
-                    correction(places, 32 * warps, past[block], stage.cross[block], steps[block - 1], wide, r)
-                chain(
-                    1 + walk.keepers, 32 * (_WARPS + 2), past[block], stage.gram[block], settings, steps[block],
-                    ready[block], stage.share[block], stage.moved[block], walk.size, r, 1,
-                )  # fmt: skip
-                with aside.work():
-                    self.L.addmm_(stage.vectors[block].mT, steps[block])
-                    meet(block + 2)
-            aside.wait(met[blocks + 1])
+        torch.mm(stage.vectors[number], self.numbers, out=self._past[number])
 
-        return Pipeline(self.device, stage, work)
+    def chain(self, stage: Stage, number: int) -> None:
+        """Eqs. (26)-(31), triplet by triplet."""
+        past, wide, r = self._past[number], 2 * self.block, self.numbers.shape[1]
+        if number:
+            places = wide // _ROWS * -(-r // 32)
+            self._correct(places, 32 * self._warps, past, stage.cross[number], self._steps[number - 1], wide, r)
+        self._chain(
+            1 + self._layout.keepers, 32 * (_WARPS + 2), past, stage.gram[number], self.settings, self._steps[number],
+            self._ready[number], stage.share[number], stage.moved[number], self.block, r, 1,
+        )  # fmt: skip
+
+    def apply(self, stage: Stage, number: int) -> None:
+        """``L += sum_s g_s u_s' + h_s v_s'``."""
+        self.numbers.addmm_(stage.vectors[number].mT, self._steps[number])
 
     @property
     def result(self) -> Array:
         """L' as an array."""
-        return np.ascontiguousarray(to_host(self.L).T)
-
-
-#: Warps that walk a block of low-rank steps in turn, and the longest block.
-_WARPS = 6
-BLOCK = 128
+        return np.ascontiguousarray(to_host(self.numbers).T)

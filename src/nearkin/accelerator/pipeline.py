@@ -1,17 +1,20 @@
-"""Two stages in turn: while the device works on one, the next is prepared beside it."""
+"""Sweeps in blocks, in two stages in turn: while the device works on one, the next is prepared beside it."""
 
 from __future__ import annotations
 
 import gc
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from nearkin.accelerator.device import to_device
+from nearkin.accelerator.device import full_precision, name_of_type, step_settings, to_device, to_host
+from nearkin.arrays import Array
 
-__all__ = ["Aside", "Feed", "Pipeline", "Stage"]
+__all__ = ["Aside", "BlockSweep", "Feed", "Pipeline", "Stage"]
 
 #: Priority of a stream whose work goes first.
 _FIRST = -1
@@ -200,3 +203,97 @@ class Feed:
         there = held.to(self.device, non_blocking=True)
         sent.record()
         return there
+
+
+class BlockSweep(ABC):
+    """A parameter on a device that learns in blocks of triplets, some blocks a stage.
+
+    While the chain of one block runs, the parameter takes the steps of the block before and meets the vectors of the
+    block after. What these products lack, the steps of the running block, a table of products of both blocks adds.
+    """
+
+    def __init__(self, numbers: Array, is_distance: bool, device: Any):
+        self.is_distance = is_distance
+        self.device = device
+        self.numbers = to_device(numbers, device)
+        self._pipelines: dict[Any, Pipeline] = {}
+
+    def learn(self, vectors: Any, C: float, params: tuple[float, float], n_hq: int) -> tuple[Array, int]:
+        """Learn from triplets (`TripletRows`) in order; returns their plausibilities and the number of updates."""
+        import torch
+
+        n = len(vectors.anchor)
+        block, most_blocks = self.block_for(n)
+        step = block * min(most_blocks, -(-n // block))
+        key = step, block, C, params, n_hq
+        if key not in self._pipelines:
+            self.block, self.n_blocks, self.aside = block, step // block, Aside(self.device)
+            self.settings = to_device(step_settings(C, params).astype(name_of_type(self.numbers)), self.device)
+            self.plan(C, n_hq)
+            self._pipelines = {key: Pipeline(self.device, self.make_stage, self._walk)}  # others are not needed again
+        feed = Feed(vectors, self.device, self.is_distance)
+        share = torch.empty(-(-n // step) * step, dtype=self.numbers.dtype, device=self.device)
+        moved = torch.empty_like(share, dtype=torch.int8)
+        with full_precision():
+            for start, stage in self._pipelines[key].run(range(0, n, step), partial(self.prepare, feed)):
+                share[start : start + step] = stage.share.view(-1)
+                moved[start : start + step] = stage.moved.view(-1) > 0
+        return to_host(share[:n].double()), int(moved[:n].sum())
+
+    def make(self, *shape: int) -> Any:
+        """Return memory for numbers like the parameter's."""
+        import torch
+
+        return torch.empty(*shape, dtype=self.numbers.dtype, device=self.device)
+
+    def _walk(self, stage: Stage) -> None:
+        """Work on all blocks of a stage."""
+        met: dict[int, Any] = {}
+
+        def meet(number: int) -> None:
+            if number < self.n_blocks:
+                self.project(stage, number)
+            met[number] = self.aside.mark()
+
+        self.begin()
+        with self.aside.work():
+            meet(0)
+            meet(1)
+        for number in range(self.n_blocks):
+            self.aside.wait(met[number])
+            self.chain(stage, number)
+            with self.aside.work():
+                self.apply(stage, number)
+                meet(number + 2)
+        self.aside.wait(met[self.n_blocks + 1])
+
+    @abstractmethod
+    def block_for(self, n: int) -> tuple[int, int]:
+        """Return the size of a block and the most blocks of a stage for n triplets."""
+
+    @abstractmethod
+    def plan(self, C: float, n_hq: int) -> None:
+        """Compile device code and make the memory that all stages share."""
+
+    @abstractmethod
+    def make_stage(self) -> Stage:
+        """Return a stage with plausibilities, ``share``, and ``moved``, positive for a triplet that moved something."""
+
+    @abstractmethod
+    def prepare(self, feed: Feed, stage: Stage, start: int) -> None:
+        """Write the vectors of the triplets from ``start`` on, and what does not depend on the parameter."""
+
+    def begin(self) -> None:  # noqa: B027  only some have work here
+        """Begin the work on a stage."""
+
+    @abstractmethod
+    def project(self, stage: Stage, number: int) -> None:
+        """Let the parameter meet the vectors of a block."""
+
+    @abstractmethod
+    def chain(self, stage: Stage, number: int) -> None:
+        """Add the steps of the block before to the products, and find the steps of this block one by one."""
+
+    @abstractmethod
+    def apply(self, stage: Stage, number: int) -> None:
+        """Let the parameter take the steps of a block."""

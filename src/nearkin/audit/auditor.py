@@ -20,7 +20,7 @@ from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.settings import OneOf, Real, declare, setting
-from nearkin.stored import Part, Values, stored
+from nearkin.stored import ArrayOf, Part, stored
 
 __all__ = ["LabelAuditor", "audit_labels", "check_labelled_rows"]
 
@@ -74,7 +74,7 @@ def audit_labels(
 @stored(
     together=("audit_", "classes_", "n_features_in_"),
     audit_=Part(LabelAudit, c="c", d="d"),
-    classes_=Values("c", of="labels"),
+    classes_=ArrayOf("c", of="labels"),
 )
 @declare
 class LabelAuditor(ClassifierMixin, BaseEstimator):
@@ -189,15 +189,7 @@ def _audit(
 
 
 def check_labelled_rows(X: Any, y: ArrayLike, owner: str) -> tuple[Any, NDArray[Any]]:
-    """Refuse, in the name of the caller, rows that are not finite numbers and labels that are missing or too few.
-
-    Returns
-    -------
-    X : array-like
-        As given, or an array where it was a list.
-    labels : ndarray
-        One for each row.
-    """
+    """Refuse, in the name of the caller, rows that are not finite numbers and labels that are missing or too few."""
     labels = as_labels(y, owner)
     if isinstance(X, Mapping):  # modalities, which the learner checks
         return X, labels

@@ -1,26 +1,36 @@
-"""What an audit found as columns, CSV and JSON; `nearkin.audit.page` makes the page."""
+"""What an audit gives to others: a summary in words, cleaned labels, columns, CSV and JSON.
+
+`nearkin.audit.page` makes the page.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin._version import __version__
+from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
 from nearkin.files import write_csv
-from nearkin.noise.rate import LEVEL
+from nearkin.noise.estimate import LEVEL
+from nearkin.settings import OneOf, Real
 
 if TYPE_CHECKING:
-    from nearkin.audit.cleaning import Cleaning
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["CLEANED", "COLUMNS", "Columns", "check_ids", "list_cleaned", "list_rows", "write_json", "write_table"]
+__all__ = [
+    "CLEANED", "COLUMNS", "DEFAULT_HOW", "MIN_CONFIDENCE", "WAYS", "Cleaning", "Columns", "Values", "check_ids",
+    "list_cleaned", "list_rows", "summarise", "take_rows", "warn_of", "write_json", "write_table",
+]  # fmt: skip
 
-Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
+#: One value for each row, and columns of them by name.
+Values = Sequence[Any] | NDArray[Any]
+Columns = Mapping[str, Values]
 
 #: Columns of the tables; the last two are in tables of suspects only.
 COLUMNS = (
@@ -33,6 +43,144 @@ CLEANED = ("row", "label", "given_label", "confidence")
 
 #: Neighbours listed in a table of suspects.
 _NEAR = 5
+
+#: What may be done. Dropping never makes a right label wrong, which relabelling does where classes overlap.
+WAYS = ("drop", "relabel")
+DEFAULT_HOW = "drop"
+
+#: Confidence from which suggestions leave about as few wrong labels as dropping does; docs/audit.md has figures.
+MIN_CONFIDENCE = 0.8
+
+#: Rows below which a note calls the figures uncertain, and rows of one class up to which its labels can hardly be
+#: judged.
+_FEW, _FEW_OF_CLASS = 50, 2
+
+#: Share of suspects in a class from which a note points it out.
+_MUCH_OF_CLASS = 0.4
+
+#: Estimated rate above which a note says that the features tell too little about the classes.
+_HOPELESS = 0.4
+
+
+def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
+    """Names and values."""
+    low, high = audit.noise_interval
+    rate = f"{100 * audit.noise_rate:.1f} %"
+    rate += f" ({100 * low:.1f} to {100 * high:.1f})" if audit.rate_is_estimated else " (as given)"
+    pairs = [f"{_short(one)} \N{RIGHTWARDS ARROW} {_short(two)} ({n:,})" for one, two, n in audit.noise_pairs()[:3]]
+    shares = [f"{_short(name)} ({100 * bad / size:.0f} %)" for name, size, bad in audit.doubt_by_class()[:3] if bad]
+    voters = [
+        f"{one.name} {100 * s:.0f} %"
+        for one, s in zip(audit.decision.jury.voters, audit.decision.jury.shares, strict=True)
+    ]
+    return [
+        ("rows", f"{audit.n_rows:,} with {audit.classifier.n_features_in_:,} features"),
+        ("classes", f"{len(audit.classes):,}"),
+        ("voters", ", ".join(voters)),
+        ("wrong labels", rate),
+        ("suspects", f"{audit.n_suspects:,}"),
+        ("suggestions", f"{audit.n_likely_suggestions:,} more likely right than not"),
+        ("confused", ", ".join(pairs) or "none"),
+        ("worst classes", ", ".join(shares) or "none"),
+        *(("note", one) for one in audit.notes),
+    ]
+
+
+def warn_of(audit: LabelAudit) -> tuple[str, ...]:
+    """Sentences about data that is too small, or tells too little, for its figures."""
+    found = []
+    lost = [name for name, size, bad in audit.doubt_by_class() if size > _FEW_OF_CLASS and bad > _MUCH_OF_CLASS * size]
+    if audit.rate_is_estimated and audit.noise_rate > _HOPELESS:
+        found.append(
+            "these features hardly tell the classes apart, so the share of wrong labels says more about the features "
+            "than about the labels."
+        )
+    elif lost:
+        found.append(
+            f"much of {_short(lost[0])}{' and others' if len(lost) > 1 else ''} is doubted: classes overlap, or many "
+            "labels strayed into a small one. Look at some suspects before you drop them all."
+        )
+    if audit.n_rows < _FEW:
+        found.append(f"{audit.n_rows} rows are few: every figure here is uncertain, so look at each suspect yourself.")
+    size = np.bincount(audit.given_code, minlength=len(audit.classes))
+    small = np.flatnonzero(size <= _FEW_OF_CLASS)
+    if len(small):
+        names = [_short(audit.classes.tolist()[code]) for code in small[:3]]
+        more = f" and {len(small) - 3:,} more" if len(small) > 3 else ""
+        those = "a class has" if len(small) == 1 else f"{len(small):,} classes have"
+        found.append(
+            f"{those} one or two rows ({', '.join(names)}{more}): there is little to judge such labels by, and they "
+            "are never suspects."
+        )
+    return tuple(one[0].upper() + one[1:] for one in found)
+
+
+def _short(label: Any, most: int = 30) -> str:
+    """A label on one line of a terminal, whatever it holds."""
+    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(label))
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What happens to suspects: drop all, or relabel those with a confident suggestion and drop the others.
+
+    A suggestion below the bound is dropped, not kept: its row is a suspect, so its label is in doubt too.
+
+    Parameters
+    ----------
+    how : {"drop", "relabel"}
+        Leave suspects out, or give them the suggested label.
+    min_confidence : float in [0, 1] or None
+        Least confidence of a suggestion that is taken; None is 0.8. Only for "relabel".
+
+    Examples
+    --------
+    >>> rule = Cleaning("relabel", 0.8)
+    >>> kept, relabelled = rule.apply(np.array([False, True, True]), np.array([0.9, 0.9, 0.3]))
+    >>> kept.tolist(), relabelled.tolist()
+    ([True, True, False], [False, True, False])
+    """
+
+    how: str = DEFAULT_HOW
+    min_confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        if not OneOf(WAYS).allows(self.how):
+            raise InputError(f"`how` must be 'drop' or 'relabel'; got {self.how!r}.", owner="LabelAudit")
+        if self.min_confidence is None:
+            return
+        if not Real(0.0, 1.0).allows(self.min_confidence):
+            raise InputError(
+                f"`min_confidence` must be {Real(0.0, 1.0)} or None; got {self.min_confidence!r}.", owner="LabelAudit"
+            )
+        if self.how != "relabel":
+            raise InputError(
+                "`min_confidence` is for how='relabel'; 'drop' leaves out every suspect.", owner="LabelAudit"
+            )
+
+    def apply(self, is_suspect: Mask, confidence: Array) -> tuple[Mask, Mask]:
+        """Which rows stay, and which of them take the suggested label."""
+        least = MIN_CONFIDENCE if self.min_confidence is None else self.min_confidence
+        relabelled = is_suspect & (confidence >= least) & (self.how == "relabel")
+        return ~is_suspect | relabelled, relabelled
+
+
+def take_rows(values: Any, rows: Index, index: Index | None = None) -> Any:
+    """Entries of an array, frame, series, list or tuple, as the same kind of thing.
+
+    ``index`` are rows whose names the entries get where these have names (pandas); None leaves them their own.
+    """
+    if isinstance(values, (list, tuple)):
+        return type(values)([values[i] for i in rows.tolist()])
+    if type(values).__module__.startswith("pandas.") and not hasattr(values, "iloc"):
+        return values.take(rows)  # the arrays behind its columns, which scikit-learn does not index
+    from sklearn.utils import _safe_indexing
+
+    found = _safe_indexing(values, rows)
+    if index is not None and hasattr(values, "iloc"):
+        found.index = values.index[index]
+    return found
 
 
 def list_rows(audit: LabelAudit, ids: Columns | None, first_row: int) -> dict[str, Any]:
@@ -48,12 +196,8 @@ def list_cleaned(audit: LabelAudit, cleaning: Cleaning, ids: Columns | None, fir
     """Labels that are left, with the given ones and their confidence."""
     kept = np.flatnonzero(cleaning.apply(audit.is_suspect, audit.confidence)[0])
     # A suspect that stays has taken its suggested label; that of other rows is the given one.
-    values = (
-        np.arange(first_row, first_row + audit.n_rows),
-        audit.suggested_label,
-        audit.given_label,
-        audit.confidence,
-    )
+    numbers = np.arange(first_row, first_row + audit.n_rows)
+    values = (numbers, audit.suggested_label, audit.given_label, audit.confidence)
     found = {**check_ids(ids, audit.n_rows, CLEANED), **dict(zip(CLEANED, values, strict=True))}
     return {name: _take(one, kept) for name, one in found.items()}
 
@@ -105,7 +249,7 @@ def check_ids(ids: Columns | None, n: int, taken: Sequence[str] = ()) -> dict[st
     return dict(ids or {})
 
 
-def _take(values: Sequence[Any] | NDArray[Any], rows: NDArray[np.int64]) -> Sequence[Any] | NDArray[Any]:
+def _take(values: Values, rows: Index) -> Values:
     return values[rows] if isinstance(values, np.ndarray) else [values[i] for i in rows]
 
 

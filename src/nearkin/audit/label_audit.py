@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,19 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from nearkin.arrays import Array, Index
-from nearkin.audit.cleaning import DEFAULT_HOW, Cleaning, take_rows
+from nearkin.audit import exports
 from nearkin.audit.evidence import Evidence, PrototypeMap, explain
-from nearkin.audit.exports import (
-    COLUMNS,
-    Columns,
-    check_ids,
-    list_cleaned,
-    list_rows,
-    write_json,
-    write_table,
-)
+from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, Cleaning, Columns, Values, check_ids, take_rows
 from nearkin.audit.page import render_page
-from nearkin.audit.summary import summarise, warn_of
 from nearkin.errors import InputError
 from nearkin.files import replacing
 from nearkin.jury import JuryDecision
@@ -32,7 +23,7 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import rate_interval, suggest_labels
 from nearkin.settings import Integer, check_argument
-from nearkin.stored import Anything, Items, Number, Part, Values, stored
+from nearkin.stored import Anything, ArrayOf, Items, Number, Part, stored
 
 __all__ = ["COUNTED", "LabelAudit"]
 
@@ -43,18 +34,18 @@ COUNTED = 0.1
 @stored(
     classifier=Part(RobustKNeighborsClassifier, n="n", c="c", d="d"),
     decision=Part(JuryDecision, n="n", c="c"),
-    given_label=Values("n", of="labels"),
-    classes=Values("c", of="labels"),
-    plausibility=Values("n", low=0.0, high=1.0),
-    score=Values("n", low=0.0, high=1.0),
-    is_suspect=Values("n", of="flags"),
-    confidence=Values("n", low=0.0, high=1.0),
-    suggested_label=Values("n", of="labels"),
+    given_label=ArrayOf("n", of="labels"),
+    classes=ArrayOf("c", of="labels"),
+    plausibility=ArrayOf("n", low=0.0, high=1.0),
+    score=ArrayOf("n", low=0.0, high=1.0),
+    is_suspect=ArrayOf("n", of="flags"),
+    confidence=ArrayOf("n", low=0.0, high=1.0),
+    suggested_label=ArrayOf("n", of="labels"),
     noise_rate=Number(0.0, 1.0),
-    noise_rates=Values("c", low=0.0, high=1.0),
+    noise_rates=ArrayOf("c", low=0.0, high=1.0),
     noise_interval=Items(Number(0.0, 1.0), least=2),
-    given_code=Values("n", of="codes", low=0, below="c"),
-    suggested_code=Values("n", of="codes", low=0, below="c"),
+    given_code=ArrayOf("n", of="codes", low=0, below="c"),
+    suggested_code=ArrayOf("n", of="codes", low=0, below="c"),
     _X=Anything(),
 )
 class LabelAudit:
@@ -127,7 +118,7 @@ class LabelAudit:
         self.plausibility: Array = self.decision.plausibility
         self.score: Array = self.decision.score
         self.is_suspect = self.decision.is_suspect
-        noise = self.decision.noise
+        noise, is_estimated = self.decision.noise, self.rate_is_estimated
         best, self.confidence = suggest_labels(
             lambda rows: noise.joint(self.decision.left_out_shares(rows), codes[rows]),
             codes, self.plausibility, self.is_suspect, len(self.classes),
@@ -136,7 +127,7 @@ class LabelAudit:
         self.noise_rate = float(noise.rate)
         self.noise_rates: Array = noise.rates
         self.noise_interval = (self.noise_rate, self.noise_rate)
-        if self.rate_is_estimated:
+        if is_estimated:
             self.noise_interval = rate_interval(self.noise_rate, max(1, round(COUNTED * len(labels))))
         self.given_code, self.suggested_code = codes, best
         self._X: Any = X
@@ -164,7 +155,7 @@ class LabelAudit:
     @property
     def notes(self) -> tuple[str, ...]:
         """Warnings: sentences about data that is too small, or tells too little, for its figures."""
-        return warn_of(self)
+        return exports.warn_of(self)
 
     @property
     def order(self) -> Index:
@@ -261,7 +252,7 @@ class LabelAudit:
 
     def summary(self) -> list[tuple[str, str]]:
         """A few lines for people: names and values."""
-        return summarise(self)
+        return exports.summarise(self)
 
     def __repr__(self) -> str:
         low, high = self.noise_interval
@@ -278,18 +269,14 @@ class LabelAudit:
         ``ids`` are columns to put first, ``first_row`` is the number of the first row. The others are ``row``,
         ``given_label``, ``suggested_label``, ``is_suspect``, ``plausibility``, ``confidence`` and ``score``.
         """
-        return list_rows(self, ids, first_row)
+        return exports.list_rows(self, ids, first_row)
 
     def cleaned_columns(
-        self,
-        ids: Columns | None = None,
-        first_row: int = 0,
-        *,
-        how: str = DEFAULT_HOW,
+        self, ids: Columns | None = None, first_row: int = 0, *, how: str = DEFAULT_HOW,
         min_confidence: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """Return cleaned labels as the columns ``row``, ``label``, ``given_label`` and ``confidence``; see `clean`."""
-        return list_cleaned(self, Cleaning(how, min_confidence), ids, first_row)
+        return exports.list_cleaned(self, Cleaning(how, min_confidence), ids, first_row)
 
     def to_frame(self) -> Any:
         """Return all rows as a pandas frame, with the index of X where that is a frame."""
@@ -302,36 +289,26 @@ class LabelAudit:
         return pandas.DataFrame(self.columns(), index=getattr(self._X, "index", None))
 
     def to_csv(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        ids: Columns | None = None,
-        suspects_only: bool = False,
+        self, path: str | os.PathLike[str], *, ids: Columns | None = None, suspects_only: bool = False,
         first_row: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Write the rows as CSV, the most doubtful first; an old file is replaced only when the new one is complete.
 
         A table of suspects only has two more columns: the rows that cast most of the votes, and their labels.
         """
         with replacing(path) as file:
-            write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
+            exports.write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
 
     def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
         """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order."""
         with replacing(path) as file:
-            write_json(self, file, ids)
+            exports.write_json(self, file, ids)
 
     def to_html(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str = "Label audit",
-        ids: Columns | None = None,
-        texts: Sequence[Any] | NDArray[Any] | None = None,
-        images: Sequence[Any] | NDArray[Any] | None = None,
-        notes: Mapping[str, str] | None = None,
+        self, path: str | os.PathLike[str], *, title: str = "Label audit", ids: Columns | None = None,
+        texts: Values | None = None, images: Values | None = None, notes: Mapping[str, str] | None = None,
         first_row: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Write one page that needs nothing else: noise, map, suspects with evidence, noise matrix, cleaned labels.
 
         Parameters

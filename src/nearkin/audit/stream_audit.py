@@ -21,9 +21,9 @@ from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
-from nearkin.noise.rate import certain_rate
+from nearkin.noise.estimate import certain_rate
 from nearkin.settings import Integer, check_settings, declare, setting
-from nearkin.stored import Count, Draws, Items, Number, Part, Values, stored
+from nearkin.stored import ArrayOf, Count, Draws, Items, Number, Part, stored
 
 __all__ = ["Reservoir", "StreamAudit"]
 
@@ -43,16 +43,16 @@ _STALE = 0.2
     learner_=Part(OnlineLearner, d="d"),
     held_=Part("Reservoir", d="d", c="c"),
     _numbering=Part(Labels),
-    _window=Values(None, 3),
+    _window=ArrayOf(None, 3),
     _model=Part(RobustKNeighborsClassifier, d="d"),
     _n_changes=Count(),
     noise_interval_=Items(Number(0.0, 1.0), least=2),
     noise_rate_=Number(0.0, 1.0),
-    plausibility_=Values("b", low=0.0, high=1.0),
-    score_=Values("b", low=0.0, high=1.0),
-    is_suspect_=Values("b", of="flags"),
-    confidence_=Values("b", low=0.0, high=1.0),
-    suggested_label_=Values("b", of="labels"),
+    plausibility_=ArrayOf("b", low=0.0, high=1.0),
+    score_=ArrayOf("b", low=0.0, high=1.0),
+    is_suspect_=ArrayOf("b", of="flags"),
+    confidence_=ArrayOf("b", low=0.0, high=1.0),
+    suggested_label_=ArrayOf("b", of="labels"),
 )  # fmt: skip
 @declare
 class StreamAudit(BaseEstimator):
@@ -294,10 +294,10 @@ def _judge(
     n_per_class=Count(1),
     max_rows=Count(1),
     rng=Draws(),
-    rows=Values("n", "d"),
-    codes=Values("n", of="codes", low=0, below="c"),
-    numbers=Values("n", of="codes", low=0),
-    seen=Values("c", of="codes", low=0),
+    rows=ArrayOf("n", "d"),
+    codes=ArrayOf("n", of="codes", low=0, below="c"),
+    numbers=ArrayOf("n", of="codes", low=0),
+    seen=ArrayOf("c", of="codes", low=0),
     n_rows_seen=Count(),
     n_changes=Count(),
 )
@@ -308,23 +308,7 @@ class Reservoir:
     many, each may hold fewer, and surplus rows are dropped at random.
 
     ``rows``, ``codes`` and ``numbers`` are the rows held, their classes and their numbers in the stream; ``n_changes``
-    rows came in so far.
-
-    Parameters
-    ----------
-    n_per_class : int
-        Most rows of a class.
-    max_rows : int
-        Most rows in all; every class may hold at least one.
-    rng : Generator
-        Draws.
-
-    Examples
-    --------
-    >>> held = Reservoir(2, 10, np.random.default_rng(0))
-    >>> held.add(np.arange(6.0)[:, None], np.array([0, 0, 0, 0, 1, 1]))
-    >>> held.codes.tolist(), len(held)
-    ([0, 0, 1, 1], 4)
+    rows came in so far. Every class may hold at least one.
     """
 
     def __init__(self, n_per_class: int, max_rows: int, rng: np.random.Generator):

@@ -64,8 +64,6 @@ def takes(kind: type, name: str = "given") -> Callable[[Command], Command]:
 def listed(values: Sequence[str]) -> list[str]:
     """Return names given by repeating an option, by commas, or both.
 
-    Examples
-    --------
     >>> listed(["a,b", "c"])
     ['a', 'b', 'c']
     """

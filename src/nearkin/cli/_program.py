@@ -1,8 +1,9 @@
-"""The program around the commands: errors, warnings, interrupts and the options that all share."""
+"""The program around the commands: errors become one line and an exit code; options that all commands share."""
 
 from __future__ import annotations
 
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import click
 
 from nearkin._version import __version__
-from nearkin.cli._errors import INTERRUPTED, Settings, report, show_warning
+from nearkin.errors import InputError, Option, Row
 from nearkin.progress import notice_interrupts
 
-__all__ = ["Program", "command", "examples", "main", "with_debug"]
+__all__ = ["Program", "command", "describe", "examples", "main", "with_debug"]
+
+#: Exit codes: a mistake of the user, a bug of ours, Ctrl-C.
+USER, INTERNAL, INTERRUPTED = 2, 1, 130
 
 _INTERRUPTED = "nearkin: interrupted."
 
@@ -30,8 +34,7 @@ class Program(click.Group):
         **extra: Any,
     ) -> Any:
         """Run and exit."""
-        settings = Settings()
-        extra.setdefault("obj", settings)
+        settings = extra.setdefault("obj", {"debug": False})
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         for stream in (sys.stdout, sys.stderr):
@@ -39,19 +42,76 @@ class Program(click.Group):
                 stream.reconfigure(errors="replace")  # a label that the terminal cannot show
         try:
             with notice_interrupts(_INTERRUPTED, INTERRUPTED), warnings.catch_warnings():
-                warnings.showwarning = show_warning
+                warnings.showwarning = _show_warning
                 code = super().main(args, prog_name or "nearkin", complete_var, standalone_mode=False, **extra)
         except (click.Abort, KeyboardInterrupt):
             click.echo(_INTERRUPTED, err=True)
             code = INTERRUPTED
         except Exception as error:
-            code = report(error, settings)
+            code = _report(error, debug=settings["debug"])
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def describe(error: BaseException) -> tuple[str, int]:
+    """Return the message and exit code of an error.
+
+    >>> describe(InputError("label rows with {label}.", label=Option("label")))
+    ('label rows with --label.', 2)
+    >>> describe(FileNotFoundError(2, "No such file or directory", "wine.csv"))
+    ('wine.csv: No such file or directory', 2)
+    """
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        return f"{error.format_message()} See '{error.ctx.command_path} --help'.", USER
+    if isinstance(error, click.ClickException):
+        return error.format_message(), USER
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}", USER
+    if isinstance(error, MemoryError):
+        return "the data does not fit into memory; use fewer rows or columns.", USER
+    if isinstance(error, InputError):
+        return error.told(render), USER
+    if isinstance(error, ValueError) or (isinstance(error, ImportError) and not error.name):  # an extra is missing
+        return str(error), USER
+    kind = type(error).__name__
+    return f"internal error ({kind}: {error}). Please report it with what --debug shows.", INTERNAL
+
+
+def render(option: Option) -> str:
+    """Return an option of the library as the command line writes it; rows count from 1.
+
+    >>> render(Option("drop", ["a b", "c"])), render(Option("text_labels", True)), render(Row(2))
+    ('--drop "a b,c"', '--text-labels', 'data row 3')
+    """
+    if isinstance(option, Row):
+        return f"data row {option.value + 1:,}"
+    flag = "--" + option.name.replace("_", "-")
+    if option.value is None or option.value is True:
+        return flag
+    value = ",".join(option.value) if isinstance(option.value, list) else str(option.value)
+    return f'{flag} "{value}"' if " " in value else f"{flag} {value}"
+
+
+def _report(error: Exception, *, debug: bool) -> int:
+    if debug:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    message, code = describe(error)
+    click.echo(f"nearkin: {_one_line(message)}", err=True)
+    return code
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as one line, without its place in the code."""
+    click.echo(f"nearkin: warning: {_one_line(str(message))}", err=True)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        ctx.find_root().obj.debug = True
+        ctx.find_root().obj["debug"] = True
 
 
 #: ``--debug``, which every command understands.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli import _text
+from nearkin.cli import _show
 from nearkin.cli._options import PATH, Source, option, options
 from nearkin.errors import InputError
 
@@ -100,7 +100,6 @@ def connect(options: StreamOptions) -> Iterator[Any]:
 def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> Any:
     """Return the learner, fitted here or on a cluster."""
     from nearkin import distributed, streams
-    from nearkin.cli._progress import live_line
 
     how: dict[str, Any] = {
         "checkpoint": options.checkpoint, "checkpoint_every": options.checkpoint_every, "resume": options.resume,
@@ -108,10 +107,10 @@ def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any,
     }  # fmt: skip
     if not quiet:
         memory = streams.memory_estimate(learner, stream)
-        parts = ", ".join(f"{_text.size(size)} {name}" for name, size in vars(memory).items())
-        rows = _text.count(stream.n_rows, "row")
-        click.echo(f"  {rows} a pass; memory about {_text.size(memory.total)} ({parts})", err=True)
-    with live_line(quiet=quiet) as draw:
+        parts = ", ".join(f"{_show.size(size)} {name}" for name, size in vars(memory).items())
+        rows = _show.count(stream.n_rows, "row")
+        click.echo(f"  {rows} a pass; memory about {_show.size(memory.total)} ({parts})", err=True)
+    with _show.live_line(quiet=quiet) as draw:
         if client is None:
             return streams.fit_stream(learner, stream, on_report=draw, **how)
         return distributed.fit(
@@ -123,13 +122,12 @@ def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any,
 def write_plausibility(learner: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> None:
     """Score all rows, here or on a cluster, and say where the scores are."""
     from nearkin import distributed, streams
-    from nearkin.cli._progress import progress_bar
 
-    with progress_bar(quiet=quiet):
+    with _show.progress_bar(quiet=quiet):
         if client is None:
             written = streams.score_stream(learner, stream, resume=options.resume)
         else:
             written = distributed.score(learner, stream, client=client, resume=options.resume)
     if not quiet:
-        more = f" and {_text.count(len(written) - 1, 'more file')}" if len(written) > 1 else ""
-        click.echo(f"plausibility of {_text.count(stream.n_rows, 'row')} in {written[0]}{more}", err=True)
+        more = f" and {_show.count(len(written) - 1, 'more file')}" if len(written) > 1 else ""
+        click.echo(f"plausibility of {_show.count(stream.n_rows, 'row')} in {written[0]}{more}", err=True)

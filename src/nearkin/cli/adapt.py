@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli import _text
+from nearkin.cli import _show
 from nearkin.cli._options import WordOr, option, options, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError, Option
@@ -204,21 +204,20 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
     kept and the command says so.
     """
     from nearkin import search
-    from nearkin.cli._progress import progress_bar
 
     begun, start = time.perf_counter(), learning.start
     outputs.check(start, sources.queries, sources.items, sources.feedback, sources.query_ids, sources.item_ids)
     adapter = learning.open_adapter(sources.bad)
     with _own_options():
         queries, items, feedback = sources.read()
-        with progress_bar(quiet=quiet):
+        with _show.progress_bar(quiet=quiet):
             done = search.adapt(queries, items, feedback, adapter=adapter, bad=sources.bad, **vars(check))
     outputs.write(done)
     if not quiet:
         _summarise(done, queries, items, feedback)
-        size = _text.size(outputs.output.stat().st_size)
+        size = _show.size(outputs.output.stat().st_size)
         last = [("result", done.verdict), ("saved", f"{outputs.output} ({size})")]
-        click.echo(_text.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
+        click.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
 
 
 @contextmanager
@@ -233,19 +232,19 @@ def _own_options() -> Iterator[None]:
 
 def _summarise(done: Adaptation, queries: Any, items: Any, feedback: Feedback) -> None:
     learned, chosen, held = (
-        _text.count(number, "query", "queries") for number in (done.n_learned, done.n_chosen, done.n_held_out)
+        _show.count(number, "query", "queries") for number in (done.n_learned, done.n_chosen, done.n_held_out)
     )
     lines = [
         ("queries", f"{len(queries):,} vectors of {queries.shape[1]:,} numbers"),
         ("items", f"{len(items):,}"),
-        ("feedback", _text.count(len(feedback), *_LISTS[feedback.form])),
+        ("feedback", _show.count(len(feedback), *_LISTS[feedback.form])),
         ("skipped", _count(done.skipped)),
-        ("learned from", f"{learned}, {_text.count(done.n_triplets, 'triplet')}"),
+        ("learned from", f"{learned}, {_show.count(done.n_triplets, 'triplet')}"),
         ("chosen on", chosen),
         ("measured on", f"{held} that were held out"),
     ]
-    click.echo(_text.pairs(line for line in lines if line[1]) + "\n")
-    click.echo("\n".join(_text.columns(["", "before", "after", "gain"], done.table())))
+    click.echo(_show.pairs(line for line in lines if line[1]) + "\n")
+    click.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
     click.echo("  means with 95 % bootstrap intervals over queries\n")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nearkin.cli import _show
 from nearkin.cli._options import DATA, MODEL, Passed, option, options, quiet_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
@@ -44,7 +45,6 @@ def predict(model: Path, data: Path, given: PredictOptions, quiet: bool) -> None
     Columns are matched by name: their order does not matter, and extra columns
     are ignored. If DATA holds the label column, the accuracy goes to stderr.
     """
-    from nearkin.cli._progress import progress_bar
     from nearkin.model_files import load_fitted
     from nearkin.tables import TABLE_SUFFIXES, check_destination, check_names, read_for_model, write_columns
 
@@ -60,7 +60,7 @@ def predict(model: Path, data: Path, given: PredictOptions, quiet: bool) -> None
         data, loaded.feature_names, estimator.n_features_in_, given.label or loaded.label,
         needs_label=given.label is not None, others=given.others, array=given.array, drop=given.drop,
     )  # fmt: skip
-    with progress_bar(quiet=quiet):
+    with _show.progress_bar(quiet=quiet):
         labels, shares = loaded.predict(rows.X)
     write_columns(given.output, {**rows.others, "prediction": labels, "share": shares.round(4)})
     if not quiet:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli import _text
+from nearkin.cli import _show
 from nearkin.cli._options import DATA, Share, Source, option, options, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
@@ -92,7 +92,6 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     label, and no voter has seen the label it judges.
     """
     from nearkin.audit import audit_labels
-    from nearkin.cli._progress import progress_bar
     from nearkin.tables import read_training, write_columns
 
     cleaning = given.cleaning
@@ -103,7 +102,7 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     assert rows.y is not None
     pictures = None if given.image is None else _pictures(rows, given.image, data)
     ids = {name: rows.others[name] for name in given.ids}
-    with progress_bar(quiet=quiet):
+    with _show.progress_bar(quiet=quiet):
         found = audit_labels(rows.X, rows.y, random_state=given.seed, noise_rate=given.noise_rate)
         found.to_html(
             given.output,
@@ -126,8 +125,8 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
             ("time", f"{time.perf_counter() - begun:.1f} s"),
             *_written(given, cleaned, len(rows.X)),
         ]
-        click.echo(_text.pairs(lines))
-        _text.note_unnamed(rows.n_unnamed)
+        click.echo(_show.pairs(lines))
+        _show.note_unnamed(rows.n_unnamed)
 
 
 def _check_files(data: Path, given: AuditOptions) -> None:
@@ -163,7 +162,7 @@ def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:
 def _written(given: AuditOptions, cleaned: dict[str, Any] | None, n_rows: int) -> list[tuple[str, str]]:
     """Return which files were written."""
     lines = [
-        ("page", f"{given.output} ({_text.size(given.output.stat().st_size)})"),
+        ("page", f"{given.output} ({_show.size(given.output.stat().st_size)})"),
         ("suspects in", str(given.listing)),
     ]
     if given.every is not None:
@@ -171,6 +170,6 @@ def _written(given: AuditOptions, cleaned: dict[str, Any] | None, n_rows: int) -
     if cleaned is not None:
         n_left = len(cleaned["row"])
         changed = sum(new != old for new, old in zip(cleaned["label"], cleaned["given_label"], strict=True))
-        left = f"{_text.count(n_left, 'row')} left, {changed:,} relabelled, {n_rows - n_left:,} dropped"
+        left = f"{_show.count(n_left, 'row')} left, {changed:,} relabelled, {n_rows - n_left:,} dropped"
         lines.append(("cleaned in", f"{given.cleaned}: {left}"))
     return lines

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nearkin.cli import _text
+from nearkin.cli import _show
 from nearkin.cli._options import folder_option, option, options, takes
 from nearkin.cli._program import examples, with_debug
 
@@ -68,9 +68,9 @@ def list_all(given: Asked) -> None:
         facts = [{key: getattr(entry, key) for key in keys} | {"source": source} for entry, source in entries]
         click.echo(json.dumps(facts, indent=2))
         return
-    rows = [[entry.name, *(_text.count(getattr(entry, size)) for size in sizes), source] for entry, source in entries]
-    header, *table = _text.columns(["name", "rows", "features", "classes", "from"], rows)
-    click.echo("\n".join([_text.bold(header), *table]))
+    rows = [[entry.name, *(_show.count(getattr(entry, size)) for size in sizes), source] for entry, source in entries]
+    header, *table = _show.columns(["name", "rows", "features", "classes", "from"], rows)
+    click.echo("\n".join([_show.bold(header), *table]))
     if any(source == _NOT_HERE for _, source in entries):
         click.echo("\nHow to get one that is not here: nearkin datasets info NAME")
 
@@ -92,10 +92,10 @@ def show_one(name: str, given: Asked) -> None:
     if given.as_json:
         click.echo(json.dumps(asdict(entry) | {"source": source}, indent=2))
         return
-    click.echo(_text.bold(f"{entry.name}: {entry.title}"))
-    click.echo(_text.pairs(_list_facts(entry, source)))
+    click.echo(_show.bold(f"{entry.name}: {entry.title}"))
+    click.echo(_show.pairs(_list_facts(entry, source)))
     if advice:
-        click.echo("\n" + fill(advice, _text.WIDTH, break_long_words=False, break_on_hyphens=False))
+        click.echo("\n" + fill(advice, _show.WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
 def _find_source(entry: DatasetInfo, folder: Path | None) -> tuple[str, str]:
@@ -116,10 +116,10 @@ def _list_facts(entry: DatasetInfo, source: str) -> list[tuple[str, str]]:
     classes = f": {', '.join(entry.class_names)}" if entry.class_names else ""
     people = entry.noisy_labels.items()
     facts: dict[str, list[str]] = {
-        "rows": [_text.count(entry.n_rows)],
-        "features": [f"{_text.count(entry.n_features)}, {entry.dtype}"],
+        "rows": [_show.count(entry.n_rows)],
+        "features": [f"{_show.count(entry.n_features)}, {entry.dtype}"],
         "classes": [f"{entry.n_classes}{classes}"],
-        "human labels": [f"{name}: {_text.percent(one.wrong)} wrong, {one.about}" for name, one in people],
+        "human labels": [f"{name}: {_show.percent(one.wrong)} wrong, {one.about}" for name, one in people],
         "also holds": [f"{name}: {about}" for name, about in entry.extra.items()],
         "groups": [f"{entry.groups}: equal where rows are copies of each other"] if entry.groups else [],
         "in the paper": [entry.paper],

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict
 from statistics import mean
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from nearkin.cli import _text
+from nearkin.cli import _show
 from nearkin.cli._options import option, options, seed_option, takes
 from nearkin.cli._program import command, with_debug
 
@@ -39,31 +39,21 @@ def demo(given: Given) -> None:
     Uses the wine data that comes with scikit-learn. Training labels are
     flipped, test labels stay clean, all parameters are the defaults.
     """
-    from nearkin.cli._progress import progress_bar
     from nearkin.demo import run_demo
 
-    with progress_bar(quiet=False):
+    with _show.progress_bar(quiet=False):
         result = run_demo(given.seed)
-    click.echo(json.dumps(_to_dict(result), indent=2) if given.as_json else _describe(result))
-
-
-def _to_dict(result: DemoResult) -> dict[str, Any]:
-    out = asdict(result)
-    for score, entry in zip(result.scores, out["scores"], strict=True):
-        entry |= {"mean": score.mean, "spread": score.spread}
-    for found, entry in zip(result.detections, out["detections"], strict=True):
-        entry |= {"precision": found.precision, "recall": found.recall}
-    return out
+    click.echo(json.dumps(asdict(result), indent=2) if given.as_json else _describe(result))
 
 
 def _describe(result: DemoResult) -> str:
     setup, found = result.demo, result.detections
     shape = f"{result.n_rows} rows, {result.n_features} features, {result.n_classes} cultivars"
-    table = _text.columns(
+    table = _show.columns(
         ["method", "accuracy %", "spread"],
         [[score.method, f"{100 * score.mean:.1f}", f"{100 * score.spread:.1f}"] for score in result.scores],
     )
-    best = 1 + result.scores.index(result.best)
+    best = 1 + max(range(len(table) - 1), key=lambda at: result.scores[at].mean)
     right = f"{100 * mean(one.precision for one in found):.0f} % of the doubtful"
     caught = f"{100 * mean(one.recall for one in found):.0f} % of the flipped"
     rates = mean(one.estimated_rate for one in found), mean(one.n_wrong / one.n_rows for one in found)
@@ -71,7 +61,7 @@ def _describe(result: DemoResult) -> str:
         ("flipped", f"{mean(one.n_wrong for one in found):.1f} of {result.n_rows} rows"),
         ("doubtful", f"{mean(one.n_doubtful for one in found):.1f} rows, the least plausible"),
         ("found", f"{mean(one.n_found for one in found):.1f} ({caught}, {right})"),
-        ("noise rate", f"{_text.percent(rates[0])} estimated, {_text.percent(rates[1])} true"),
+        ("noise rate", f"{_show.percent(rates[0])} estimated, {_show.percent(rates[1])} true"),
     ]
     protocol = (
         f"How: {setup.n_draws} draws of {setup.n_folds} stratified folds and of the flips; labels are flipped in the "
@@ -81,15 +71,15 @@ def _describe(result: DemoResult) -> str:
         f"and easy data set: a first look, not a benchmark."
     )
     lines = [
-        _text.bold(f"Wine: {shape}; {100 * setup.noise_rate:.0f} % of the training labels flipped"),
+        _show.bold(f"Wine: {shape}; {100 * setup.noise_rate:.0f} % of the training labels flipped"),
         "",
-        *(_text.bold(line) if at == best else line for at, line in enumerate(table)),
+        *(_show.bold(line) if at == best else line for at, line in enumerate(table)),
         "",
-        _text.bold("Flipped labels found by the last method"),
+        _show.bold("Flipped labels found by the last method"),
         "",
-        _text.pairs(facts),
+        _show.pairs(facts),
         "",
-        fill(protocol, _text.WIDTH),
+        fill(protocol, _show.WIDTH),
         f"Seed {result.seed}, {result.seconds:.1f} s.",
         "",
         "Next, with a table of your own:",

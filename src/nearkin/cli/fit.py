@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli import _text
+from nearkin.cli import _show
 from nearkin.cli._options import PATH, Share, Source, WordOr, option, options, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.cli._stream import StreamOptions
@@ -151,7 +151,6 @@ def _fit_table(
     data: Path, source: Source, output: Path, suspects: Path | None, wanted: ModelOptions, *, quiet: bool
 ) -> None:
     """Learn from one file, all in memory."""
-    from nearkin.cli._progress import progress_bar
     from nearkin.model_files import remember_names
     from nearkin.saving import save
     from nearkin.tables import read_training, write_columns
@@ -159,7 +158,7 @@ def _fit_table(
     begun = time.perf_counter()
     model = wanted.make_classifier(in_batches=False)
     rows = read_training(data, source.label, source.labels, source.features, source.drop)
-    with progress_bar(quiet=quiet):
+    with _show.progress_bar(quiet=quiet):
         model.fit(rows.X, rows.y)
     remember_names(model, rows.names, rows.label)
     save(model, output.resolve())  # a link stays a link
@@ -167,7 +166,7 @@ def _fit_table(
         write_columns(suspects, _doubts(model, rows))
     if not quiet:
         _print(_describe_table(model, rows), output, begun)
-        _text.note_unnamed(rows.n_unnamed)
+        _show.note_unnamed(rows.n_unnamed)
 
 
 def _fit_stream(
@@ -198,19 +197,19 @@ def _fit_stream(
 
 def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:
     seconds, size = time.perf_counter() - begun, output.stat().st_size
-    click.echo(_text.pairs([*lines, ("time", f"{seconds:.1f} s"), ("saved", f"{output} ({_text.size(size)})")]))
+    click.echo(_show.pairs([*lines, ("time", f"{seconds:.1f} s"), ("saved", f"{output} ({_show.size(size)})")]))
 
 
 def _describe_stream(model: Any, learner: Any, n_rows: int) -> list[tuple[str, str]]:
     lines = [
-        ("rows", f"{learner.n_rows_seen_:,} learned, {_text.count(n_rows, 'row')} a pass"),
+        ("rows", f"{learner.n_rows_seen_:,} learned, {_show.count(n_rows, 'row')} a pass"),
         ("features", f"{learner.n_features_in_:,}"),
-        ("classes", f"{len(learner.classes_)}: {_text.sum_up(learner.classes_)}"),
+        ("classes", f"{len(learner.classes_)}: {_show.sum_up(learner.classes_)}"),
         *_describe_learner(learner),
     ]
     if model is not learner:
-        voters = _text.count(len(model.plausibility_), "row")
-        lines.append(("noise rate", f"{_text.percent(model.noise_rate_)} among {voters} drawn to vote"))
+        voters = _show.count(len(model.plausibility_), "row")
+        lines.append(("noise rate", f"{_show.percent(model.noise_rate_)} among {voters} drawn to vote"))
     return lines
 
 
@@ -223,7 +222,7 @@ def _describe_learner(learner: Any) -> list[tuple[str, str]]:
 
 def _describe_jury(jury: Any) -> list[tuple[str, str]]:
     shares = zip(jury.voters, jury.shares, strict=True)
-    return [("voters", ", ".join(f"{one.name} {_text.percent(share)}" for one, share in shares))]
+    return [("voters", ", ".join(f"{one.name} {_show.percent(share)}" for one, share in shares))]
 
 
 def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
@@ -241,15 +240,15 @@ def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
         by_class = ""
     else:
         most = (-rates).argsort(kind="stable")
-        named = [f"{model.classes_[i]}\N{NO-BREAK SPACE}{_text.percent(rates[i])}" for i in most[:5]]
+        named = [f"{model.classes_[i]}\N{NO-BREAK SPACE}{_show.percent(rates[i])}" for i in most[:5]]
         by_class = "; by true class " + ", ".join(named) + (", ..." if len(most) > 5 else "")
     return [
         ("rows", f"{len(rows.X):,}"),
         ("features", f"{rows.X.shape[1]:,}"),
-        ("classes", f"{len(classes)}: {_text.sum_up(sizes)}"),
+        ("classes", f"{len(classes)}: {_show.sum_up(sizes)}"),
         *(_describe_learner(model.learner_) if hasattr(model, "learner_") else _describe_jury(model.decision_.jury)),
-        ("noise rate", f"{_text.percent(model.noise_rate_)} ({how}){by_class}"),
-        ("suspects", f"{_text.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
+        ("noise rate", f"{_show.percent(model.noise_rate_)} ({how}){by_class}"),
+        ("suspects", f"{_show.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
     ]
 
 

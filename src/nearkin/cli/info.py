@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nearkin.cli import _text
+from nearkin.cli import _show
 from nearkin.cli._options import MODEL
 from nearkin.cli._program import command, with_debug
 
@@ -31,7 +31,7 @@ def info(model: Path, as_json: bool) -> None:
         return
     lines = [
         ("model", facts["class"]),
-        ("file", f"{_text.size(facts['bytes'])}, written by nearkin {facts['written_by']} (format {facts['format']})"),
+        ("file", f"{_show.size(facts['bytes'])}, written by nearkin {facts['written_by']} (format {facts['format']})"),
     ]
     if not facts["fitted"]:
         lines += [("state", "not fitted"), ("parameters", _words(facts["parameters"]))]
@@ -40,26 +40,26 @@ def info(model: Path, as_json: bool) -> None:
         lines += [("features", f"{facts['n_features']:,}"), *found, ("parameters", _words(facts["parameters"]))]
     else:
         lines += _describe_fitted(facts)
-    click.echo(_text.bold(facts["file"]))
-    click.echo(_text.pairs(lines))
+    click.echo(_show.bold(facts["file"]))
+    click.echo(_show.pairs(lines))
 
 
 def _describe_fitted(facts: dict[str, Any]) -> Lines:
     names, counters = facts["feature_names"], facts["counters"]
     lines = [
-        ("features", f"{facts['n_features']:,}" + (f": {_text.sum_up(names, 16)}" if names else " without names")),
+        ("features", f"{facts['n_features']:,}" + (f": {_show.sum_up(names, 16)}" if names else " without names")),
         ("label", facts["label"] or "without a name"),
-        ("classes", f"{len(facts['classes']):,}: {_text.sum_up(facts['classes'], 16)}"),
+        ("classes", f"{len(facts['classes']):,}: {_show.sum_up(facts['classes'], 16)}"),
     ]
     if counters:
-        seen = ", ".join(_text.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet"))
+        seen = ", ".join(_show.count(counters[f"n_{noun}s_seen"], noun) for noun in ("row", "triplet"))
         shape = " x ".join(f"{one:,}" for one in facts["map_shape"]) if facts["map_shape"] else "none, by a kernel"
         lines += [("map", shape), ("learned from", f"in all passes {seen}"), ("updates", f"{counters['n_updates']:,}")]
     if facts["voters"]:
-        lines.append(("voters", ", ".join(f"{one} {_text.percent(share)}" for one, share in facts["voters"].items())))
+        lines.append(("voters", ", ".join(f"{one} {_show.percent(share)}" for one, share in facts["voters"].items())))
     if "noise_rate" in facts:
         doubtful = f"{facts['n_doubtful']:,} of {facts['n_rows']:,} labels doubtful"
-        lines.append(("noise rate", f"{_text.percent(facts['noise_rate'])}, {doubtful}"))
+        lines.append(("noise rate", f"{_show.percent(facts['noise_rate'])}, {doubtful}"))
     if not facts["learner"]:
         return [*lines, ("parameters", _words(facts["parameters"]))]
     return [

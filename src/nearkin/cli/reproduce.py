@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from nearkin.cli import _show
 from nearkin.cli._options import folder_option, listed, names_option, option, options, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 
@@ -118,9 +119,8 @@ def reproduce(table: str | None, given: Wanted, quiet: bool) -> None:
 
 
 def _list_tables() -> None:
-    from nearkin.cli import _text
     from nearkin.paper import TABLES
 
     titles = [*((name, table.title) for name, table in TABLES.items()), (_FIGURES, "Figures 2, 3, 8 to 12 and 14")]
-    click.echo(_text.pairs(titles))
+    click.echo(_show.pairs(titles))
     click.echo("\nChoose one, for example: nearkin reproduce table3 --quick --out results")

@@ -20,7 +20,7 @@ from nearkin.errors import InputError
 from nearkin.learners import State
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LearningRule, MappedParameter
-from nearkin.stored import Anything, Count, Draws, Items, Maybe, Number, Part, Table, Text, Values, stored
+from nearkin.stored import Anything, ArrayOf, Count, Draws, Items, Maybe, Number, Part, Table, Text, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["ConvPlan", "LayeredPlan", "MlpPlan", "Network", "Plan", "network_of", "to_unit_length"]
@@ -137,7 +137,7 @@ def to_unit_length(embedding: Tensor, n_groups: int) -> Tensor:
     gain=Number(),
     rng=Draws(),
     n_groups=Count(size="g"),
-    shares=Maybe(Values("g", low=0.0, high=1.0)),
+    shares=Maybe(ArrayOf("g", low=0.0, high=1.0)),
     weights=Table(Text(), Anything()),
     moments=Table(Text(), Anything()),
     n_batches=Count(),

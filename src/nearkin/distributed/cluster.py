@@ -10,7 +10,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,17 +69,13 @@ def connect(where: Any, *, tls: Sequence[str | os.PathLike[str]] | None = None, 
         raise TypeError(f"a Dask client, an address or 'local:N' is needed; got {where!r}.")
     security = _security(distributed, tls)
     if local := _LOCAL.fullmatch(where):
-        with (
-            _processes(distributed, int(local[1]), security, timeout) as cluster,
-            _client(distributed, cluster, where, security, timeout) as client,
-        ):
-            yield client
-        return
-    if where.startswith("local"):
+        place: Any = _processes(distributed, int(local[1]), security, timeout)
+    elif where.startswith("local"):
         problem = f"processes of this machine are written 'local:N', N a number; got {where!r}."
         raise InputError(problem, owner="connect")
-    address = where if "://" in where else f"{'tls' if security else 'tcp'}://{where}"
-    with _client(distributed, address, where, security, timeout) as client:
+    else:
+        place = nullcontext(where if "://" in where else f"{'tls' if security else 'tcp'}://{where}")
+    with place as target, _client(distributed, target, where, security, timeout) as client:
         yield client
 
 
@@ -123,7 +119,7 @@ def _client(distributed: Any, target: Any, where: str, security: Any, timeout: f
         yield client
     finally:
         # A scheduler that is gone must not delay the end.
-        closing = threading.Thread(target=lambda: _close(client), daemon=True)
+        closing = threading.Thread(target=_close, args=[client], daemon=True)
         closing.start()
         closing.join(timeout)
 

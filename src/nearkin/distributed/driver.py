@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +18,7 @@ from nearkin.settings import Integer, Real, check_argument
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Piece
-from nearkin.streams.run import Options, Run
+from nearkin.streams.fitting import Options, Run
 from nearkin.streams.scores import Scores, write_scores
 from nearkin.streams.watch import Seen, learn_batch
 
@@ -38,23 +37,12 @@ _AHEAD = 2
 
 
 def fit(
-    learner: Learner,
-    source: FileStream,
-    *,
-    client: Any = "local:2",
-    n_shards: int | None = None,
-    merge_every: int | None = None,
-    epochs: int | None = None,
-    classes: ArrayLike | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: float = 30.0,
-    resume: bool = False,
-    log: str | os.PathLike[str] | None = None,
-    log_every: int = 16,
-    on_report: Callable[[Report], None] | None = None,
-    prequential: bool = True,
-    timeout: float = 300.0,
-) -> Learner:
+    learner: Learner, source: FileStream, *, client: Any = "local:2", n_shards: int | None = None,
+    merge_every: int | None = None, epochs: int | None = None, classes: ArrayLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None, checkpoint_every: float = 30.0, resume: bool = False,
+    log: str | os.PathLike[str] | None = None, log_every: int = 16,
+    on_report: Callable[[Report], None] | None = None, prequential: bool = True, timeout: float = 300.0,
+) -> Learner:  # fmt: skip
     """Learn from a stream on a Dask cluster; the result is an ordinary fitted learner.
 
     In every round each share learns the next `merge_every` rows from the same model, and the results are merged in a
@@ -104,31 +92,30 @@ def fit(
         if value is not None:
             check_argument("distributed.fit", name, value, Integer(1))
     check_argument("distributed.fit", "timeout", timeout, Real(0.0, open_low=True))
-    n_batches = _LEARNED if merge_every is None else -(-int(merge_every) // source.batch_rows)
+    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)
         if n_shards is None and resume:
             n_shards = _read_n_shards(checkpoint)
         n_shards = int(n_shards or len(cluster.wait_for_workers()))
-        options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
+        n_batches = _LEARNED if merge_every is None else -(-int(merge_every) // source.batch_rows)
         run = Run(learner, source, options, {"shards": n_shards, "batches_of_a_share": n_batches})
-        with _saving_on_error(run, checkpoint):
-            for epoch in range(run.epoch, run.epochs):
-                while run.batch < source.n_batches:
-                    if not learner.__sklearn_is_fitted__():
-                        # The scale and the centres must be the same for all.
-                        first = source.batch(source.pieces(epoch, run.batch))
-                        seen = [learn_batch(learner, first, classes, test=prequential)]
-                    else:
-                        shares = form_shares(source, epoch, run.batch, n_shards, n_batches)
-                        seen = _learn_round(learner, source, shares, cluster, n_shards, test=prequential)
-                    for one in seen:
-                        run.count(one)
-                    progress.advance("learning", run.n_rows, run.total_rows or 0)
-                    run.save_if_due()
-                run.end_epoch()
-            if not run.is_done:
-                run.finish()
+
+        def learn_pass(epoch: int, _: int) -> Iterator[list[Seen]]:
+            while run.batch < source.n_batches:
+                if not learner.__sklearn_is_fitted__():  # the scale and the centres must be the same for all
+                    batch = source.batch(source.pieces(epoch, run.batch))
+                    yield [learn_batch(learner, batch, classes, test=prequential)]
+                else:
+                    shares = form_shares(source, epoch, run.batch, n_shards, n_batches)
+                    yield _learn_round(learner, source, shares, cluster, n_shards, test=prequential)
+                progress.advance("learning", run.n_rows, run.total_rows or 0)
+
+        try:
+            run.learn(learn_pass)
+        except ClusterLost as error:
+            where = "in the learner" if checkpoint is None else f"in {checkpoint}: repair the cluster and resume"
+            raise ClusterLost(f"{error} What was learned from {run.n_rows:,} rows is {where}.") from error
     return learner
 
 
@@ -181,28 +168,10 @@ def _read_n_shards(checkpoint: str | os.PathLike[str] | None) -> int | None:
     return Checkpoint(checkpoint).read()["plan"].get("shards")
 
 
-@contextmanager
-def _saving_on_error(run: Run, checkpoint: Any) -> Iterator[None]:
-    """Save what was learned before an error; if the cluster is lost, say how to go on."""
-    try:
-        yield
-    except BaseException as error:
-        run.save_quietly()
-        if not isinstance(error, ClusterLost):
-            raise
-        where = f"in {checkpoint}: repair the cluster and resume" if checkpoint is not None else "in the learner"
-        raise ClusterLost(f"{error} What was learned from {run.n_rows:,} rows is {where}.") from error
-
-
 def score(
-    learner: OnlineLearner,
-    source: FileStream,
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    client: Any = "local:2",
-    resume: bool = False,
-    timeout: float = 300.0,
-) -> list[Path]:
+    learner: OnlineLearner, source: FileStream, folder: str | os.PathLike[str] | None = None, *,
+    client: Any = "local:2", resume: bool = False, timeout: float = 300.0,
+) -> list[Path]:  # fmt: skip
     """Score all rows of a stream on a Dask cluster, into the same files as `nearkin.streams.score_stream`.
 
     Parameters

@@ -9,32 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury.jury import CastVotes, Jury, Votes, mix_votes, stack_votes
-from nearkin.jury.learned_spaces import halve_rows, learn_space
+from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours
-from nearkin.jury.ridge import FeatureMap, Landmarks, LeadingDirections, RidgeVoter
-from nearkin.jury.voters import CrossFittedVoter, Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, map_rows
+from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
+from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels
-from nearkin.stored import Part, Text, Values, stored
+from nearkin.stored import ArrayOf, Part, Text, stored
 
-__all__ = ["WIDE", "JuryDecision", "SuspectRules", "assemble_jury", "lowest_share"]
+__all__ = ["JuryDecision", "SuspectRules", "assemble_jury", "decide", "lowest_share"]
 
 #: How fast nearness to landmarks falls with the distance, to choose from.
 _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
-
-#: Most features for which matrices of all pairs of features are formed.
-WIDE = 1024
 
 
 @stored(
     jury=Part(Jury, n="n", c="c", d="d"),
     noise=Part(NoiseModel, c="c"),
-    classes=Values("c", of="labels"),
+    classes=ArrayOf("c", of="labels"),
     weights=Text("auto", "plausibility", "uniform"),
-    plausibility=Values("n", low=0.0, high=1.0),
-    score=Values("n", low=0.0, high=1.0),
-    is_suspect=Values("n", of="flags"),
+    plausibility=ArrayOf("n", low=0.0, high=1.0),
+    score=ArrayOf("n", low=0.0, high=1.0),
+    is_suspect=ArrayOf("n", of="flags"),
 )
 class JuryDecision:
     """A jury, its noise model, and what both say about the training labels.
@@ -76,15 +72,9 @@ class JuryDecision:
     """
 
     def __init__(
-        self,
-        jury: Jury,
-        noise: NoiseModel,
-        codes: Codes,
-        classes: NDArray[Any],
-        weights: str = "auto",
-        *,
+        self, jury: Jury, noise: NoiseModel, codes: Codes, classes: NDArray[Any], weights: str = "auto", *,
         rate_is_given: bool = False,
-    ):
+    ):  # fmt: skip
         self.jury, self.noise, self.classes, self.weights = jury, noise, classes, weights
         with one_blas_thread():
             self.plausibility, self.score = judge_labels(jury.left_out, codes, noise)
@@ -116,7 +106,7 @@ class JuryDecision:
 
     def kneighbors(self, queries: Array, k: int) -> tuple[Array, Index]:
         """Rows that cast most of the neighbours' votes, and their parts of the jury's vote."""
-        found = self.cast(queries, k)
+        found = self.jury.cast(queries, self.vote_weights, k)
         return found.total, found.rows
 
     def votes(self, queries: Array) -> Votes:
@@ -131,10 +121,6 @@ class JuryDecision:
         """Shares of the true classes of training rows, by the same votes."""
         return self.noise.lift_zeros(self.jury.left_out(self.plausibility)(rows))
 
-    def cast(self, queries: Array, k: int) -> CastVotes:
-        """Who votes on new scaled rows."""
-        return self.jury.cast(queries, self.vote_weights, k)
-
     def cast_left_out(self, rows: Index, k: int) -> CastVotes:
         """Who votes on training rows, without themselves."""
         return self.jury.cast_left_out(rows, self.plausibility, k)
@@ -142,6 +128,15 @@ class JuryDecision:
     def embed(self, rows: Array) -> Array:
         """Scaled rows in the learned space that votes."""
         return self.neighbourhoods[-1].map_rows(rows)
+
+
+def decide(
+    scaled: Array, codes: Codes, classes: NDArray[Any], noise_rate: float | str, weights: str, random_state: Any,
+    space: Array | Embedding | None = None,
+) -> JuryDecision:  # fmt: skip
+    """Assemble the default jury and let it judge the labels of its own rows; see `assemble_jury`."""
+    jury, noise = assemble_jury(scaled, codes, len(classes), noise_rate, space=space, random_state=random_state)
+    return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=not isinstance(noise_rate, str))
 
 
 def assemble_jury(
@@ -188,61 +183,30 @@ def assemble_jury(
     ones = np.ones(len(codes))
     with one_blas_thread():
         near = NeighbourVoter("input space", LocalNeighbours(scaled.astype(np.float32)), codes, n_classes)
-        leading = LeadingDirections(scaled)
-        landmarks: list[FeatureMap] = [Landmarks(scaled, one) for one in _SHARPNESS]
-        voters: list[Voter] = [
-            near,
+        votes = [near.left_out(ones)]
+        leading, landmarks = LeadingDirections(scaled), [Landmarks(scaled, one) for one in _SHARPNESS]
+        smooth = [
             RidgeVoter("ridge on features", scaled, codes, n_classes, [leading]),
             RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks),
         ]
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
         # the labels that they contradict tell how many are wrong.
-        votes = [voter.left_out(ones) for voter in voters]
+        votes += [voter.left_out(ones) for voter in smooth]
         shares = stack_votes(votes, codes, n_classes)
         if isinstance(noise_rate, str):
             noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
         else:
             noise = NoiseModel(noise_rate, n_classes)
-        shares = _half_way(shares)
+        shares = draw_to_equal(shares)
         if space is None:
-            trust, _ = judge_labels(Jury(voters, shares).left_out, codes, noise, n_rounds=1)
-            learned: Voter = _learn_voter(scaled, leading, trust, near, random_state)
-            votes.insert(1, learned.left_out(ones))
-            shares = _half_way(stack_votes(votes, codes, n_classes))
+            trust, _ = judge_labels(Jury([near, *smooth], shares).left_out, codes, noise, n_rounds=1)
+            learned: Voter = learn_spaces(scaled, near, trust, leading.axes, random_state)
+            shares = draw_to_equal(stack_votes([votes[0], learned.left_out(ones), *votes[1:]], codes, n_classes))
         else:
             # This space has seen all labels, so they do not tell how much it should count.
-            learned = _neighbours_in(space, "learned space", scaled, near)
+            learned = neighbours_in(space, "learned space", scaled, near)
             shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
-        voters.insert(1, learned)
-        return Jury(voters, shares), noise
-
-
-def _half_way(shares: Array) -> Array:
-    """Half way to equal shares: few rows do not tell the shares exactly."""
-    return (shares + 1.0 / len(shares)) / 2.0
-
-
-def _learn_voter(
-    scaled: Array, leading: LeadingDirections, trust: Array, near: NeighbourVoter, random_state: Any
-) -> CrossFittedVoter:
-    """Neighbours in two spaces, each learned from one half of the rows and judging the other."""
-    codes, axes = near.codes, leading.axes if scaled.shape[1] > WIDE else None
-    rows = scaled if axes is None else leading.of(scaled)
-    judge = halve_rows(codes)
-    voters = []
-    for own in (0, 1):
-        other = np.flatnonzero(judge != own)
-        if len(np.unique(codes[other])) < 2:  # too few rows to halve
-            other = np.arange(len(codes))
-        space = learn_space(rows[other], codes[other], trust[other], random_state)
-        voters.append(_neighbours_in(space if axes is None else space @ axes, f"half {own}", scaled, near))
-    return CrossFittedVoter("learned spaces", voters, judge)
-
-
-def _neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: NeighbourVoter) -> NeighbourVoter:
-    """Neighbours in a learned space, with the bandwidth of the input space."""
-    found = LocalNeighbours(map_rows(space, scaled).astype(np.float32))
-    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space)
+        return Jury([near, learned, *smooth], shares), noise
 
 
 @dataclass(frozen=True)
@@ -282,9 +246,8 @@ class SuspectRules:
         is_suspect = lowest_share(score, share, self.outvoted) & (rank < size[codes] - self.spared)
         if rate_is_given:
             return is_suspect
-        is_suspect &= rank < self._most_of_class(size, noise)[codes]
-        is_suspect |= (score < self.clearly_outvoted) & (rank < self._beyond_rate(size)[codes])
-        return is_suspect
+        is_clear = (score < self.clearly_outvoted) & (rank < self._beyond_rate(size)[codes])
+        return is_suspect & (rank < self._most_of_class(size, noise)[codes]) | is_clear
 
     def _share(self, score: Array, rate: float) -> float:
         """Share of all labels that are suspects.
@@ -315,13 +278,7 @@ class SuspectRules:
 
 
 def lowest_share(values: Array, share: float, below: float) -> NDArray[np.bool_]:
-    """Mark the given share of the rows, those with the lowest values, as far as these lie below a bound.
-
-    Examples
-    --------
-    >>> lowest_share(np.array([0.2, 1.0, 0.1, 0.9]), 0.75, 0.5).tolist()
-    [True, False, True, False]
-    """
+    """Mark the given share of the rows, those with the lowest values, as far as these lie below a bound."""
     order = np.argsort(values, kind="stable")
     n_marked = min(int(np.floor(share * len(values) + 1e-9)), int(np.count_nonzero(values < below)))
     is_marked = np.zeros(len(values), dtype=bool)

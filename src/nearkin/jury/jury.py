@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
-from nearkin.noise.rate import VotesOn, split_rows
+from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import Items, Number, Part, stored
 
-__all__ = ["CastVotes", "Jury", "Votes", "mix_votes", "stack_votes"]
+__all__ = ["CastVotes", "Jury", "Votes", "draw_to_equal", "mix_votes", "stack_votes"]
 
 #: Pairs of candidates and neighbours that are compared at once.
 _AT_ONCE = 1 << 20
@@ -105,16 +105,21 @@ class Jury:
         total = float(sum(shares))
         self.voters, self.shares = list(voters), [float(one) / total for one in shares]
 
+    @property
+    def _voting(self) -> tuple[list[Voter], list[float]]:
+        """Voters that count, and their shares."""
+        heard = [pair for pair in zip(self.voters, self.shares, strict=True) if pair[1] > 0.0]
+        return [voter for voter, _ in heard], [share for _, share in heard]
+
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows, each by all others."""
-        shares, voters = self._voting()
+        voters, shares = self._voting
         return mix_votes([voter.left_out(weights) for voter in voters], shares)
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
-        shares, voters = self._voting()
-        said = [voter.answers(queries, weights) for voter in voters]
-        return mix_votes([one.__getitem__ for one in said], shares)(slice(None))
+        voters, shares = self._voting
+        return mix_votes([voter.answers(queries, weights).__getitem__ for voter in voters], shares)(slice(None))
 
     def poll_left_out(self, rows: Index, weights: Array, classes: NDArray[Any]) -> Votes:
         """What every voter says about training rows."""
@@ -124,33 +129,29 @@ class Jury:
         """What every voter says about new scaled rows."""
         return self._gather([one.answers(queries, weights) for one in self.voters], classes)
 
-    def cast_left_out(self, rows: Index, weights: Array, k: int) -> CastVotes:
-        """Neighbours of training rows that cast most of the votes on them, at most k."""
-        return self._cast(
-            lambda voter, part: voter.neighbours_left_out(rows[part], weights), len(rows), min(k, len(weights) - 1)
-        )
-
-    def cast(self, queries: Array, weights: Array, k: int) -> CastVotes:
-        """The same for new scaled rows."""
-        return self._cast(
-            lambda voter, part: voter.neighbours(queries[part], weights), len(queries), min(k, len(weights))
-        )
-
-    def _voting(self) -> tuple[list[float], list[Voter]]:
-        heard = [(share, voter) for share, voter in zip(self.shares, self.voters, strict=True) if share > 0.0]
-        return [share for share, _ in heard], [voter for _, voter in heard]
-
     def _gather(self, said: list[Array], classes: NDArray[Any]) -> Votes:
         return Votes(tuple(one.name for one in self.voters), np.array(self.shares), np.stack(said), classes)
 
+    def cast_left_out(self, rows: Index, weights: Array, k: int) -> CastVotes:
+        """Neighbours of training rows that cast most of the votes on them, at most k."""
+        k = min(k, len(weights) - 1)
+        return self._cast(lambda voter, part: voter.neighbours_left_out(rows[part], weights), len(rows), k)
+
+    def cast(self, queries: Array, weights: Array, k: int) -> CastVotes:
+        """The same for new scaled rows."""
+        k = min(k, len(weights))
+        return self._cast(lambda voter, part: voter.neighbours(queries[part], weights), len(queries), k)
+
     def _cast(self, find: Any, n: int, k: int) -> CastVotes:
-        voting = [(s, one) for s, one in zip(*self._voting(), strict=True) if isinstance(one, NeighbourhoodVoter)]
-        names = tuple(one.name for _, one in voting)
+        voting = [pair for pair in zip(*self._voting, strict=True) if isinstance(pair[0], NeighbourhoodVoter)]
         step = max(1, _AT_ONCE // (k * N_VOTING))
         blocks = [slice(start, start + step) for start in range(0, max(n, 1), step)]
-        found = [_largest([(s, find(one, part)) for s, one in voting], k) for part in blocks]
+        found = [_largest([(share, find(voter, part)) for voter, share in voting], k) for part in blocks]
         rows, parts, nearest = zip(*found, strict=True)
-        return CastVotes(names, np.concatenate(rows), np.concatenate(parts, axis=1), np.concatenate(nearest, axis=1))
+        return CastVotes(
+            tuple(voter.name for voter, _ in voting),
+            np.concatenate(rows), np.concatenate(parts, axis=1), np.concatenate(nearest, axis=1),
+        )  # fmt: skip
 
 
 def _largest(found: list[tuple[float, list[tuple[Index, Array]]]], k: int) -> tuple[Index, Array, NDArray[np.bool_]]:
@@ -166,30 +167,12 @@ def _largest(found: list[tuple[float, list[tuple[Index, Array]]]], k: int) -> tu
     total = parts.sum(axis=0)
     again = np.tril(candidates[:, :, None] == candidates[:, None, :], -1).any(axis=2)
     order = np.argsort(np.where(again, -1.0, total) * -1.0, axis=1, kind="stable")[:, :k]
-    at = order[None]
-    return (
-        np.take_along_axis(candidates, order, axis=1),
-        np.take_along_axis(parts, at, axis=2),
-        np.take_along_axis(is_nearest, at, axis=2),
-    )
+    parts, is_nearest = (np.take_along_axis(one, order[None], axis=2) for one in (parts, is_nearest))
+    return np.take_along_axis(candidates, order, axis=1), parts, is_nearest
 
 
 def mix_votes(votes: Sequence[VotesOn], shares: Sequence[float] | Array) -> VotesOn:
-    """Mix the votes of several voters by their shares.
-
-    Parameters
-    ----------
-    votes : sequence of callable
-        Votes of each voter on a part of the rows.
-    shares : sequence of float
-        How much each counts.
-
-    Examples
-    --------
-    >>> yes, no = np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]])
-    >>> mix_votes([yes.__getitem__, no.__getitem__], [0.75, 0.25])(slice(None)).tolist()
-    [[0.25, 0.75]]
-    """
+    """Mix the votes of several voters by their shares."""
 
     def votes_on(part: Any) -> Array:
         total = shares[0] * votes[0](part)
@@ -247,3 +230,8 @@ def stack_votes(votes: Sequence[VotesOn], codes: Codes, n_classes: int) -> Array
     root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
     shares, _ = nnls(root[known], (vectors.T @ right)[known] / np.sqrt(values[known]))
     return shares / shares.sum() if shares.sum() > 0.0 else equal
+
+
+def draw_to_equal(shares: Array) -> Array:
+    """Go half way to equal shares: few rows do not tell the shares exactly."""
+    return (shares + 1.0 / len(shares)) / 2.0

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
+from nearkin.arrays import Array, Index
 from nearkin.errors import InputError
 from nearkin.kernels import worker_pool
-from nearkin.stored import Values, stored
+from nearkin.stored import ArrayOf, stored
 
-__all__ = ["LocalNeighbours"]
-
-Array = NDArray[np.floating]
-Index = NDArray[np.int64]
+__all__ = ["LocalNeighbours", "spread_rows"]
 
 #: Rows and columns of one tile, which fits into the second-level cache.
 _BLOCK = 512
@@ -48,11 +46,11 @@ _LEAST = 1e-3
 
 
 @stored(
-    _center=Values("d", dtype="T"),
-    _rows=Values("n", "d", dtype="T"),
-    _norms=Values("n", low=0.0, dtype="T"),
-    _factors=Values("n", low=0.0, dtype="T"),
-    scale=Values("n", low=0.0),
+    _center=ArrayOf("d", dtype="T"),
+    _rows=ArrayOf("n", "d", dtype="T"),
+    _norms=ArrayOf("n", low=0.0, dtype="T"),
+    _factors=ArrayOf("n", low=0.0, dtype="T"),
+    scale=ArrayOf("n", low=0.0),
 )
 class LocalNeighbours:
     """Neighbours of rows by ``d2(x, z) / s(z)`` where ``s(z)`` is the distance of z to about its own 7th neighbour.
@@ -95,10 +93,11 @@ class LocalNeighbours:
         self._norms = (self._rows * self._rows).sum(axis=1)
         n = len(rows)
         self._factors = np.ones(n, rows.dtype)
-        every, some = self._items, self._items.at(_spread(n, _SCALED))
+        every, some = self._items, self._items.at(spread_rows(n, _SCALED))
         rank = min(n_scale, n - 1) if len(some.rows) == n else max(2, round(n_scale * len(some.rows) / n))
+        parts = _blocks(n)
         with worker_pool() as run:
-            far = np.concatenate(run(lambda part: _search(every.at(part), some, rank)[0][:, -1], _blocks(n)))
+            far = np.concatenate(run(lambda part: _search(every.at(part), some, rank)[0][:, -1], parts))
         self.scale = np.sqrt(far)
         positive = self.scale[self.scale > 0]
         least = _LEAST * (np.median(positive) if len(positive) else 1.0)
@@ -184,7 +183,7 @@ class _Reservoirs:
         """Set a first bound from a sample; it most likely admits several times k neighbours."""
         n = len(items.rows)
         if n >= _SAMPLED * _SAMPLE:
-            some = items.at(_spread(n, _SAMPLE))
+            some = items.at(spread_rows(n, _SAMPLE))
             rank = min(_SAMPLE - 1, max(_LEAST_RANK, int(np.ceil(_AMPLE * self.k * _SAMPLE / n))))
             self.bounds[:] = _search(rows, some, rank)[0][:, -1]
 
@@ -230,8 +229,8 @@ def _blocks(n: int) -> list[slice]:
     return [slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
 
 
-def _spread(n: int, most: int) -> Index:
-    """At most ``most`` of n numbers, evenly spread."""
+def spread_rows(n: int, most: int) -> Index:
+    """At most ``most`` of n rows, evenly spread."""
     return np.linspace(0, n - 1, min(n, most)).astype(np.int64)
 
 

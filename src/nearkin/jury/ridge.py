@@ -9,9 +9,10 @@ import numpy as np
 from scipy import sparse
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.local_scaling import spread_rows
 from nearkin.kernels import worker_pool
-from nearkin.noise.rate import VotesOn
-from nearkin.stored import Count, Maybe, Number, Part, Text, Values, stored
+from nearkin.noise.model import VotesOn
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, Text, stored
 
 __all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]
 
@@ -58,20 +59,9 @@ class FeatureMap(Protocol):
         """Features of rows, of shape (n_rows, n_features)."""
 
 
-@stored(n_features=Count(1, size="m"), axes=Maybe(Values("m", "d")))
+@stored(n_features=Count(1, size="m"), axes=Maybe(ArrayOf("m", "d")))
 class LeadingDirections:
-    """The rows themselves, or their leading principal directions where there are many features.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_samples, n_features)
-        Scaled.
-
-    Examples
-    --------
-    >>> LeadingDirections(np.zeros((5, 3))).of(np.ones((2, 3))).tolist()
-    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-    """
+    """The scaled rows themselves, or their leading principal directions where there are many features."""
 
     #: Directions, of shape (n_features, n_columns); None for the rows themselves.
     axes: Array | None = None
@@ -102,28 +92,15 @@ class LeadingDirections:
 @stored(
     _rate=Number(0.0),
     sharpness=Number(0.0),
-    _marks=Values("m", "d"),
-    _turn=Values("m", "m"),
+    _marks=ArrayOf("m", "d"),
+    _turn=ArrayOf("m", "m"),
     n_features=Count(1, size="m"),
 )
 class Landmarks:
     """Nearness ``exp(-sharpness * d2 / spread)`` to some of the rows, rotated so that inner products are nearnesses.
 
     This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) K^(-1/2)``.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_samples, n_features)
-        Scaled.
-    sharpness : float
-        How fast nearness falls; ``spread`` is the mean squared distance of two rows.
-
-    Examples
-    --------
-    >>> rows = np.array([[0.0], [1.0], [3.0]])
-    >>> made = Landmarks(rows, 1.0).of(rows)
-    >>> bool(np.allclose(made @ made.T, np.exp(-((rows - rows.T) ** 2) / (2.0 * rows.var()))))
-    True
+    ``spread`` is the mean squared distance of two rows.
     """
 
     def __init__(self, rows: Array, sharpness: float):
@@ -154,12 +131,12 @@ class Landmarks:
 
 @stored(
     name=Text(),
-    _rows=Values("n", "d"),
-    _codes=Values("n", of="codes", low=0, below="c"),
+    _rows=ArrayOf("n", "d"),
+    _codes=ArrayOf("n", of="codes", low=0, below="c"),
     _n_classes=Count(2, size="c"),
     error=Number(),
     penalty=Number(0.0, is_open=True),
-    _shift=Values("m"),
+    _shift=ArrayOf("m"),
     _factor=Number(),
     features=Part(LeadingDirections, Landmarks, d="d", m="m"),
 )
@@ -217,7 +194,7 @@ class RidgeVoter:
 
     def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, candidates: Sequence[FeatureMap]):
         self.name, self._rows, self._codes, self._n_classes = name, rows, codes, n_classes
-        some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _JUDGES)).astype(np.int64))
+        some = spread_rows(len(rows), _JUDGES)
         with worker_pool() as run:
             tried = run(lambda one: (*self._choose_penalty(one, some), one), candidates)
         self.error, self.penalty, self._shift, self._factor, self.features = min(tried, key=lambda one: one[0])

@@ -1,23 +1,33 @@
-"""Who votes: one contract, and neighbours in the input space or in learned spaces. Regressions are in `ridge`."""
+"""Who votes: one contract, and neighbours in the input space or in learned spaces. Regressions are in `ridge`.
+
+Learned spaces are cross-fitted: each is learned from half of the rows and judges the other half.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.local_scaling import LocalNeighbours
-from nearkin.noise.rate import VotesOn, split_rows
-from nearkin.stored import Count, Either, Items, Maybe, Number, Part, Text, Values, stored
+from nearkin.learners import OnlineLearner, RobustLODML
+from nearkin.noise.model import VotesOn, split_rows
+from nearkin.stored import ArrayOf, Count, Either, Items, Maybe, Number, Part, Text, stored
 
-__all__ = ["CrossFittedVoter", "Embedding", "NeighbourVoter", "NeighbourhoodVoter", "Voter", "map_rows", "rank_votes"]
+__all__ = [
+    "WIDE", "CrossFittedVoter", "Embedding", "NeighbourVoter", "NeighbourhoodVoter", "Voter", "default_learner",
+    "learn_spaces", "neighbours_in", "rank_votes", "whiten_classes",
+]  # fmt: skip
 
 #: Neighbours of a row that vote, and bandwidths that are tried, in ranks.
 N_VOTING = 60
 BANDWIDTHS = (2.0, 4.0, 8.0, 16.0, 32.0)
+
+#: Most features for which matrices of all pairs of features are formed.
+WIDE = 1024
 
 
 class Voter(Protocol):
@@ -85,13 +95,7 @@ class Embedding(Protocol):
 
 
 def map_rows(space: Array | Embedding | None, rows: Array) -> Array:
-    """Map scaled rows by a matrix of shape (n_components, n_features) or an `Embedding`; None leaves them.
-
-    Examples
-    --------
-    >>> map_rows(np.array([[1.0, 1.0]]), np.array([[2.0, 3.0]])).tolist()
-    [[5.0]]
-    """
+    """Map scaled rows by a matrix of shape (n_components, n_features) or an `Embedding`; None leaves them."""
     if space is None:
         return rows
     return rows @ space.T if isinstance(space, np.ndarray) else space.embed(rows)
@@ -147,14 +151,11 @@ class _RankVoter:
 
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows by their neighbours."""
-        return lambda part: self._count(self.among[part], weights)
+        return lambda part: rank_votes(self.among[part], self.codes, weights, self.n_classes, self.bandwidth)
 
     def neighbours_left_out(self, rows: Index, weights: Array) -> list[tuple[Index, Array]]:
         """Neighbours of training rows and their parts of the vote."""
         return [self._weigh(self.among[rows], weights)]
-
-    def _count(self, index: Index, weights: Array) -> Array:
-        return rank_votes(index, self.codes, weights, self.n_classes, self.bandwidth)
 
     def _weigh(self, index: Index, weights: Array) -> tuple[Index, Array]:
         """Neighbours with their parts of the vote, which sum to 1."""
@@ -166,10 +167,10 @@ class _RankVoter:
 @stored(
     name=Text(),
     near=Part(LocalNeighbours, n="n", e="d"),
-    codes=Values("n", of="codes", low=0, below="c"),
+    codes=ArrayOf("n", of="codes", low=0, below="c"),
     n_classes=Count(2, size="c"),
     bandwidth=Number(0.0, is_open=True),
-    space=Maybe(Either(Values("e", "d"), Part("MappedParameter", d="d"))),
+    space=Maybe(Either(ArrayOf("e", "d"), Part("MappedParameter", d="d"))),
 )
 class NeighbourVoter(_RankVoter):
     """Neighbours of a row in one space, the nearest first, with weights that fall by rank.
@@ -225,23 +226,21 @@ class NeighbourVoter(_RankVoter):
         return self.near.among(N_VOTING)
 
     def _best_bandwidth(self) -> float:
-        ones, right = np.ones(len(self.codes)), np.zeros(len(BANDWIDTHS))
+        among, ones, right = self.among, np.ones(len(self.codes)), np.zeros(len(BANDWIDTHS))
         for part in split_rows(len(self.codes), self.n_classes):
             for i, one in enumerate(BANDWIDTHS):
-                shares = rank_votes(self.among[part], self.codes, ones, self.n_classes, one)
+                shares = rank_votes(among[part], self.codes, ones, self.n_classes, one)
                 right[i] += np.count_nonzero(shares.argmax(axis=1) == self.codes[part])
         return BANDWIDTHS[int(np.argmax(right))]
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows by their neighbours."""
-        return self._count(self._find(queries), weights)
+        index = self.near.query(self.map_rows(queries), N_VOTING)
+        return rank_votes(index, self.codes, weights, self.n_classes, self.bandwidth)
 
     def neighbours(self, queries: Array, weights: Array) -> list[tuple[Index, Array]]:
         """Neighbours of new scaled rows and their parts of the vote."""
-        return [self._weigh(self._find(queries), weights)]
-
-    def _find(self, queries: Array) -> Index:
-        return self.near.query(self.map_rows(queries), N_VOTING)
+        return [self._weigh(self.near.query(self.map_rows(queries), N_VOTING), weights)]
 
     def map_rows(self, rows: Array) -> Array:
         """Scaled rows in the space."""
@@ -251,8 +250,8 @@ class NeighbourVoter(_RankVoter):
 @stored(
     name=Text(),
     voters=Items(Part(NeighbourVoter, n="n", c="c", d="d"), "v", least=1),
-    judge=Values("n", of="codes", low=0, below="v"),
-    codes=Values("n", of="codes", low=0, below="c"),
+    judge=ArrayOf("n", of="codes", low=0, below="v"),
+    codes=ArrayOf("n", of="codes", low=0, below="c"),
     n_classes=Count(2, size="c"),
     bandwidth=Number(0.0, is_open=True),
 )
@@ -310,3 +309,61 @@ class CrossFittedVoter(_RankVoter):
     def map_rows(self, rows: Array) -> Array:
         """Scaled rows in all spaces side by side: squared distances are the means of those in the spaces."""
         return np.concatenate([one.map_rows(rows) for one in self.voters], axis=1) / math.sqrt(len(self.voters))
+
+
+def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: NeighbourVoter) -> NeighbourVoter:
+    """Neighbours in a learned space, with the bandwidth of the input space."""
+    found = LocalNeighbours(map_rows(space, scaled).astype(np.float32))
+    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space)
+
+
+def learn_spaces(
+    scaled: Array, near: NeighbourVoter, trust: Array, axes: Array | None, random_state: Any
+) -> CrossFittedVoter:
+    """Neighbours in two spaces, each learned from one half of the rows and judging the other.
+
+    Labels count by ``trust`` in the whitening. Rows with more than `WIDE` features are first reduced to the ``axes``.
+    """
+    codes, axes = near.codes, axes if scaled.shape[1] > WIDE else None
+    rows = scaled if axes is None else np.asarray(scaled @ axes.T, dtype=np.float64)
+    # Every other row of a class, in an order that is independent of the features.
+    order, judge = np.lexsort((np.random.default_rng(0).random(len(codes)), codes)), np.empty(len(codes), np.int64)
+    judge[order] = np.arange(len(codes)) % 2
+    voters = []
+    for own in (0, 1):
+        other = np.flatnonzero(judge != own)
+        if len(np.unique(codes[other])) < 2:  # too few rows to halve
+            other = np.arange(len(codes))
+        white = whiten_classes(rows[other], codes[other], trust[other])
+        learner = default_learner(random_state).set_params(scale=None, rescore=False)
+        space = learner.fit(rows[other] @ white.T, codes[other]).components_ @ white
+        voters.append(neighbours_in(space if axes is None else space @ axes, f"half {own}", scaled, near))
+    return CrossFittedVoter("learned spaces", voters, judge)
+
+
+def whiten_classes(rows: Array, codes: Codes, weights: Array) -> Array:
+    """Return ``S^(-1/2)`` of the weighted within-class covariance, scaled to a mean squared pair distance of 1.
+
+    The covariance is shrunk towards a multiple of the identity by the rule of Ledoit and Wolf (A well-conditioned
+    estimator for large-dimensional covariance matrices, 2004).
+    """
+    from sklearn.covariance import ledoit_wolf
+
+    n_classes = int(codes.max()) + 1
+    total = np.bincount(codes, weights, n_classes)
+    means = np.zeros((n_classes, rows.shape[1]))
+    np.add.at(means, codes, rows * weights[:, None])
+    means /= np.maximum(total, 1e-300)[:, None]
+    centred = (rows - means[codes]) * np.sqrt(weights)[:, None]
+    covariance, _ = ledoit_wolf(centred, assume_centered=True)
+    values, vectors = np.linalg.eigh(covariance)
+    if not values[-1] > 0.0:
+        return np.eye(rows.shape[1], dtype=rows.dtype)
+    root = (vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))) @ vectors.T
+    spread = np.sqrt(2.0 * (rows @ root).var(axis=0).sum())
+    return (root / max(spread, 1e-300)).astype(rows.dtype)
+
+
+def default_learner(random_state: Any = None) -> OnlineLearner:
+    """Return an unfitted learner as it learns the spaces."""
+    return RobustLODML(n_epochs=3, random_state=random_state)

@@ -7,15 +7,11 @@ import math
 
 import numpy as np
 
-from nearkin.kernels.direction import Direction, directions, members, shift
-from nearkin.kernels.formulas import exponential_weight as weight
-from nearkin.kernels.formulas import linear_kink, linear_step, plausibility_of, squared_norm
+from nearkin.kernels.formulas import direction_at, linear_kink, linear_step, plausibility_of, shift, weight
 from nearkin.kernels.full import bilinear, move
 from nearkin.kernels.inverse import cover_null_space, spend_bound, track, tracking_workspace
 from nearkin.kernels.machine.compile import Sweep, body, helper
-from nearkin.kernels.machine.symmetric import mirror, multiply_between
-
-__all__ = ["exact", "move_in_cone", "project"]
+from nearkin.kernels.machine.linalg import mirror, multiply_between
 
 #: Most passive-aggressive steps that an exact step may be long: on the cone a margin can stay out of reach.
 _LONGEST = 1e6
@@ -32,9 +28,7 @@ def _sweep(M, triplets, rule, tracked, plausibility):
     full_weight = weight(0.0, rule.params[0], rule.params[1])
     n_updates = 0
     for t in range(len(plausibility)):
-        x, positive, negative = members(triplets, t)
-        gg, hh, gh = directions(x, positive, negative, True, g, h)
-        A = Direction(g, h, gg, hh, gh, squared_norm(gg, hh, gh, True))
+        A = direction_at(triplets, t, g, h)
         z = multiply_between(M, g, h, Mh)
         tau, w = take_step(M, A, z, rule.C[t], rule, weight, full_weight, tracked, work)
         if tau > 0.0:

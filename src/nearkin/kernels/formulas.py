@@ -1,9 +1,16 @@
-"""The formulas of `nearkin.losses` and `nearkin.steps`, compiled as they stand."""
+"""The formulas of `nearkin.losses`, `nearkin.steps` and `nearkin.measures`, compiled, and the direction of a step."""
+
+from typing import NamedTuple
+
+import numpy as np
 
 from nearkin import losses, steps
-from nearkin.kernels.machine.compile import body, step
+from nearkin.kernels.machine.compile import body, exact_helper, helper, step
+from nearkin.kernels.machine.pack import padded
+from nearkin.kernels.machine.simd import lanes, load, load_few, store, total, zeros
 
-exponential_weight = step(losses.exponential_weight)
+# Sweeps call the loss's weight by this name, which `Sweep` replaces for other losses.
+weight = step(losses.exponential_weight)
 plausibility_of = step(steps.plausibility_of)
 squared_norm = step(steps.squared_norm)
 half_quadratic = step(steps.half_quadratic)
@@ -38,3 +45,118 @@ def linear_step(z, sq_norm, C, rule, weight, full_weight):
         return 0.0, weight(1.0 - z, rule.params[0], rule.params[1])
     curve = (z, sq_norm)
     return half_quadratic(linear_z, curve, linear_kink(curve), C, weight, rule.params, rule.max_hq_iter)
+
+
+# ---------------------------------------------------------------- the direction A of a step
+
+
+class Direction(NamedTuple):
+    """Vectors of ``A = (g h' + h g') / 2``, their inner products, and ``||A||_F^2``."""
+
+    g: np.ndarray
+    h: np.ndarray
+    gg: float
+    hh: float
+    gh: float
+    sq_norm: float
+
+
+@step
+def direction_of(anchor, positive, negative, is_distance):
+    """``g`` and ``h`` of numbers or vectors; differences first, so that a common offset of the rows costs no digits."""
+    return (anchor - positive) + (anchor - negative) if is_distance else anchor, positive - negative
+
+
+@step
+def members(triplets, t):
+    """Anchor, positive and negative of triplet t."""
+    return (
+        triplets.anchors[triplets.anchor[t]],
+        triplets.positives[triplets.positive[t]],
+        triplets.negatives[triplets.negative[t]],
+    )
+
+
+@exact_helper
+def _differences(anchor, positive, negative, is_distance, g, h):
+    for k in range(anchor.shape[0]):
+        g[k], h[k] = direction_of(anchor[k], positive[k], negative[k], is_distance)
+
+
+@helper
+def directions(anchor, positive, negative, is_distance, g, h):
+    """Write ``g`` and ``h`` and return ``g.g, h.h, g.h`` in double precision."""
+    _differences(anchor, positive, negative, is_distance, g, h)
+    gg = 0.0
+    hh = 0.0
+    gh = 0.0
+    for k in range(g.shape[0]):
+        gg += g[k] * g[k]
+        hh += h[k] * h[k]
+        gh += g[k] * h[k]
+    return gg, hh, gh
+
+
+@body
+def direction_at(triplets, t, g, h):
+    """Direction of triplet t for a distance; ``g`` and ``h`` are written."""
+    x, positive, negative = members(triplets, t)
+    gg, hh, gh = directions(x, positive, negative, True, g, h)
+    return Direction(g, h, gg, hh, gh, squared_norm(gg, hh, gh, True))
+
+
+@exact_helper
+def vector_directions(triplets, t, is_distance, gh, at):
+    """`directions` of triplet t by vectors: ``g`` from position ``at`` of an array of padded vectors on, ``h`` next."""
+    a, b, c = triplets.anchors, triplets.positives, triplets.negatives
+    x, y, z = triplets.anchor[t], triplets.positive[t], triplets.negative[t]
+    wide = lanes(gh)
+    d = a.shape[1]
+    n = padded(d, gh)
+    rest = d - d % wide
+    for i in range(rest, d):
+        gh[at + i], gh[at + n + i] = direction_of(a[x, i], b[y, i], c[z, i], is_distance)
+    g_g = h_h = g_h = zeros(gh)
+    for i in range(0, n, wide):
+        if i < rest:
+            g, h = direction_of(load(a, x * d + i), load(b, y * d + i), load(c, z * d + i), is_distance)
+            store(gh, at + i, g)
+            store(gh, at + n + i, h)
+        else:
+            g, h = load(gh, at + i), load(gh, at + n + i)
+        g_g += g * g
+        h_h += h * h
+        g_h += g * h
+    return float(total(g_g)), float(total(h_h)), float(total(g_h))
+
+
+@exact_helper
+def block_directions(triplets, start, m, is_distance, vectors, first, size):
+    """Vectors of ``m`` triplets: g in the rows of ``vectors`` from ``first`` on, h ``size`` rows later."""
+    a, b, c = triplets.anchors, triplets.positives, triplets.negatives
+    d = a.shape[1]
+    whole = d - d % lanes(vectors)
+    for t in range(m):
+        x, y, z = triplets.anchor[start + t] * d, triplets.positive[start + t] * d, triplets.negative[start + t] * d
+        at = (first + t) * vectors.shape[1]
+        other = at + size * vectors.shape[1]
+        for k in range(0, whole, lanes(vectors)):
+            g, h = direction_of(load(a, x + k), load(b, y + k), load(c, z + k), is_distance)
+            store(vectors, at + k, g)
+            store(vectors, other + k, h)
+        for k in range(whole, d):
+            e, f = direction_of(load_few(a, x + k, 1), load_few(b, y + k, 1), load_few(c, z + k, 1), is_distance)
+            store(vectors, at + k, e)
+            store(vectors, other + k, f)
+
+
+@helper
+def shift(M, A, tau):
+    """``M += tau A``, the part on and below the diagonal."""
+    g, h = A.g, A.h
+    half = 0.5 * tau
+    for i in range(M.shape[0]):
+        along_h = half * g[i]
+        along_g = half * h[i]
+        for k in range(i + 1):
+            M[i, k] += along_h * h[k] + along_g * g[k]

@@ -16,8 +16,6 @@ from nearkin.kernels.machine.linalg import products, workspace
 from nearkin.kernels.machine.simd import above, count_bits, equal, largest, load_few, lowest_bit, not_below
 from nearkin.measures import LinearScores
 
-__all__ = ["scan", "scan_batch", "search"]
-
 #: Bytes of a table of scores, and of the rows behind it, that stay in the cache; and most rows at once.
 _CACHED = 1 << 20
 _MOST_ROWS = 1024
@@ -57,36 +55,17 @@ class _Work(NamedTuple):
     found: np.ndarray
     values: np.ndarray
     words: np.ndarray
-    blas: tuple
 
 
 def search(rows, form, gap, row_class, centre_class, max_impostors):
-    """Triplets of every row: its best centre of its own class and each impostor, the nearest first.
+    """Triplets (3, n) of every row, its best centre of its own class with each impostor, the nearest first; and the
+    best centre of each row. Both end before the first row whose class has no centre.
 
-    A centre of another class is an impostor unless the best of its own class, less ``gap``, scores higher.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
-        Anchors.
-    form : LinearScores
-        Scores of the centres; the unit is not used.
-    gap : float
-        Margin in that unit.
-    row_class, centre_class : ndarray of int64
-        Classes from 0 on.
-    max_impostors : int
-        Most triplets of a row.
-
-    Returns
-    -------
-    triplets : ndarray of shape (3, n_triplets)
-        Anchors, positives and negatives.
-    own : ndarray of shape (n_done,)
-        Best centre of each row. Both end before the first row whose class has no centre.
+    A centre of another class is an impostor unless the best of the row's own class, less ``gap``, scores higher.
+    ``form`` holds the scores of the centres (`LinearScores`), and ``gap`` is in its unit.
     """
     order, start = _by_class(centre_class)
-    form = LinearScores(form.origin, form.directions[order], form.offsets[order], form.unit)
+    form = form._replace(directions=form.directions[order], offsets=form.offsets[order])
     return _find_all(rows, False, form, gap, row_class, order, start, max_impostors)
 
 
@@ -114,7 +93,7 @@ def _find_all(rows, is_known, form, gap, row_class, order, start, most):
     task = _Search(rows, is_known, form.origin, form.directions, shift, gap, row_class, order, start, most)
     work = _Work(
         np.empty((step, d), dtype), np.empty((step, wide + 16), dtype), np.empty(step, dtype),
-        np.empty(m, np.int64), np.empty(m + _FEW, dtype), np.empty(_GROUPS, np.uint64), workspace(rows),
+        np.empty(m, np.int64), np.empty(m + _FEW, dtype), np.empty(_GROUPS, np.uint64),
     )  # fmt: skip
     own, out, done, count = np.empty(n, np.int64), np.empty((3, 8 * n + m), np.int64), 0, 0
     while done < n:
@@ -134,7 +113,7 @@ def _rows_with_a_centre(row_class, start):
 @kernel
 def _triplets(task, work, own, out, done, count):
     """Append the triplets of rows from ``done`` on while there is room; returns the next row and their number."""
-    scores, top = work.scores, work.top
+    scores, top, blas = work.scores, work.top, workspace(work.scores)
     m = len(task.order)
     while done < len(own):
         n = len(own) - done
@@ -147,7 +126,7 @@ def _triplets(task, work, own, out, done, count):
             for i in range(n):
                 for k in range(len(task.origin)):
                     work.moved[i, k] = task.rows[done + i, k] - task.origin[k]
-            products(work.moved[:n], task.directions, scores[:n, :m], work.blas)
+            products(work.moved[:n], task.directions, scores[:n, :m], blas)
         for i in range(n):
             code = task.row_class[done + i]
             own[done + i], top[i] = _best(scores, i, task.shift, task.start[code], task.start[code + 1])

@@ -23,21 +23,18 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from nearkin.kernels.direction import shift
+from nearkin.kernels.formulas import shift
 from nearkin.kernels.machine.compile import body, helper
-from nearkin.kernels.machine.linalg import add, dot, invert_positive_definite, multiply_symmetric, vector_workspace
-from nearkin.kernels.machine.symmetric import add_outer_products, eigen_small, smallest_of_tridiagonal
-
-__all__ = [
-    "Tracked",
-    "bound_of",
-    "cover_null_space",
-    "spend_bound",
-    "start_tracking",
-    "track",
-    "track_mean",
-    "tracking_workspace",
-]
+from nearkin.kernels.machine.linalg import (
+    add,
+    add_outer_products,
+    dot,
+    eigen_small,
+    invert_positive_definite,
+    multiply_symmetric,
+    smallest_of_tridiagonal,
+    vector_workspace,
+)
 
 #: Longest Krylov basis.
 _BASIS = 128

@@ -12,15 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from nearkin.kernels.cone import move_in_cone
-from nearkin.kernels.direction import Direction, directions, members, shift
-from nearkin.kernels.formulas import exponential_weight as weight
-from nearkin.kernels.formulas import linear_step, plausibility_of, squared_norm
+from nearkin.kernels.formulas import direction_at, linear_step, plausibility_of, shift, weight
 from nearkin.kernels.inverse import bound_of, tracking_workspace
 from nearkin.kernels.machine.compile import Sweep, helper
-from nearkin.kernels.machine.linalg import is_positive_definite, negative_eigenpairs
-from nearkin.kernels.machine.symmetric import mirror, multiply
-
-__all__ = ["LocalParts", "new_marks", "restart_clock", "settle", "sweep"]
+from nearkin.kernels.machine.linalg import is_positive_definite, mirror, multiply, negative_eigenpairs
 
 #: Positions in a row of ``LocalParts.marks``: a lower bound of the smallest eigenvalue of ``M + L_c``, the clock at
 #: that time, and the number of checks before a bound is sought again.
@@ -54,7 +49,8 @@ def restart_clock(local):
     local.clock[:] = 0.0
 
 
-def _sweep(M, local, classes, triplets, rule, tracked, plausibility):
+@Sweep
+def sweep(M, local, classes, triplets, rule, tracked, plausibility):
     """Both parts move along A, the local one by ``share`` of the global one's step; ``classes`` chooses it."""
     d = M.shape[0]
     g, h, Mh, Lh = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
@@ -65,9 +61,7 @@ def _sweep(M, local, classes, triplets, rule, tracked, plausibility):
     n_updates = 0
     drop = 0.0
     for t in range(len(plausibility)):
-        x, positive, negative = members(triplets, t)
-        gg, hh, gh = directions(x, positive, negative, True, g, h)
-        A = Direction(g, h, gg, hh, gh, squared_norm(gg, hh, gh, True))
+        A = direction_at(triplets, t, g, h)
         L, mark = local.L[classes[t]], local.marks[classes[t]]
         if share > 0.0:
             settle(M, L, mark, clock[0], drop, work)
@@ -134,6 +128,3 @@ def _add(M, L, N, ridge):
         trace += N[i, i]
         N[i, i] += ridge
     return trace / M.shape[0]
-
-
-sweep = Sweep(_sweep)

@@ -5,11 +5,8 @@ A step changes M within the span of two products with it. Its square root ``L + 
 Methods differ in the two vectors and in how the inner products of p and q give a and b, which lie in their span.
 """
 
-from nearkin.kernels.direction import direction_of
 from nearkin.kernels.formulas import (
-    exponential_weight as weight,
-)
-from nearkin.kernels.formulas import (
+    direction_of,
     half_quadratic,
     half_quadratic_by,
     is_step,
@@ -21,13 +18,12 @@ from nearkin.kernels.formulas import (
     pair_step,
     pair_z,
     plausibility_of,
+    weight,
 )
 from nearkin.kernels.lowrank import gram, prepare_step
 from nearkin.kernels.machine.compile import Sweep, body, exact_helper, helper
 from nearkin.kernels.machine.pack import advance, make_factor, unpack_factor
 from nearkin.kernels.machine.simd import lanes, load, total, zeros
-
-__all__ = ["by_pair", "by_triplet"]
 
 
 def _sweep(components, triplets, rule, as_pairs, bounds, plausibility):

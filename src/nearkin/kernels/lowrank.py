@@ -5,10 +5,6 @@ exact proximal step, `published` that of OPML, `subgradient` the paper's sub-gra
 inner products of g and h and of ``p = L'g`` and ``q = L'h``.
 """
 
-from nearkin.kernels.direction import vector_directions
-from nearkin.kernels.formulas import (
-    exponential_weight as weight,
-)
 from nearkin.kernels.formulas import (
     factored_bound,
     factored_curve,
@@ -19,11 +15,11 @@ from nearkin.kernels.formulas import (
     is_step,
     plausibility_of,
     subgradient_update,
+    vector_directions,
+    weight,
 )
 from nearkin.kernels.machine.compile import Sweep, body, helper
 from nearkin.kernels.machine.pack import advance, pack_factor, prefetch_row, unpack_factor
-
-__all__ = ["exact", "gram", "prepare_step", "published", "subgradient", "subgradient_solve"]
 
 
 def _sweep(components, triplets, rule, is_distance, descent, plausibility):

@@ -10,16 +10,22 @@ from typing import NamedTuple
 import numpy as np
 
 from nearkin.kernels.cone import move_in_cone
-from nearkin.kernels.direction import Direction, directions, members
-from nearkin.kernels.formulas import exponential_weight as weight
-from nearkin.kernels.formulas import hedge, is_step, linear_step, plausibility_of, squared_norm
+from nearkin.kernels.formulas import (
+    Direction,
+    directions,
+    hedge,
+    is_step,
+    linear_step,
+    members,
+    plausibility_of,
+    squared_norm,
+    weight,
+)
 from nearkin.kernels.inverse import Tracked, tracking_workspace
 from nearkin.kernels.lowrank import gram, prepare_step, subgradient_solve
 from nearkin.kernels.machine.compile import Sweep, helper
+from nearkin.kernels.machine.linalg import mirror, multiply
 from nearkin.kernels.machine.pack import addresses, advance, pack_factor, unpack_factor, view
-from nearkin.kernels.machine.symmetric import mirror, multiply
-
-__all__ = ["Hedging", "factor_addresses", "full", "low_rank", "matrix_addresses", "mean_plausibility"]
 
 
 class Hedging(NamedTuple):
@@ -42,7 +48,8 @@ def factor_addresses(components):
     return np.array([[*addresses(one), len(one)] for one in components], dtype=np.intp)
 
 
-def _full(places, hedging, triplets, rule, plausibility):
+@Sweep
+def full(places, hedging, triplets, rule, plausibility):
     """Full matrices on the cone."""
     starts, theta = hedging.starts, hedging.theta
     K = theta.shape[0]
@@ -86,7 +93,8 @@ def _full(places, hedging, triplets, rule, plausibility):
     return n_updates
 
 
-def _low_rank(places, hedging, triplets, rule, plausibility):
+@Sweep
+def low_rank(places, hedging, triplets, rule, plausibility):
     """Factors by the gradient step; a step stays pending until the next triplet, as in `nearkin.kernels.lowrank`."""
     starts, theta = hedging.starts, hedging.theta
     K = theta.shape[0]
@@ -170,7 +178,3 @@ def mean_plausibility(theta, w, full_weight):
         total += theta[k]
         mean += theta[k] * min(1.0, w[k] / full_weight)
     return plausibility_of(mean, total)
-
-
-full = Sweep(_full)
-low_rank = Sweep(_low_rank)

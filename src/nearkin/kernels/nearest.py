@@ -7,8 +7,6 @@ the order of the tiles: equal numbers go by their index.
 
 from nearkin.kernels.machine.compile import helper, kernel
 
-__all__ = ["gather", "settle"]
-
 #: Numbers compared at once.
 _RUN = 16
 
@@ -54,24 +52,10 @@ def _select(values, found, k, size):
 
 @kernel
 def gather(products, k, row_norms, row_numbers, column_norms, factors, column_numbers, values, found, size, bounds):
-    """Add ``(|x|^2 + |z|^2 - 2 x'z) * factor(z)`` of a tile to the reservoirs of its rows x.
+    """Add ``(|x|^2 + |z|^2 - 2 x'z) * factor(z)`` of a tile of ``products`` to the reservoirs of its rows x.
 
-    Parameters
-    ----------
-    products : ndarray of shape (n_rows, n_columns)
-        Inner products; overwritten.
-    k : int
-        Numbers to keep per row.
-    row_norms, column_norms : ndarray
-        Squared lengths.
-    row_numbers, column_numbers : ndarray of int32
-        Identities of rows and columns; a pair of equal ones is left out.
-    factors : ndarray of shape (n_columns,)
-        Factors of the squared distances to each column.
-    values, found : ndarray of shape (n_rows, capacity)
-        Reservoirs: numbers and the columns they belong to; the capacity is k plus a few runs.
-    size, bounds : ndarray of shape (n_rows,)
-        Numbers held, and bounds above which none is taken.
+    The products are overwritten; norms are squared lengths, and a pair with equal numbers is left out. Each row of
+    ``values`` and ``found``, k numbers and a few runs long, is a reservoir of ``size`` numbers not above its bound.
     """
     n, m = products.shape
     full = values.shape[1] - _RUN

@@ -8,21 +8,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearkin.kernels.direction import directions, members
 from nearkin.kernels.formulas import (
     clip_and_normalise,
+    directions,
     half_quadratic,
     linear_kink,
     linear_step,
     linear_z,
+    members,
     onto_simplex,
+    weight,
 )
-from nearkin.kernels.formulas import exponential_weight as weight
 from nearkin.kernels.machine.compile import Sweep, helper
 from nearkin.kernels.machine.pack import view
 from nearkin.kernels.modalities import mean_plausibility
-
-__all__ = ["Sketches", "sweep"]
 
 
 class Sketches(NamedTuple):
@@ -35,7 +34,8 @@ class Sketches(NamedTuple):
     is_simplex: bool
 
 
-def _sweep(sketches, triplets, rule, taus, plausibility):
+@Sweep
+def sweep(sketches, triplets, rule, taus, plausibility):
     """Steps of all modalities, recorded in ``taus``, then a passive-aggressive step of their weights (sheet 3.8)."""
     sizes, theta = sketches.sizes, sketches.theta
     K = theta.shape[0]
@@ -117,6 +117,3 @@ def _set_weights(theta, moved, is_simplex):
         return
     for k in range(theta.shape[0]):
         theta[k] = moved[k]
-
-
-sweep = Sweep(_sweep)

@@ -14,13 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nearkin import mercer
-from nearkin.kernels.direction import members
-from nearkin.kernels.formulas import exponential_weight as weight
-from nearkin.kernels.formulas import hedge, linear_step, plausibility_of
+from nearkin.kernels.formulas import hedge, linear_step, members, plausibility_of, weight
 from nearkin.kernels.machine.compile import Sweep, helper, step
 from nearkin.kernels.machine.simd import exponentials
-
-__all__ = ["Spaces", "Terms", "sweep"]
 
 _linear = step(mercer.linear)
 _poly = step(mercer.poly)
@@ -49,7 +45,8 @@ class Spaces(NamedTuple):
     discount: float
 
 
-def _sweep(terms, spaces, triplets, rule, plausibility):
+@Sweep
+def sweep(terms, spaces, triplets, rule, plausibility):
     """Every kernel learns by itself; its weight falls when it ranks a triplet wrongly (Hedge)."""
     seen, theta = terms.seen, spaces.theta
     K, capacity = terms.tau.shape
@@ -178,6 +175,3 @@ def _write(rows, squares, at, x, positive, negative, own):
         rows[0, at, k], rows[1, at, k], rows[2, at, k] = x[k], positive[k], negative[k]
     for role in range(3):
         squares[role, at] = own[role]
-
-
-sweep = Sweep(_sweep)

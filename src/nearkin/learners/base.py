@@ -26,13 +26,15 @@ from nearkin.measures import Measure
 from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Rows, Scaling, check_range
 from nearkin.settings import check_settings
-from nearkin.stored import Part, Values, stored
+from nearkin.stored import ArrayOf, Part, stored
 from nearkin.triplets import TripletSource, as_source
 
 __all__ = ["OnlineLearner"]
 
 
-@stored(together=("state_", "n_features_in_"), state_=Part(State, d="d"), plausibility_=Values(None, low=0.0, high=1.0))
+@stored(
+    together=("state_", "n_features_in_"), state_=Part(State, d="d"), plausibility_=ArrayOf(None, low=0.0, high=1.0)
+)
 class OnlineLearner(BaseEstimator):
     """Base of the learners; a learner adds its settings, its measure and `_begin`, which makes its parameter.
 

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from nearkin.arrays import Array, Codes, Index
 from nearkin.checks import all_or_nothing, check_rows, check_seed
 from nearkin.errors import InputError, owned_by
-from nearkin.jury import JuryDecision, Votes, assemble_jury
-from nearkin.jury.decision import WIDE
-from nearkin.jury.learned_spaces import default_learner
+from nearkin.jury import JuryDecision, Votes
+from nearkin.jury.decision import decide
+from nearkin.jury.voters import WIDE, default_learner
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
@@ -23,7 +23,7 @@ from nearkin.noise import NoiseModel
 from nearkin.parameters import MappedParameter
 from nearkin.rows import Rows, Scaling, check_range
 from nearkin.settings import Integer, OneOf, Real, check_argument, check_settings, declare, setting
-from nearkin.stored import Maybe, Number, Part, Type, Values, stored
+from nearkin.stored import ArrayOf, Maybe, Number, Part, Type, stored
 
 __all__ = ["RobustKNeighborsClassifier"]
 
@@ -33,15 +33,15 @@ _FEW = 3
 
 @stored(
     together=("decision_", "n_features_in_", "classes_", "_dtype", "_scaling", "noise_rate_", "plausibility_", "kept_"),
-    classes_=Values("c", of="labels"),
+    classes_=ArrayOf("c", of="labels"),
     _dtype=Type(),
     _scaling=Maybe(Part(Scaling, d="d")),
     _learner=Part(OnlineLearner, d="d"),
     decision_=Part(JuryDecision, RobustKNN, n="n", c="c", d="d"),
     noise_rate_=Number(0.0, 1.0),
-    plausibility_=Values("n", low=0.0, high=1.0),
-    score_=Values("n", low=0.0, high=1.0),
-    kept_=Values(None, of="codes", low=0, below="n"),
+    plausibility_=ArrayOf("n", low=0.0, high=1.0),
+    score_=ArrayOf("n", low=0.0, high=1.0),
+    kept_=ArrayOf(None, of="codes", low=0, below="n"),
 )
 @declare
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
@@ -189,28 +189,30 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Learn the measures from raw features (dense or CSR), judge the labels and find the suspects."""
+        learner = self._check_learner()
         check_settings(self)
+        rows = self._check_rows(X, reset=True)
         with owned_by(self):
             check_seed(self.random_state)
-        rows = self._check_rows(X, reset=True)
         labels, codes = self._check_labels(y, rows.shape[0])
         self._dtype, self._scaling = rows.dtype, None
         self.__dict__.pop("score_", None)  # of an earlier fit
         self.__dict__.pop("_learner", None)
         may_have_jury = isinstance(self.n_neighbors, str) and not sparse.issparse(rows)
+        settings = self.classes_, self.noise_rate, self.weights, self.random_state
+        self.decision_: JuryDecision | RobustKNN
         if may_have_jury and isinstance(self.learner, str):
-            self._check_learner(self.learner)
             self._scaling = Scaling.learn(rows, "pairs")
             check_range(Rows(rows, self._scaling), self, "Is that value right?")
-            self.decision_: JuryDecision | RobustKNN = self._summon_jury(self._scaling.apply(rows), codes)
+            self.decision_ = decide(self._scaling.apply(rows), codes, *settings)
         else:
-            self._learner, plausibility = self._fit_learner(X, labels)
+            self._learner, plausibility = self._fit_learner(learner, X, labels)
             parameter = self._learner.state_.parameter
             may_have_jury &= parameter.has_one_space and self._learner.measure.is_distance
             if may_have_jury and isinstance(parameter, MappedParameter):
                 is_matrix = parameter.has_matrix and rows.shape[1] <= WIDE
                 space = parameter.components if is_matrix else parameter.copy()
-                self.decision_ = self._summon_jury(self._learner.scaling_.apply(rows), codes, space)
+                self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space)
             else:
                 self.decision_ = self._drop_and_vote(X, rows, labels, codes, plausibility)
         if isinstance(self.decision_, JuryDecision):
@@ -219,13 +221,6 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.plausibility_ = self.decision_.plausibility
         self.kept_ = np.flatnonzero(~self.decision_.is_suspect)
         return self
-
-    def _summon_jury(self, scaled: Array, codes: Codes, space: Any = None) -> JuryDecision:
-        jury, noise = assemble_jury(
-            scaled, codes, len(self.classes_), self.noise_rate, space=space, random_state=self.random_state
-        )
-        rate_is_given = not isinstance(self.noise_rate, str)
-        return JuryDecision(jury, noise, codes, self.classes_, self.weights, rate_is_given=rate_is_given)
 
     def _drop_and_vote(
         self, X: ArrayLike, rows: Any, labels: NDArray[Any], codes: Codes, plausibility: Array
@@ -372,22 +367,22 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"n_neighbors={self.n_neighbors} exceeds the {n_rows} training rows.", owner=self)
         return labels, codes
 
-    def _check_learner(self, learner: Any) -> None:
+    def _check_learner(self) -> OnlineLearner | str | None:
+        """The learner as given, without the `FrozenEstimator` that may hold a fitted one."""
+        learner = getattr(self.learner, "estimator", self.learner)
         if not isinstance(learner, OnlineLearner) and learner is not None and learner != "auto":
             raise InputError(
                 f"parameter `learner` must be 'auto', None or a learner of nearkin; got {self.learner!r}.", owner=self
             )
+        return learner
 
-    def _fit_learner(self, X: ArrayLike, labels: NDArray[Any]) -> tuple[OnlineLearner, Array]:
+    def _fit_learner(self, learner: Any, X: ArrayLike, labels: NDArray[Any]) -> tuple[OnlineLearner, Array]:
         """The learner, fitted if it is not, and the plausibilities it gives."""
-        learner = getattr(self.learner, "estimator", self.learner)  # a FrozenEstimator holds a fitted one
-        self._check_learner(learner)
         if isinstance(learner, OnlineLearner) and learner.__sklearn_is_fitted__():
             return learner, learner.plausibility(X, labels)
-        if learner is None:
-            learner = Euclidean(random_state=self.random_state)
-        elif not isinstance(learner, OnlineLearner):
-            learner = default_learner(self.random_state)
+        if not isinstance(learner, OnlineLearner):
+            make = Euclidean if learner is None else default_learner
+            learner = make(random_state=self.random_state)
         fresh = clone(learner)
         if fresh.random_state is None:
             fresh.set_params(random_state=self.random_state)

@@ -13,12 +13,13 @@ from scipy import sparse
 from nearkin.accelerator import find
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.decision import lowest_share
+from nearkin.jury.local_scaling import spread_rows
 from nearkin.jury.voters import rank_votes
 from nearkin.learners import OnlineLearner
 from nearkin.measures import DISTANCE, Measure
 from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 from nearkin.noise import NoiseModel, estimate_noise_rate
-from nearkin.stored import Count, Maybe, Part, Values, stored
+from nearkin.stored import ArrayOf, Count, Maybe, Part, stored
 
 __all__ = ["RobustKNN", "estimate_rate", "leave_one_out_votes", "vote"]
 
@@ -34,15 +35,15 @@ _DENSE = 1 << 24
 
 @stored(
     learner=Part(OnlineLearner, d="d"),
-    plausibility=Values("n", low=0.0, high=1.0),
+    plausibility=ArrayOf("n", low=0.0, high=1.0),
     noise=Part(NoiseModel, c="c"),
     n_neighbors=Count(1),
-    is_suspect=Values("n", of="flags"),
-    kept=Values("k", of="codes", low=0, below="n"),
-    _codes=Values("k", of="codes", low=0, below="c"),
-    _weights=Values("k", low=0.0, high=1.0),
-    _items=Values("k", None),
-    _item_codes=Maybe(Values("k", of="codes", low=0)),
+    is_suspect=ArrayOf("n", of="flags"),
+    kept=ArrayOf("k", of="codes", low=0, below="n"),
+    _codes=ArrayOf("k", of="codes", low=0, below="c"),
+    _weights=ArrayOf("k", low=0.0, high=1.0),
+    _items=ArrayOf("k", None),
+    _item_codes=Maybe(ArrayOf("k", of="codes", low=0)),
 )
 class RobustKNN:
     """Algorithm 5 with a fitted learner.
@@ -81,17 +82,9 @@ class RobustKNN:
     _search: Any = None
 
     def __init__(
-        self,
-        learner: OnlineLearner,
-        X: ArrayLike,
-        labels: NDArray[Any],
-        codes: Codes,
-        plausibility: Array,
-        noise: NoiseModel,
-        n_neighbors: int,
-        *,
-        is_weighted: bool,
-    ):
+        self, learner: OnlineLearner, X: ArrayLike, labels: NDArray[Any], codes: Codes, plausibility: Array,
+        noise: NoiseModel, n_neighbors: int, *, is_weighted: bool,
+    ):  # fmt: skip
         self.learner, self.plausibility, self.noise, self.n_neighbors = learner, plausibility, noise, n_neighbors
         self.is_suspect = lowest_share(plausibility, noise.rate, 1.0)
         kept = self.kept = np.flatnonzero(~self.is_suspect)
@@ -127,9 +120,8 @@ class RobustKNN:
     def _index(self) -> Any:
         if self._item_codes is None:
             return search_on(self.learner, self._items, self.learner.measure)
-        return BlockSearch(
-            self._items, self._item_codes, self.learner.state_.parameter.item_scores, self.learner.measure
-        )
+        scores = self.learner.state_.parameter.item_scores
+        return BlockSearch(self._items, self._item_codes, scores, self.learner.measure)
 
 
 def search_on(learner: OnlineLearner, items: Array, measure: Measure) -> Any:
@@ -144,34 +136,21 @@ def search_on(learner: OnlineLearner, items: Array, measure: Measure) -> Any:
 def estimate_rate(learner: OnlineLearner, X: Any, codes: Codes, n_classes: int) -> float:
     """Estimate the share of wrong labels from neighbours before any metric was learned, of at most 5,000 rows."""
     if sparse.issparse(X):  # dense rows are needed: as many as fit into a bounded block
-        some = _spread(len(codes), max(1000, _DENSE // X.shape[1]))
+        some = spread_rows(len(codes), max(1000, _DENSE // X.shape[1]))
         X, codes = X[some], codes[some]
-    which = _spread(len(codes), _VOTED)
+    which = spread_rows(len(codes), _VOTED)
     rows = learner.scaling_.apply(X)
     votes = leave_one_out_votes(rows, codes, n_classes, which=which, search=partial(search_on, learner))
     return estimate_noise_rate(votes, codes[which])
 
 
 def leave_one_out_votes(
-    rows: Array,
-    codes: Codes,
-    n_classes: int,
-    *,
-    which: Index | None = None,
-    n_neighbors: int = 60,
-    bandwidth: float = 8.0,
-    search: Callable[[Array, Measure], Any] = NeighbourSearch,
-) -> Array:
+    rows: Array, codes: Codes, n_classes: int, *, which: Index | None = None, n_neighbors: int = 60,
+    bandwidth: float = 8.0, search: Callable[[Array, Measure], Any] = NeighbourSearch,
+) -> Array:  # fmt: skip
     """Count the votes of the nearest other rows by Euclidean distance on some rows, with weights that fall by rank.
 
     ``search`` makes an index with ``query``; for ``bandwidth`` see `nearkin.jury.voters.rank_votes`.
-
-    Examples
-    --------
-    >>> rows = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]])
-    >>> votes = leave_one_out_votes(rows, np.array([0, 0, 1, 1, 1, 1]), 2, n_neighbors=2)
-    >>> votes.argmax(axis=1).tolist()  # both neighbours contradict the third label
-    [0, 0, 0, 1, 1, 1]
     """
     which = np.arange(len(rows)) if which is None else which
     k = min(n_neighbors, len(rows) - 1)
@@ -212,8 +191,3 @@ def vote(codes: Codes, weights: Array, n_classes: int) -> Array:
     votes = np.zeros((n, n_classes))
     np.add.at(votes, (np.arange(n)[:, None], codes), relative)
     return votes / votes.sum(axis=1, keepdims=True)
-
-
-def _spread(n: int, most: int) -> Index:
-    """At most ``most`` of n rows, evenly spread."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

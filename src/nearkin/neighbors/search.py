@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from nearkin.arrays import Array, Codes
 from nearkin.measures import Measure
 
 __all__ = ["BlockSearch", "NeighbourSearch"]
-
-Array = NDArray[np.floating]
 
 #: Most scores held at once, and most items that they belong to.
 _TABLE = 1 << 22
@@ -25,27 +24,10 @@ class NeighbourSearch:
     Distances are searched as they are. For similarities an additional coordinate turns the largest inner product into
     the smallest distance: with ``y~ = (y, sqrt(R^2 - |y|^2))`` and ``q~ = (q, 0)``, ``|q~ - y~|^2 = |q|^2 + R^2 - 2
     q'y``, exactly, and also when the two sides are mapped differently.
-
-    Parameters
-    ----------
-    items : ndarray of shape (n_items, n_components)
-        Mapped by `map_items` of a learner.
-    measure : Measure
-        Distance or similarity.
-
-    Examples
-    --------
-    >>> from nearkin.measures import SIMILARITY
-    >>> search = NeighbourSearch(np.array([[1.0, 0.0], [0.0, 3.0]]), SIMILARITY)
-    >>> values, index = search.query(np.array([[1.0, 1.0]]), 2)
-    >>> index.tolist(), values.round(6).tolist()
-    ([[1, 0]], [[3.0, 1.0]])
     """
 
     def __init__(self, items: Array, measure: Measure):
-        self.items = items
-        self.measure = measure
-        indexed = items
+        self.items, self.measure, indexed = items, measure, items
         if not measure.is_distance:
             norms = (items * items).sum(axis=1)
             missing = np.sqrt(np.maximum(norms.max(initial=0.0) - norms, 0.0))
@@ -55,8 +37,7 @@ class NeighbourSearch:
     def query(self, queries: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
         """Return distances or similarities to the k nearest items of every mapped query, and which these are."""
         if self.measure.is_distance:
-            values, index = self._index.kneighbors(queries, k)
-            return values, index
+            return self._index.kneighbors(queries, k)
         padded = np.column_stack([queries, np.zeros(len(queries), dtype=queries.dtype)])
         index = self._index.kneighbors(padded, k, return_distance=False)
         values = np.einsum("ij,ikj->ik", queries, self.items[index])
@@ -67,37 +48,14 @@ class NeighbourSearch:
 class BlockSearch:
     """Search for measures without one map: all scores, a block of queries with a block of items at a time.
 
-    Parameters
-    ----------
-    items : ndarray of shape (n_items, n_features)
-        Scaled rows.
-    codes : ndarray of int64 of shape (n_items,)
-        Class of each item as the learner numbers it.
-    item_scores : callable
-        ``(queries, items, codes) -> scores`` of all pairs, larger is closer.
-    measure : Measure
-        Distance, whose scores are minus the squares, or similarity.
-
-    Examples
-    --------
-    >>> from nearkin.measures import SIMILARITY
-    >>> search = BlockSearch(np.array([[1.0], [3.0]]), np.array([0, 1]), lambda q, y, codes: q @ y.T, SIMILARITY)
-    >>> values, index = search.query(np.array([[2.0]]), 2)
-    >>> index.tolist(), values.tolist()
-    ([[1, 0]], [[6.0, 2.0]])
+    Items are scaled rows, their codes the classes as the learner numbers them. ``item_scores(queries, items, codes)``
+    gives the scores of all pairs, larger is closer; those of a distance are minus the squares.
     """
 
     def __init__(
-        self,
-        items: Array,
-        codes: NDArray[np.int64],
-        item_scores: Callable[[Array, Array, NDArray[np.int64]], Array],
-        measure: Measure,
+        self, items: Array, codes: Codes, item_scores: Callable[[Array, Array, Codes], Array], measure: Measure
     ):
-        self.items = items
-        self.codes = codes
-        self.item_scores = item_scores
-        self.measure = measure
+        self.items, self.codes, self.item_scores, self.measure = items, codes, item_scores, measure
 
     def query(self, queries: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
         """Return distances or similarities to the k nearest items of every scaled query, and which these are."""

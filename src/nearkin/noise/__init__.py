@@ -1,9 +1,8 @@
 """Wrong labels: a model of how they arise, their rate, the plausibility of each label, and noise put in on purpose."""
 
+from nearkin.noise.estimate import estimate_noise_model, estimate_noise_rate, rate_interval
 from nearkin.noise.inject import flip_labels, flip_near_boundary, flip_to_next
-from nearkin.noise.model import NoiseModel, estimate_noise_model
-from nearkin.noise.posterior import judge_labels, score_labels, suggest_labels
-from nearkin.noise.rate import estimate_noise_rate, rate_interval
+from nearkin.noise.model import NoiseModel, judge_labels, score_labels, suggest_labels
 
 __all__ = [
     "NoiseModel", "estimate_noise_model", "estimate_noise_rate", "flip_labels", "flip_near_boundary", "flip_to_next",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.checks import generator
 from nearkin.errors import InputError
 from nearkin.labels import as_labels, sorted_classes
@@ -18,7 +19,7 @@ __all__ = ["flip_labels", "flip_near_boundary", "flip_to_next"]
 _CANDIDATES = 2
 
 
-def flip_labels(y: ArrayLike, rate: float, *, random_state: Any = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def flip_labels(y: ArrayLike, rate: float, *, random_state: Any = None) -> tuple[NDArray[Any], Mask]:
     """Replace a share of the labels by another class, drawn uniformly.
 
     Parameters
@@ -45,31 +46,24 @@ def flip_labels(y: ArrayLike, rate: float, *, random_state: Any = None) -> tuple
     """
     labels, classes, codes, rng = _checked(y, rate, random_state, "flip_labels")
     chosen = rng.permutation(len(labels))[: round(rate * len(labels))]
-    return _replaced(
-        labels, chosen, classes[(codes[chosen] + rng.integers(1, len(classes), len(chosen))) % len(classes)]
-    )
+    wrong = (codes[chosen] + rng.integers(1, len(classes), len(chosen))) % len(classes)
+    return _replaced(labels, chosen, classes[wrong])
 
 
-def flip_to_next(y: ArrayLike, rate: float, *, random_state: Any = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def flip_to_next(y: ArrayLike, rate: float, *, random_state: Any = None) -> tuple[NDArray[Any], Mask]:
     """Replace a share of the labels by the next class: every class is mistaken for one other only.
 
     Harder than uniform noise, since the wrong labels of a class agree with each other.
 
     Parameters
     ----------
-    y : array-like of shape (n_samples,)
-        Right labels.
-    rate : float
-        Share to replace; ``round(rate * n_samples)`` rows are, chosen uniformly.
-    random_state : int, Generator, RandomState or None
-        Seed.
+    y, rate, random_state : array-like, float, seed
+        See `flip_labels`.
 
     Returns
     -------
-    noisy : ndarray of shape (n_samples,)
-        Labels; a wrong one is the class after the right one in sorted order, the first after the last.
-    is_wrong : ndarray of bool of shape (n_samples,)
-        Which ones are wrong.
+    noisy, is_wrong : ndarray of shape (n_samples,)
+        See `flip_labels`; a wrong label is the class after the right one in sorted order, the first after the last.
 
     Examples
     --------
@@ -84,7 +78,7 @@ def flip_to_next(y: ArrayLike, rate: float, *, random_state: Any = None) -> tupl
 
 def flip_near_boundary(
     X: ArrayLike, y: ArrayLike, rate: float, *, random_state: Any = None
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+) -> tuple[NDArray[Any], Mask]:
     """Replace a share of the labels where classes meet by the class that is near.
 
     A row is near another class if its distance to the nearest row of another class is small compared with the distance
@@ -95,19 +89,13 @@ def flip_near_boundary(
     ----------
     X : array-like of shape (n_samples, n_features)
         Features on comparable scales.
-    y : array-like of shape (n_samples,)
-        Right labels.
-    rate : float
-        Share to replace; ``round(rate * n_samples)`` rows are.
-    random_state : int, Generator, RandomState or None
-        Seed.
+    y, rate, random_state : array-like, float, seed
+        See `flip_labels`.
 
     Returns
     -------
-    noisy : ndarray of shape (n_samples,)
-        Labels; a wrong one is the class of the nearest row of another class.
-    is_wrong : ndarray of bool of shape (n_samples,)
-        Which ones are wrong.
+    noisy, is_wrong : ndarray of shape (n_samples,)
+        See `flip_labels`; a wrong label is the class of the nearest row of another class.
 
     Examples
     --------
@@ -136,7 +124,7 @@ def flip_near_boundary(
 
 def _checked(
     y: ArrayLike, rate: float, random_state: Any, owner: str
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], np.random.Generator]:
+) -> tuple[NDArray[Any], NDArray[Any], Codes, np.random.Generator]:
     if not Real(0.0, 1.0).allows(rate):
         raise InputError(f"`rate` must be {Real(0.0, 1.0)}; got {rate!r}.", owner=owner)
     labels = as_labels(y, owner)
@@ -147,9 +135,7 @@ def _checked(
     return labels, classes, codes, rng
 
 
-def _replaced(
-    labels: NDArray[Any], chosen: NDArray[np.integer], wrong: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _replaced(labels: NDArray[Any], chosen: Index, wrong: NDArray[Any]) -> tuple[NDArray[Any], Mask]:
     noisy = labels.copy()
     noisy[chosen] = wrong
     is_wrong = np.zeros(len(labels), dtype=bool)
@@ -157,7 +143,7 @@ def _replaced(
     return noisy, is_wrong
 
 
-def _to_classes(rows: NDArray[np.floating], codes: NDArray[np.int64], n_classes: int) -> NDArray[np.floating]:
+def _to_classes(rows: Array, codes: Codes, n_classes: int) -> Array:
     """Distance of every row to the nearest row of every class, itself left out; infinite where there is none."""
     from sklearn.neighbors import NearestNeighbors
 

@@ -1,42 +1,49 @@
-"""Label-noise models: uniform or per class."""
+"""How labels go wrong, uniformly or by class, and what the votes then say about each label.
+
+A model gives the probability that a label is right, and the label that fits better; `estimate` finds the model.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.arrays import Array, Codes
-from nearkin.noise.rate import VotesOn, certain_rate, max_rate, smoothed_rate, survey
-from nearkin.stored import Count, Maybe, Number, Values, stored
+from nearkin.arrays import SMALLEST, Array, Codes, Mask
+from nearkin.stored import ArrayOf, Count, Maybe, Number, stored
 
-__all__ = ["NoiseModel", "estimate_noise_model"]
+__all__ = ["NoiseModel", "VotesOn", "judge_labels", "max_rate", "score_labels", "split_rows", "suggest_labels"]
+
+#: Votes on some rows, chosen by a slice or by their positions: shares of shape (n_rows, n_classes).
+VotesOn = Callable[[Any], Array]
+
+#: Most votes, rows times classes, held at once.
+_AT_ONCE = 1 << 22
+
+#: Rounds of voting, each with the weights found before.
+_ROUNDS = 3
 
 #: Smallest share of a class, times the number of classes, before shares are normalised.
 _FLOOR = 2e-3
 
-#: Share of the most certain rows of each class whose labels are counted for a flip matrix.
-_CERTAIN = 0.25
-
-#: A matrix is used if uniform flips would give such counts with less than this probability.
-_SIGNIFICANT = 1e-3
-
-#: Smallest difference between the rates of two classes that overlap does not explain, and the rows needed to tell.
-_CLEAR = 0.2
-_ENOUGH = 10
-
-#: A matrix must explain at least this share of all contradicted labels, or else leave at most this share of them in
-#: classes that are hardly mistaken.
-_EXPLAINED = 0.5
-_UNEXPLAINED = 0.1
-
 #: Smallest part of the usual probability that a label gets from any class when labels are ranked: none is impossible.
 _POSSIBLE = 0.1
 
-#: Most classes for which a matrix is estimated: with more there are too few rows for each pair.
-_MOST_CLASSES = 200
+
+def split_rows(n_rows: int, n_classes: int) -> list[slice]:
+    """Split rows into parts whose votes fit into bounded memory."""
+    step = max(1, _AT_ONCE // n_classes)
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
-@stored(rate=Number(0.0, 1.0), n_classes=Count(2, size="c"), matrix=Maybe(Values("c", "c", low=0.0, high=1.0)))
+def max_rate(n_classes: int) -> float:
+    """Return the largest rate that is believed; at ``1 - 1 / n_classes`` labels would carry no information."""
+    return 0.9 * (1.0 - 1.0 / n_classes)
+
+
+@stored(rate=Number(0.0, 1.0), n_classes=Count(2, size="c"), matrix=Maybe(ArrayOf("c", "c", low=0.0, high=1.0)))
 class NoiseModel:
     """Probabilities with which a row of one class is labelled as another.
 
@@ -137,122 +144,89 @@ class NoiseModel:
         return found
 
 
-def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> NoiseModel:
-    """Estimate how often labels are wrong, and whether that depends on the class.
+def judge_labels(
+    left_out: Callable[[Array], VotesOn], codes: Codes, noise: NoiseModel, n_rounds: int = _ROUNDS
+) -> tuple[Array, Array]:
+    """Return the probability that each label is right, and a score by which labels are ranked.
+
+    Votes v of noisy labels tell about the true class p: under uniform flips ``p = (v - b) / (1 - rate - b)`` with
+    ``b = rate / (n_classes - 1)``, in general p is v times the inverse of the flip matrix. The label y is right with
+    probability ``p_y P(y | y) / sum over k of p_k P(y | k)``, by Bayes' rule. The voters then vote again with these
+    probabilities as weights; such votes need no correction.
 
     Parameters
     ----------
-    votes_on : callable
-        Shares of the votes on some rows, by voters that have not seen the labels of these rows.
+    left_out : callable
+        ``left_out(weights)(part)`` gives shares of shape (n_part, n_classes): votes on every row by all others.
     codes : ndarray of int64 of shape (n_samples,)
         Column of each row's label.
-    n_classes : int
-        Number of classes.
+    noise : NoiseModel
+        How labels go wrong; at rate 0 every label counts as right, and there is one round.
+    n_rounds : int, default=3
+        Rounds of voting.
 
     Returns
     -------
-    NoiseModel
-        Uniform, unless the labels of the most certain rows of the classes clearly contradict that.
-
-    Notes
-    -----
-    The labels of the most certain quarter of the rows of every predicted class are counted. If a chi-squared test finds
-    them incompatible with uniform flips, and overlap of the classes does not explain it, they give the rows of the
-    matrix, shrunk towards uniform flips by as much as the spread between classes allows (moments of a beta-binomial).
-    Rows are then predicted anew with that matrix, and counted again. A rate of one class that is less than 0.2 above
-    that of another cannot be told from overlap, and is ignored. So is a matrix that leaves most contradicted labels
-    unexplained, and many in the classes that it takes to be right: wrong labels then follow the features, and what
-    certain rows say of the classes does not hold for the others.
+    plausibility : ndarray of shape (n_samples,)
+        Probability that the label is right, in (0, 1].
+    score : ndarray of shape (n_samples,)
+        Votes for the label against those for the best other one, in [0, 1]; see `score_labels`. It tells rows apart
+        that are equally implausible.
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> true = rng.integers(0, 2, 2000)
-    >>> codes = np.where((true == 0) & (rng.random(2000) < 0.3), 1, true)
-    >>> shares = np.where(true[:, None] == 0, [0.7, 0.3], [0.0, 1.0])
-    >>> estimate_noise_model(shares.__getitem__, codes, 2).rates.round(1).tolist()
-    [0.3, 0.0]
+    >>> shares = np.array([[0.9, 0.1], [0.9, 0.1], [0.5, 0.5]])
+    >>> plausibility, score = judge_labels(lambda weights: shares.__getitem__, np.array([0, 1, 0]), NoiseModel(0.1, 2))
+    >>> plausibility.round(2).tolist(), score.round(2).tolist()
+    ([0.99, 0.5, 0.9], [0.9, 0.1, 0.5])
     """
-    n = len(codes)
-    predicted, certainty = survey(votes_on, n, n_classes)
-    model = uniform = NoiseModel(certain_rate(predicted != codes, certainty, n_classes), n_classes)
-    if n_classes > _MOST_CLASSES:
-        return uniform
-    for is_first in (True, False):
-        counts = _count_labels(predicted, certainty, codes, n_classes)
-        if is_first and not _is_uneven(counts, predicted, certainty, codes):
-            return uniform
-        model = NoiseModel(uniform.rate, n_classes, _shrink(counts, uniform.rate))
-        predicted, certainty = survey(_corrected(votes_on, model), n, n_classes)
-    present = np.bincount(predicted, minlength=n_classes)
-    contradicted = np.bincount(predicted[predicted != codes], minlength=n_classes)
-    model.rate = float(present @ model.rates / n)
-    hardly = model.rates <= model.rate
-    left = contradicted[hardly].sum() / max(1, present[hardly].sum())
-    follows_features = model.rate * n < _EXPLAINED * contradicted.sum() and left > _UNEXPLAINED
-    return uniform if follows_features else model
+    n, n_classes = len(codes), noise.n_classes
+    plausibility, score = np.ones(n), np.empty(n)
+    for done in range(n_rounds if noise.rate > 0.0 else 1):
+        votes_on, found = left_out(plausibility), np.ones(n)
+        for part in split_rows(n, n_classes):
+            votes = votes_on(part)
+            shares = noise.lift_zeros(votes) if done or noise.rate <= 0.0 else noise.true_shares(votes)
+            if noise.rate > 0.0:
+                found[part] = np.maximum(noise.probability_right(shares, codes[part]), SMALLEST)
+            # Corrected shares are cut at zero, where plain votes still tell rows apart.
+            told = shares if noise.matrix is not None else noise.lift_zeros(votes)
+            score[part] = score_labels(noise.relative_likelihood(told, codes[part]), codes[part])
+        plausibility = found
+    return plausibility, score
 
 
-def _corrected(votes_on: VotesOn, model: NoiseModel) -> VotesOn:
-    return lambda part: model.true_shares(votes_on(part))
+def score_labels(shares: Array, codes: Codes) -> Array:
+    """Return the share of each row's label against the best other one; below 1/2 another label has more."""
+    others, at = shares.copy(), np.arange(len(codes))
+    own = shares[at, codes]
+    others[at, codes] = 0.0
+    both = own + others.max(axis=1)
+    found: Array = np.divide(own, both, out=np.full(len(own), 0.5), where=both > 0)
+    return found
 
 
-def _count_labels(predicted: Codes, certainty: Array, codes: Codes, n_classes: int) -> Array:
-    """Count the labels of the most certain rows: ``counts[k, j]`` rows of predicted class k are labelled j."""
-    order = np.lexsort((-certainty, predicted))
-    size = np.bincount(predicted, minlength=n_classes)
-    first = np.cumsum(size) - size
-    rank = np.arange(len(order)) - first[predicted[order]]
-    certain = order[rank < np.ceil(_CERTAIN * size[predicted[order]])]
-    cells = predicted[certain] * n_classes + codes[certain]
-    return np.bincount(cells, minlength=n_classes * n_classes).reshape(n_classes, n_classes).astype(float)
+def suggest_labels(
+    joint: Callable[[Codes], Array], codes: Codes, plausibility: Array, is_suspect: Mask, n_classes: int
+) -> tuple[Codes, Array]:
+    """Suggest a class for every row, with the probability that it is right.
 
-
-def _chi_squared(counts: Array, *, given_rates: bool = False) -> tuple[float, int]:
-    """Chi-squared of the wrong labels against uniform flips, and its degrees of freedom.
-
-    With ``given_rates`` each class has a rate of its own, and only the choice among the other labels is tested.
+    A row that is not a suspect keeps its label, which is right with the row's plausibility q. A suspect gets the best
+    other class. Class k has the probability ``(1 - q) t_k / (sum of t over all other classes)``, where t is the share
+    of k in the votes times the probability that a row of class k is labelled as this one is; ``joint(rows)`` gives it
+    for some rows, up to a factor (`NoiseModel.joint`).
     """
-    n_classes = len(counts)
-    is_other = ~np.eye(n_classes, dtype=bool)
-    wrong = np.where(is_other, counts, 0.0).sum(axis=1, keepdims=True)
-    usual = wrong if given_rates else counts.sum(axis=1, keepdims=True) * wrong.sum() / max(counts.sum(), 1.0)
-    expected = np.repeat(usual / (n_classes - 1), n_classes, axis=1)
-    tested = is_other & (expected > 0)
-    # Where less than half a row is expected, a single one is no surprise.
-    squared = (counts - expected)[tested] ** 2 / np.maximum(expected[tested], 0.5)
-    known = int(np.count_nonzero(wrong)) if given_rates else 1
-    return float(squared.sum()), max(1, int(tested.sum()) - known)
-
-
-def _is_uneven(counts: Array, predicted: Codes, certainty: Array, codes: Codes) -> bool:
-    """Whether flips depend on the class more clearly than overlap of the classes would explain.
-
-    Where classes overlap, rows that are predicted as a rare class are often labelled as a common one, though nothing is
-    wrong. So either the wrong labels of a class must prefer some others, or the classes must differ much in the rate
-    that is left when overlap is smoothed away.
-    """
-    from scipy.stats import chi2
-
-    if chi2.sf(*_chi_squared(counts)) >= _SIGNIFICANT:
-        return False
-    if len(counts) > 2 and chi2.sf(*_chi_squared(counts, given_rates=True)) < _SIGNIFICANT:
-        return True
-    present = [np.flatnonzero(predicted == one) for one in range(len(counts))]
-    rates = [smoothed_rate(codes[at] != predicted[at], certainty[at]) for at in present if len(at) >= _ENOUGH]
-    return bool(rates) and max(rates) - min(rates) >= _CLEAR
-
-
-def _shrink(counts: Array, rate: float) -> Array:
-    """Shares of labels by class, drawn towards uniform flips as far as the spread between classes allows."""
-    n_classes = len(counts)
-    uniform = np.full_like(counts, rate / (n_classes - 1))
-    uniform[np.diag_indices(n_classes)] = 1.0 - rate
-    squared, freedom = _chi_squared(counts)
-    ratio, counted = squared / freedom, counts.sum(axis=1)
-    if ratio <= 1.0:
-        return uniform
-    usual = counted[counted > 0].mean()
-    strength = max(1.0, (usual - ratio) / (ratio - 1.0))
-    shrunk: Array = (counts + strength * uniform) / (counted[:, None] + strength)
-    return shrunk
+    best, confidence = codes.copy(), plausibility.astype(np.float64)
+    suspects = np.flatnonzero(is_suspect)
+    for part in split_rows(len(suspects), n_classes):
+        here = suspects[part]
+        others = np.array(joint(here))
+        at = np.arange(len(here))
+        others[at, codes[here]] = -1.0  # the given class does not win a tie either
+        best[here] = others.argmax(axis=1)
+        others[at, codes[here]] = 0.0
+        total = others.sum(axis=1)
+        # Where all votes agree with the label, every other class is as likely.
+        share = np.divide(others[at, best[here]], total, out=np.full(len(here), 1.0 / (n_classes - 1)), where=total > 0)
+        confidence[here] = (1.0 - plausibility[here]) * share
+    return best, confidence

@@ -4,14 +4,13 @@
 it by `narrow`, or make one of your own.
 """
 
-from nearkin.paper.cells import SELECTIONS, Cell, Measurement, Outcome, measure
 from nearkin.paper.methods import METHODS, PAPER, Method
 from nearkin.paper.protocol import KINDS, derive_seed, draw_splits, flip_training_labels, get_protocol, prepare
 from nearkin.paper.reproduction import Log, Result, load_available, reproduce, run_cells
-from nearkin.paper.tables import SEVEN, TABLES, Table, list_cells, narrow, shrink
+from nearkin.paper.tables import SEVEN, TABLES, Cell, Measurement, Outcome, Table, list_cells, measure, narrow, shrink
 
 __all__ = [
-    "KINDS", "METHODS", "PAPER", "SELECTIONS", "SEVEN", "TABLES", "Cell", "Log", "Measurement", "Method", "Outcome",
+    "KINDS", "METHODS", "PAPER", "SEVEN", "TABLES", "Cell", "Log", "Measurement", "Method", "Outcome",
     "Result", "Table", "derive_seed", "draw_splits", "flip_training_labels", "get_protocol", "list_cells",
     "load_available", "measure", "narrow", "prepare", "reproduce", "run_cells", "shrink",
 ]  # fmt: skip

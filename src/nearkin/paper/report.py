@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment
 
-from nearkin.paper.cells import Outcome
 from nearkin.paper.scores import METRICS, get_printed_confusion, get_printed_score, score_binary, summarise
-from nearkin.paper.tables import Table
+from nearkin.paper.tables import Outcome, Table
 
 __all__ = ["Record", "Sheet", "lay_out", "make_records", "render_html", "render_markdown"]
 

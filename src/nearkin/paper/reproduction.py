@@ -21,9 +21,8 @@ from nearkin import datasets
 from nearkin._version import __version__
 from nearkin.datasets import Dataset
 from nearkin.files import replacing
-from nearkin.paper.cells import Cell, Measurement, Outcome, measure
 from nearkin.paper.report import Record, lay_out, make_records, render_html, render_markdown
-from nearkin.paper.tables import Table, list_cells
+from nearkin.paper.tables import Cell, Measurement, Outcome, Table, list_cells, measure
 from nearkin.paper.wine import count_triplets
 
 __all__ = ["Log", "Result", "load_available", "reproduce", "run_cells"]

@@ -21,7 +21,7 @@ from nearkin.parameters.contract import (
     steps_at_once,
     weighted_mean,
 )
-from nearkin.stored import Part, Text, Type, Values, stored
+from nearkin.stored import ArrayOf, Part, Text, Type, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["FullMatrix", "from_eigenpairs"]
@@ -35,10 +35,10 @@ _ENOUGH = 12
     measure=Part(Measure),
     psd=Text("none", "project", "exact", "end"),
     dtype=Type(),
-    M=Values("d", "d"),
-    numbers=Values(5, of="doubles"),
-    nulls=Values(2, "t", "d", of="doubles"),
-    inverse=Values("i", "i", of="doubles"),
+    M=ArrayOf("d", "d"),
+    numbers=ArrayOf(5, of="doubles"),
+    nulls=ArrayOf(2, "t", "d", of="doubles"),
+    inverse=ArrayOf("i", "i", of="doubles"),
 )
 class FullMatrix(MappedParameter):
     """M of shape (d, d), begun at the identity.
@@ -92,7 +92,7 @@ class FullMatrix(MappedParameter):
         self.forget_root()
         if self._device is not None:
             return self._learn_on_device(triplets, rule)
-        from nearkin.kernels import blocks, cone, full
+        from nearkin.kernels import cone, full
 
         loss = rule.loss
         if self.psd in ("project", "exact"):
@@ -103,7 +103,7 @@ class FullMatrix(MappedParameter):
 
             return feed(triplets, rule, sweep, steps_at_once(len(self.M)))
         in_blocks = len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
-        free = blocks.sweep if in_blocks else full.sweep
+        free = full.in_blocks if in_blocks else full.one_by_one
 
         def free_sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
             return free.run(loss, self.M, rows, step, self.measure.is_distance, plausibility)

@@ -12,7 +12,7 @@ from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE, Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, feed, steps_at_once
 from nearkin.parameters.full import FullMatrix, from_eigenpairs
-from nearkin.stored import Number, Part, Values, stored
+from nearkin.stored import ArrayOf, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["NAMELESS", "LocalMetrics"]
@@ -26,10 +26,10 @@ NAMELESS = -1
     measure=Part(Measure),
     mu=Number(0.0, is_open=True),
     shared=Part(FullMatrix, d="d", i="i"),
-    codes=Values("c", of="codes", low=NAMELESS),
-    local=Values("c", "d", "d", of="doubles"),
-    marks=Values("c", 3, of="doubles"),
-    clock=Values(1, of="doubles"),
+    codes=ArrayOf("c", of="codes", low=NAMELESS),
+    local=ArrayOf("c", "d", "d", of="doubles"),
+    marks=ArrayOf("c", 3, of="doubles"),
+    clock=ArrayOf(1, of="doubles"),
 )
 class LocalMetrics(MappedParameter):
     """``M + L_c`` for every class c, with M begun at the identity and every L_c at zero.

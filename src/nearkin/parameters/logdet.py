@@ -12,7 +12,7 @@ from nearkin.measures import DISTANCE, Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed
 from nearkin.parameters.lowrank import Factor
 from nearkin.rows import Rows
-from nearkin.stored import Flag, Maybe, Number, Part, Values, stored
+from nearkin.stored import ArrayOf, Flag, Maybe, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["LogDet", "PairBounds"]
@@ -54,7 +54,7 @@ class PairBounds:
         return cls(float(near), float(far), is_hinge)
 
 
-@stored(measure=Part(Measure), L=Values("d", "d", dtype="T"), bounds=Maybe(Part(PairBounds)))
+@stored(measure=Part(Measure), L=ArrayOf("d", "d", dtype="T"), bounds=Maybe(Part(PairBounds)))
 class LogDet(Factor, MappedParameter):
     """A square L, begun at the identity, learned from triplets or from bounds on their pairs.
 

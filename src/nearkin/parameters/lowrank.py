@@ -19,7 +19,7 @@ from nearkin.parameters.contract import (
     feed_device,
     weighted_mean,
 )
-from nearkin.stored import Count, Number, Part, Text, Values, stored
+from nearkin.stored import ArrayOf, Count, Number, Part, Text, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Factor", "LowRank"]
@@ -61,7 +61,7 @@ class Factor:
     solver=Text("exact", "published", "subgradient"),
     step_size=Number(),
     n_steps=Count(1),
-    L=Values("r", "d", dtype="T"),
+    L=ArrayOf("r", "d", dtype="T"),
 )
 class LowRank(Factor, MappedParameter):
     """L' of shape (r, d), so that ``M = L L'``.

@@ -20,7 +20,7 @@ from nearkin.measures import DISTANCE, LinearScores, Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed, steps_at_once, weighted_mean
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.lowrank import LowRank
-from nearkin.stored import Anything, Count, Items, Maybe, Number, Part, Values, stored
+from nearkin.stored import Anything, ArrayOf, Count, Items, Maybe, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["EqualShares", "Hedged", "Modal", "ModalFull", "ModalLowRank", "Modalities"]
@@ -54,9 +54,9 @@ class EqualShares(Measure):
 
 @stored(
     names=Items(Anything(), "K", least=1),
-    columns=Items(Values(None, of="codes", low=0), "K"),
-    starts=Values("K+1", of="codes"),
-    order=Maybe(Values("d", of="codes")),
+    columns=Items(ArrayOf(None, of="codes", low=0), "K"),
+    starts=ArrayOf("K+1", of="codes"),
+    order=Maybe(ArrayOf("d", of="codes")),
 )
 class Modalities:
     """Disjoint sets of columns that together are all.
@@ -289,7 +289,7 @@ class Hedged(Modal):
 _HEDGED: dict[str, Any] = {
     "modalities": Part(Modalities, K="K", d="d"),
     "measure": Part(Measure),
-    "theta": Values("K", of="doubles", low=0.0),
+    "theta": ArrayOf("K", of="doubles", low=0.0),
     "beta": Number(0.0, 1.0),
     "margin": Number(),
 }

@@ -16,7 +16,7 @@ from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for
 from nearkin.parameters.modalities import Modal, Modalities
 from nearkin.rows import Rows
 from nearkin.sketch import random_pair
-from nearkin.stored import Count, Flag, Items, Maybe, Number, Part, Values, stored
+from nearkin.stored import ArrayOf, Count, Flag, Items, Maybe, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Recovered", "Sketched"]
@@ -24,11 +24,11 @@ __all__ = ["Recovered", "Sketched"]
 
 @stored(
     rank=Count(1),
-    total=Values("t", "t", of="doubles"),
-    vectors=Values("e", "d", dtype="T"),
-    values=Values("e", of="doubles"),
-    taus=Values("b", of="doubles"),
-    steps=Values(2, "b", "d", dtype="T"),
+    total=ArrayOf("t", "t", of="doubles"),
+    vectors=ArrayOf("e", "d", dtype="T"),
+    values=ArrayOf("e", of="doubles"),
+    taus=ArrayOf("b", of="doubles"),
+    steps=ArrayOf(2, "b", "d", dtype="T"),
     n_steps=Count(most="b"),
 )
 class Recovered:
@@ -155,11 +155,11 @@ class Recovered:
 @stored(
     modalities=Part(Modalities, K="K", d="d"),
     measure=Part(Measure),
-    theta=Values("K", of="doubles", low=0.0),
+    theta=ArrayOf("K", of="doubles", low=0.0),
     C_weights=Number(0.0),
     simplex=Flag(),
-    projections=Items(Maybe(Items(Values(None, None, dtype="T"), least=2)), "K"),
-    hats=Items(Values(None, None, of="doubles"), "K"),
+    projections=Items(Maybe(Items(ArrayOf(None, None, dtype="T"), least=2)), "K"),
+    hats=Items(ArrayOf(None, None, of="doubles"), "K"),
     blocks=Items(Part(Recovered, T="T"), "K"),
 )
 class Sketched(Modal, MappedParameter):

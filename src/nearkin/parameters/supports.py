@@ -13,7 +13,7 @@ from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import SIMILARITY, Measure
 from nearkin.mercer import MercerKernel
 from nearkin.parameters.contract import LearningRule, Parameter, bound_for, feed
-from nearkin.stored import Count, Items, Number, Part, Values, stored
+from nearkin.stored import ArrayOf, Count, Items, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Supports"]
@@ -31,11 +31,11 @@ _FIRST = 64
     kernels=Items(Part(MercerKernel), "K", least=1),
     budget=Count(1),
     discount=Number(0.0, 1.0),
-    theta=Values("K", of="doubles", low=0.0),
-    seen=Values("K", of="codes", low=0, high=2**53),
-    tau=Values("K", "m", of="doubles"),
-    rows=Values("K", 3, "m", "d", dtype="T"),
-    squares=Values("K", 3, "m", of="doubles"),
+    theta=ArrayOf("K", of="doubles", low=0.0),
+    seen=ArrayOf("K", of="codes", low=0, high=2**53),
+    tau=ArrayOf("K", "m", of="doubles"),
+    rows=ArrayOf("K", 3, "m", "d", dtype="T"),
+    squares=ArrayOf("K", 3, "m", of="doubles"),
 )
 class Supports(Parameter):
     """One operator per kernel, each a sum of at most ``budget`` terms, and the weights theta of the kernels.

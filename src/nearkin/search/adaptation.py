@@ -107,22 +107,11 @@ class Adaptation:
 
 
 def adapt(
-    queries: ArrayLike,
-    items: ArrayLike,
-    feedback: Feedback,
-    *,
-    adapter: SimilarityAdapter | None = None,
-    holdout: float = 0.2,
-    metric: str = "ndcg",
-    k: int = 10,
-    n_epochs: int = 1,
-    n_random: int = 1,
-    max_pairs: int = 20,
-    candidates: str | int = "auto",
-    max_evaluated: int = 1000,
-    bad: str = "raise",
+    queries: ArrayLike, items: ArrayLike, feedback: Feedback, *, adapter: SimilarityAdapter | None = None,
+    holdout: float = 0.2, metric: str = "ndcg", k: int = 10, n_epochs: int = 1, n_random: int = 1,
+    max_pairs: int = 20, candidates: str | int = "auto", max_evaluated: int = 1000, bad: str = "raise",
     random_state: Any = None,
-) -> Adaptation:
+) -> Adaptation:  # fmt: skip
     """Learn a query map from feedback, and keep it only if it helps held-out queries.
 
     Queries are divided at random: the adapter learns from the first part, the second chooses how strongly the map is
@@ -199,15 +188,11 @@ def adapt(
     strength = _choose_strength(adapter, queries, items, chooser, metric, k)
     before = judge.score(queries, items, k)
     after = judge.score(adapter.set_strength(strength, NO_GAIN).map_queries(queries), items, k)
-    gain = {name: bootstrap(after[name] - before[name], rng) for name in METRICS}
-    return Adaptation(
-        adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric]),
-        before={name: bootstrap(before[name], rng) for name in METRICS},
-        after={name: bootstrap(after[name], rng) for name in METRICS},
-        gain=gain, metric=metric, k=k,
-        n_learned=len(np.unique(learn.query)), n_chosen=chooser.n_queries, n_held_out=judge.n_queries,
-        n_triplets=n_triplets, skipped=feedback.skipped | skipped,
-    )  # fmt: skip
+    gains = {name: after[name] - before[name] for name in METRICS}
+    gain, before_, after_ = ({name: bootstrap(part[name], rng) for name in METRICS} for part in (gains, before, after))
+    adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric])
+    n_queries = len(np.unique(learn.query)), chooser.n_queries, judge.n_queries
+    return Adaptation(adapter, before_, after_, gain, metric, k, *n_queries, n_triplets, feedback.skipped | skipped)
 
 
 def _learn(

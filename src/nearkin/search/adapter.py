@@ -20,7 +20,7 @@ from nearkin.measures import SIMILARITY, Measure
 from nearkin.search.inputs import as_vectors, zero_rows
 from nearkin.search.ranking import Interval
 from nearkin.settings import Instance, Integer, OneOf, Real, check_argument, check_settings, declare, setting
-from nearkin.stored import Count, Flag, Items, Number, Part, Values, stored
+from nearkin.stored import ArrayOf, Count, Flag, Items, Number, Part, stored
 
 __all__ = ["NO_GAIN", "STRENGTHS", "SimilarityAdapter"]
 
@@ -51,15 +51,15 @@ _ENOUGH = 30
         "similarity_", "n_features_in_", "query_mean_", "_query_unit", "_item_unit", "_tried", "_votes", "strength_",
         "kept_identity_", "gain_", "n_triplets_seen_", "n_skipped_",
     ),
-    query_mean_=Values("d", dtype="T"),
+    query_mean_=ArrayOf("d", dtype="T"),
     _query_unit=Number(),
     _item_unit=Number(),
     similarity_=Part(RobustOASIS, d="d"),
     _tried=Items(Number(0.0, 1.0), "t"),
-    _votes=Values(None, "t+1"),
+    _votes=ArrayOf(None, "t+1"),
     n_triplets_seen_=Count(),
     n_skipped_=Count(),
-    plausibility_=Values(None, low=0.0, high=1.0),
+    plausibility_=ArrayOf(None, low=0.0, high=1.0),
     strength_=Number(0.0, 1.0),
     kept_identity_=Flag(),
     gain_=Part(Interval),

@@ -11,7 +11,7 @@ from nearkin.arrays import Array, Index, Mask
 from nearkin.measures import SIMILARITY
 from nearkin.neighbors import BlockSearch
 
-__all__ = ["FaissCells", "add_lengths", "has_faiss", "require_faiss", "search_exactly"]
+__all__ = ["FaissCells", "add_lengths", "require_faiss", "search_exactly"]
 
 #: Training rows per centroid: fewer do not determine it, more change nothing.
 _FEWEST, _MOST = 39, 256
@@ -59,15 +59,6 @@ def require_faiss() -> Any:
     except ImportError:
         raise ImportError("faiss is not installed; use pip install 'nearkin[faiss]', or engine='exact'.") from None
     return faiss
-
-
-def has_faiss() -> bool:
-    """Return whether faiss is installed."""
-    try:
-        require_faiss()
-    except ImportError:
-        return False
-    return True
 
 
 class FaissCells:

@@ -51,8 +51,14 @@ class FeedbackTriplets(NamedTuple):
 class Feedback:
     """Lists of items that were shown or judged; queries and items are row numbers of their vectors.
 
-    `from_triplets`, `from_judgements` and `from_impressions` make it from ids, check every row, and count in `skipped`
-    what they leave out on request.
+    `from_triplets`, `from_judgements` and `from_impressions` make it from columns of ids, one row per entry. They take
+
+    * ``query_ids``, ``item_ids``: ids of all queries and items in the order of their vectors; a number stands for
+      0, 1, 2, ...
+    * ``bad`` ("raise" or "skip"): what to do with unknown ids, and with rows or lists that teach nothing;
+    * ``duplicates`` ("raise", "skip" or "keep"): what to do with rows that repeat an earlier one.
+
+    `skipped` counts what was left out.
 
     Parameters
     ----------
@@ -91,28 +97,12 @@ class Feedback:
 
     @classmethod
     def from_triplets(
-        cls,
-        query: ArrayLike,
-        clicked: ArrayLike,
-        skipped: ArrayLike,
-        *,
-        query_ids: ArrayLike | int,
-        item_ids: ArrayLike | int,
-        bad: str = "raise",
-        duplicates: str = "keep",
-    ) -> Feedback:
-        """Make lists of two from triplets of ids, in order of time.
+        cls, query: ArrayLike, clicked: ArrayLike, skipped: ArrayLike, *, query_ids: ArrayLike | int,
+        item_ids: ArrayLike | int, bad: str = "raise", duplicates: str = "keep",
+    ) -> Feedback:  # fmt: skip
+        """Make lists of two: a query, an item that was right for it and one that was not, in order of time.
 
-        Parameters
-        ----------
-        query, clicked, skipped : array-like of shape (n_triplets,)
-            Ids of a query, of an item that was right for it and of one that was not.
-        query_ids, item_ids : array-like or int
-            Ids of all queries and items in the order of their vectors; a number stands for 0, 1, 2, ...
-        bad : {"raise", "skip"}, default="raise"
-            What to do with unknown ids, and with triplets whose two items are the same.
-        duplicates : {"raise", "skip", "keep"}, default="keep"
-            What to do with a repeated triplet. Two users may well agree, so the default keeps it.
+        A triplet of the same item twice is bad. Two users may well agree, so repeated triplets are kept by default.
         """
         log = Log(query_ids, item_ids, bad, duplicates, query=query, clicked=clicked, skipped=skipped)
         q, p, n = log.find("query"), log.find("clicked"), log.find("skipped")
@@ -125,26 +115,12 @@ class Feedback:
 
     @classmethod
     def from_judgements(
-        cls,
-        query: ArrayLike,
-        item: ArrayLike,
-        relevant: ArrayLike,
-        *,
-        query_ids: ArrayLike | int,
-        item_ids: ArrayLike | int,
-        bad: str = "raise",
-        duplicates: str = "raise",
-    ) -> Feedback:
-        """Make one list per query from judged pairs, in order of appearance; other arguments as in `from_triplets`.
+        cls, query: ArrayLike, item: ArrayLike, relevant: ArrayLike, *, query_ids: ArrayLike | int,
+        item_ids: ArrayLike | int, bad: str = "raise", duplicates: str = "raise",
+    ) -> Feedback:  # fmt: skip
+        """Make one list per query from judged pairs, in order of appearance; ``relevant`` is true or false, 1 or 0.
 
-        Parameters
-        ----------
-        relevant : array-like of shape (n_rows,)
-            Whether the item is right for the query: true or false, 1 or 0.
-        bad : {"raise", "skip"}, default="raise"
-            What to do with unknown ids, and with queries that have no relevant item.
-        duplicates : {"raise", "skip", "keep"}, default="raise"
-            What to do with a repeated pair, whatever its judgement.
+        A query without a relevant item is bad; a pair counts as repeated whatever its judgement.
         """
         log = Log(query_ids, item_ids, bad, duplicates, query=query, item=item, relevant=relevant)
         q, i, r = log.find("query"), log.find("item"), log.flags("relevant")
@@ -154,49 +130,31 @@ class Feedback:
 
     @classmethod
     def from_impressions(
-        cls,
-        impression: ArrayLike,
-        query: ArrayLike,
-        item: ArrayLike,
-        clicked: ArrayLike,
-        rank: ArrayLike | None = None,
-        *,
-        query_ids: ArrayLike | int,
-        item_ids: ArrayLike | int,
-        bad: str = "raise",
+        cls, impression: ArrayLike, query: ArrayLike, item: ArrayLike, clicked: ArrayLike,
+        rank: ArrayLike | None = None, *, query_ids: ArrayLike | int, item_ids: ArrayLike | int, bad: str = "raise",
         duplicates: str = "raise",
-    ) -> Feedback:
+    ) -> Feedback:  # fmt: skip
         """Make one list per impression from ranked results with clicks, one row per item that was shown.
 
-        Parameters
-        ----------
-        impression : array-like of shape (n_rows,)
-            The list that the row belongs to: whole numbers or text. All its rows have the same query.
-        clicked : array-like of shape (n_rows,)
-            Whether the item was clicked: true or false, 1 or 0.
-        rank : array-like of shape (n_rows,) or None, default=None
-            Positions in the list, smallest at the top; None takes rows in their order.
-        bad : {"raise", "skip"}, default="raise"
-            What to do with unknown ids, and with impressions without a click.
-        duplicates : {"raise", "skip", "keep"}, default="raise"
-            What to do with an item that occurs again in the same impression.
+        ``impression`` (whole numbers or text) says which list a row belongs to; all its rows have the same query.
+        ``clicked`` is true or false, 1 or 0. ``rank`` is the position, smallest at the top; None takes rows in their
+        order. An impression without a click is bad; an item that occurs again in its impression is repeated.
         """
-        columns = {"impression": impression, "query": query, "item": item, "clicked": clicked}
-        if rank is not None:
-            columns["rank"] = rank
-        log = Log(query_ids, item_ids, bad, duplicates, **columns)
+        ranks = {} if rank is None else {"rank": rank}
+        rows = {"impression": impression, "query": query, "item": item, "clicked": clicked}
+        log = Log(query_ids, item_ids, bad, duplicates, **rows, **ranks)
         _, group = first_appearance(as_ids(log.columns["impression"], "impression"))
         first = np.unique(group, return_index=True)[1]
         q, i, r = log.find("query"), log.find("item"), log.flags("clicked")
         other = np.flatnonzero(q != q[first[group]])
         if len(other):
             begin = first[group[other[0]]]
-            raise InputError(
+            problem = (
                 f"{{row}} has the query {log.value('query', other[0])!r}, but its impression "
                 f"{log.value('impression', begin)!r} began with {log.value('query', begin)!r}; an impression has one "
-                "query.",
-                owner="feedback", row=Row(other[0]),
-            )  # fmt: skip
+                "query."
+            )
+            raise InputError(problem, owner="feedback", row=Row(other[0]))
         log.drop_repeated(group, i)
         position = log.whole_numbers("rank") if rank is not None else np.arange(len(q))
         return cls._from_lists(log, (q, i, r), group, position, "impressions", "impression without a click")
@@ -225,8 +183,7 @@ class Feedback:
     def ranked(self) -> bool:
         """Whether lists are in the order in which they were shown.
 
-        Then a click says that the item is better than those skipped above it and than the next one below; users may
-        never have looked at the rest.
+        Then a click says that the item is better than those skipped above it and than the next one below.
         """
         return self.form != "judgements"
 
@@ -250,10 +207,7 @@ class Feedback:
         return FeedbackTriplets(self.query[at[order]], positive[order], negative[order])
 
     def judgements(self) -> tuple[Index, Index, Mask]:
-        """Return each pair of a query and an item shown for it, sorted, and whether the item is relevant.
-
-        It is if it was clicked at least as often as skipped.
-        """
+        """Return pairs of a query and an item, sorted, and whether it was clicked at least as often as skipped."""
         key, number = np.unique(self.row_query * self.n_items + self.item, return_inverse=True)
         balance = np.bincount(number, weights=np.where(self.relevant, 1.0, -1.0))
         ever = np.bincount(number, weights=self.relevant) > 0
@@ -347,15 +301,9 @@ def _pair_with_random(feedback: Feedback, rng: np.random.Generator, n_random: in
 
 
 def read_feedback(
-    path: str | os.PathLike[str],
-    *,
-    query_ids: ArrayLike | int,
-    item_ids: ArrayLike | int,
-    form: str = "auto",
-    column: Mapping[str, str] | None = None,
-    bad: str = "raise",
-    duplicates: str | None = None,
-) -> Feedback:
+    path: str | os.PathLike[str], *, query_ids: ArrayLike | int, item_ids: ArrayLike | int, form: str = "auto",
+    column: Mapping[str, str] | None = None, bad: str = "raise", duplicates: str | None = None,
+) -> Feedback:  # fmt: skip
     r"""Read a log of feedback.
 
     Parameters

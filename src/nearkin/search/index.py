@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any, Self
 
 import numpy as np
@@ -15,10 +16,10 @@ from nearkin.arrays import Array, Mask
 from nearkin.arrays import Index as Positions
 from nearkin.checks import all_or_nothing
 from nearkin.errors import InputError, Option, Row
-from nearkin.search.engines import FaissCells, add_lengths, has_faiss, require_faiss, search_exactly
+from nearkin.search.engines import FaissCells, add_lengths, require_faiss, search_exactly
 from nearkin.search.inputs import IdTable, as_ids, as_vectors, zero_rows
 from nearkin.settings import Integer, OneOf, Real, check_argument, check_settings, declare, setting
-from nearkin.stored import Count, Maybe, Number, Text, Type, Values, stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Text, Type, stored
 
 __all__ = ["Index"]
 
@@ -39,12 +40,12 @@ _DEAD = 0.25
         "engine_", "recall_",
     ),
     _dtype=Type(),
-    _centre=Maybe(Values("e")),
-    _rows=Values("n", "w"),
-    ids_=Values("n", of="labels"),
-    plausibility_=Values("n", low=0.0, high=1.0),
-    _alive=Values("n", of="flags"),
-    _centroids=Maybe(Values(None, "e")),
+    _centre=Maybe(ArrayOf("e")),
+    _rows=ArrayOf("n", "w"),
+    ids_=ArrayOf("n", of="labels"),
+    plausibility_=ArrayOf("n", low=0.0, high=1.0),
+    _alive=ArrayOf("n", of="flags"),
+    _centroids=Maybe(ArrayOf(None, "e")),
     _n_probe=Count(1),
     engine_=Text("exact", "faiss"),
     recall_=Number(0.0, 1.0),
@@ -104,14 +105,9 @@ class Index(BaseEstimator):
 
     @all_or_nothing
     def fit(
-        self,
-        X: ArrayLike,
-        y: Any = None,
-        *,
-        ids: ArrayLike | None = None,
-        plausibility: ArrayLike | None = None,
+        self, X: ArrayLike, y: Any = None, *, ids: ArrayLike | None = None, plausibility: ArrayLike | None = None,
         queries: ArrayLike | None = None,
-    ) -> Self:
+    ) -> Self:  # fmt: skip
         """Build the index from raw item vectors, forgetting those before.
 
         Parameters
@@ -143,7 +139,7 @@ class Index(BaseEstimator):
         self._n_probe = 1
         self.__dict__.pop("_engine", None)
         self.engine_, self.recall_ = "exact", 1.0
-        if self.engine == "faiss" or (self.engine == "auto" and len(X) >= _MANY and has_faiss()):
+        if self.engine == "faiss" or (self.engine == "auto" and len(X) >= _MANY and find_spec("faiss") is not None):
             if queries is None:
                 own = np.sort(np.random.default_rng(self.random_state).permutation(len(X))[:_PROBES])
                 self._build_cells(self._map_queries(X[own]), own)

@@ -178,14 +178,9 @@ def bootstrap(values: Array, rng: np.random.Generator) -> Interval:
 
 
 def evaluate(
-    queries: ArrayLike,
-    items: ArrayLike,
-    feedback: Feedback,
-    *,
-    k: int = 10,
-    candidates: str | int = "auto",
+    queries: ArrayLike, items: ArrayLike, feedback: Feedback, *, k: int = 10, candidates: str | int = "auto",
     random_state: Any = None,
-) -> dict[str, Interval]:
+) -> dict[str, Interval]:  # fmt: skip
     """Measure how well (mapped) queries rank the items.
 
     Parameters

@@ -1,21 +1,12 @@
 """Data larger than memory: labelled rows from files or iterators, learned batch by batch, resumable."""
 
-from nearkin.streams.batch import Batch
-from nearkin.streams.file_stream import FileStream, Stream, sample_rows
-from nearkin.streams.fitting import Memory, fit_stream, memory_estimate
+from nearkin.streams.batch import Batch, Stream
+from nearkin.streams.file_stream import FileStream, sample_rows
+from nearkin.streams.fitting import Memory, Report, fit_stream, memory_estimate
 from nearkin.streams.opening import open_stream as open
-from nearkin.streams.run import Report
 from nearkin.streams.scores import score_stream
 
 __all__ = [
-    "Batch",
-    "FileStream",
-    "Memory",
-    "Report",
-    "Stream",
-    "fit_stream",
-    "memory_estimate",
-    "open",
-    "sample_rows",
+    "Batch", "FileStream", "Memory", "Report", "Stream", "fit_stream", "memory_estimate", "open", "sample_rows",
     "score_stream",
-]
+]  # fmt: skip

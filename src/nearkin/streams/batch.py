@@ -1,19 +1,22 @@
-"""Labelled rows as they come from a stream."""
+"""Labelled rows in batches, and streams of them from chunks that the caller makes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option
-from nearkin.tables import Chunk, find_gap
+from nearkin.labels import as_labels
+from nearkin.tables import ArrowTable, Chunk, Layout, find_gap, layout_of
 
-__all__ = ["Batch", "Place", "check_chunk"]
+__all__ = ["Batch", "IteratorStream", "Place", "Stream", "check_chunk"]
 
 
 @dataclass(frozen=True)
@@ -29,18 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to learn from.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Features, all finite.
-    y : ndarray of shape (n_samples,)
-        Labels, none missing.
-    kept : ndarray of bool of shape (n_rows,)
-        Which rows of the stream these are; the others were dropped.
-    first : Place
-        Where it begins.
+    """Rows to learn from: finite features, labels, which rows of the stream they are, and where the batch begins.
 
     Examples
     --------
@@ -67,6 +59,27 @@ class Batch:
         return len(self.kept) - len(self.X)
 
 
+class Stream(Protocol):
+    """A source of labelled batches: `FileStream`, or an iterator."""
+
+    batch_rows: int
+    label: str | None
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the features, if known."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """Rows of one pass, if known."""
+
+    def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
+        """Yield the batches of a pass over the data, from number ``first`` on."""
+
+    def identity(self) -> dict[str, Any]:
+        """Return what must be the same for a checkpoint to go on."""
+
+
 def check_chunk(
     chunk: Chunk, missing: str, place: Callable[[int], Place], names: list[str] | None, label: str | None
 ) -> Batch:
@@ -78,15 +91,117 @@ def check_chunk(
     kept = whole & ~chunk.no_label
     if kept.all():
         return Batch(chunk.X, chunk.y, kept, place(0))
-    if missing == "error":
-        row = int(np.argmin(kept))
-        if not whole[row]:
-            problem = find_gap(chunk.X[row : row + 1], names)[1]
-        else:
-            problem = f"column {label!r} holds no label" if label else "there is no label"
-        raise InputError(
-            f"{problem}. Fill the gap, or drop and count such rows ({{fix}}).",
-            place=str(place(row)),
-            fix=Option("missing", "drop"),
-        )
-    return Batch(chunk.X[kept], chunk.y[kept], kept, place(0))
+    if missing == "drop":
+        return Batch(chunk.X[kept], chunk.y[kept], kept, place(0))
+    row = int(np.argmin(kept))
+    problem = f"column {label!r} holds no label" if label else "there is no label"
+    if not whole[row]:
+        problem = find_gap(chunk.X[row : row + 1], names)[1]
+    advice = "Fill the gap, or drop and count such rows ({fix})."
+    raise InputError(f"{problem}. {advice}", place=str(place(row)), fix=Option("missing", "drop"))
+
+
+@dataclass(eq=False, repr=False)
+class IteratorStream:
+    """Batches of `batch_rows` rows from chunks of any size: pairs (X, y) or Arrow record batches.
+
+    A function gives fresh chunks for every pass.
+    """
+
+    chunks: Iterable[Any] | Callable[..., Iterable[Any]]
+    label: str | None
+    features: Sequence[str] | None
+    drop: Sequence[str]
+    _: KW_ONLY
+    batch_rows: int
+    missing: str
+    n_rows: int | None = field(default=None, init=False)  # not known
+    _layout: Layout | None = field(default=None, init=False)
+    _used: bool = field(default=False, init=False)
+
+    @property
+    def names(self) -> list[str] | None:
+        """Of Arrow columns, once the first chunk was seen."""
+        return None if self._layout is None else self._layout.names
+
+    def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
+        """Yield the batches of a pass; those before ``first`` are skipped."""
+        begins_anywhere = callable(self.chunks) and bool(inspect.signature(self.chunks).parameters)
+        skipped = first if begins_anywhere else 0
+        start = skipped * self.batch_rows
+        chunks = iter(self.chunks(start)) if begins_anywhere else self._fresh()  # type: ignore[operator]
+        for number, (at, chunk) in enumerate(self._cut(chunks, start), skipped):
+            if number >= first:
+                yield check_chunk(chunk, self.missing, partial(_place, at), self.names, self.label)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what must be the same for a checkpoint to go on; that the chunks are the same is up to the caller."""
+        return {"files": None, "label": self.label, "batch_rows": self.batch_rows, "missing": self.missing}
+
+    def _fresh(self) -> Iterator[Any]:
+        if callable(self.chunks):
+            return iter(self.chunks())
+        once = iter(self.chunks)
+        if once is self.chunks:  # an iterator, not something that can be iterated over again
+            if self._used:
+                raise InputError(
+                    "the iterator is used up. For several passes, or to go on after an error, give a list or a "
+                    "function that returns a fresh iterator.",
+                    owner="streams.open",
+                )
+            self._used = True
+        return once
+
+    def _cut(self, chunks: Iterator[Any], start: int) -> Iterator[tuple[int, Chunk]]:
+        """Yield chunks of `batch_rows` rows (the last may be shorter), with the number of their first row."""
+        held: list[Chunk] = []
+        size = 0
+        for number, one in enumerate(chunks):
+            chunk = self._chunk(one, f"chunk {number} of the stream")
+            held.append(chunk)
+            size += len(chunk)
+            while size >= self.batch_rows:
+                whole = Chunk.join(held)
+                yield start, whole[: self.batch_rows]
+                held = [whole[self.batch_rows :]]
+                start += self.batch_rows
+                size -= self.batch_rows
+        if size:
+            yield start, Chunk.join(held)
+
+    def _chunk(self, one: Any, where: str) -> Chunk:
+        if hasattr(one, "schema") and hasattr(one, "num_rows"):  # an Arrow record batch or table
+            if self._layout is None:
+                self._layout = layout_of(
+                    one.schema, where, lambda name: len(one.column(name)[0]), self.label, self.features, self.drop
+                )
+            return self._layout.chunk(ArrowTable(where, one.schema.names, one.num_rows, one.column))
+        if not (isinstance(one, tuple) and len(one) == 2):
+            raise InputError(f"{where}: a pair (X, y) or an Arrow record batch was expected; got {type(one).__name__}.")
+        X = np.asarray(one[0])
+        if X.ndim != 2 or X.dtype.kind not in "fiub":
+            raise InputError(f"{where}: X must be numbers of shape (rows, features); got {X.dtype} of {X.shape}.")
+        X = X.astype(np.float32 if X.dtype in (np.float16, np.float32) else np.float64, copy=False)
+        y, no_label = _labels(one[1], where)
+        if len(y) != len(X):
+            raise InputError(f"{where}: X has {len(X)} rows but y has {len(y)} labels.")
+        return Chunk(X, y, no_label)
+
+
+def _place(start: int, row: int) -> Place:
+    return Place("the stream", start + row)
+
+
+def _labels(y: Any, where: str) -> tuple[Any, Any]:
+    """Return labels and which are missing."""
+    labels = np.asarray(y)
+    if labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+        return np.where(missing, 0, labels), missing
+    if labels.dtype.kind == "O":
+        missing = np.array([one is None or one != one for one in labels])
+        if missing.any():
+            labels = labels.copy()
+            labels[missing] = labels[~missing][0] if (~missing).any() else 0
+        return labels, missing
+    return as_labels(labels, where), np.zeros(len(labels), dtype=bool)

@@ -17,20 +17,7 @@ KIND = "nearkin-checkpoint"
 
 
 class Checkpoint:
-    """A file that is replaced as a whole, with its predecessor beside it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     checkpoint = Checkpoint(Path(folder) / "ck.nearkin")
-    ...     checkpoint.write({"batch": 1})
-    ...     checkpoint.write({"batch": 2})
-    ...     _ = checkpoint.path.write_bytes(b"torn")
-    ...     with warnings.catch_warnings(action="ignore"):
-    ...         checkpoint.read()
-    {'batch': 1}
-    """
+    """A file that is replaced as a whole, with its predecessor beside it."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
@@ -52,9 +39,8 @@ class Checkpoint:
         except BaseException as error:
             following.unlink(missing_ok=True)
             if isinstance(error, OSError):
-                raise type(error)(
-                    error.errno, f"the checkpoint cannot be written: {error.strerror}", str(self.path)
-                ) from None
+                problem = f"the checkpoint cannot be written: {error.strerror}"
+                raise type(error)(error.errno, problem, str(self.path)) from None
             raise
         if self._whole:  # a damaged one must not replace a good one
             self.path.replace(self.previous)
@@ -71,9 +57,8 @@ class Checkpoint:
             except FileNotFoundError:
                 problems.append(f"{path} does not exist")
             except Newer as error:
-                raise InputError(
-                    f"{path} was written by a newer nearkin ({error}); upgrade to go on from it."
-                ) from None
+                problem = f"{path} was written by a newer nearkin ({error}); upgrade to go on from it."
+                raise InputError(problem) from None
             except Exception as error:  # whatever a torn file raises
                 problems.append(f"{path} is damaged or not a checkpoint ({type(error).__name__}: {error})")
             else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,39 +16,10 @@ from nearkin.errors import InputError
 from nearkin.streams.batch import Batch, Place, check_chunk
 from nearkin.tables import Chunk, CsvReader, Layout, NpyReader, ParquetReader, Reader, Unit
 
-__all__ = ["Cursor", "FileStream", "Order", "Piece", "Stream", "sample_rows"]
+__all__ = ["Cursor", "FileStream", "Order", "Piece", "sample_rows"]
 
 #: Most batches to read.
 _BATCHES = 256
-
-
-class Stream(Protocol):
-    """A source of labelled batches: `FileStream`, or an iterator.
-
-    Examples
-    --------
-    >>> from nearkin import streams
-    >>> stream = streams.open([([[0.0], [1.0]], ["a", "b"])])
-    >>> stream.n_rows is None, [len(batch.X) for batch in stream.batches(epoch=0)]
-    (True, [2])
-    """
-
-    batch_rows: int
-    label: str | None
-
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the features, if known."""
-
-    @property
-    def n_rows(self) -> int | None:
-        """Rows of one pass, if known."""
-
-    def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
-        """Yield the batches of a pass over the data, from number ``first`` on."""
-
-    def identity(self) -> dict[str, Any]:
-        """Return what must be the same for a checkpoint to go on."""
 
 
 class Piece(NamedTuple):
@@ -60,13 +31,7 @@ class Piece(NamedTuple):
 
 
 class Order:
-    """Units laid end to end for one pass over the data, in file order or in an order drawn for every pass.
-
-    Examples
-    --------
-    >>> Order([5, 4], 0, None).pieces(3, 7)
-    [Piece(unit=0, start=3, stop=5), Piece(unit=1, start=0, stop=2)]
-    """
+    """Units laid end to end for one pass over the data, in file order or in an order drawn for every pass."""
 
     def __init__(self, sizes: Sequence[int], epoch: int, seed: int | None):
         n = len(sizes)
@@ -85,8 +50,9 @@ class Order:
         return found
 
 
+@dataclass(eq=False, repr=False)
 class FileStream:
-    """Batches of files; made by `nearkin.streams.open`.
+    r"""Batches of files; made by `nearkin.streams.open`.
 
     Every batch is `batch_rows` rows of the files laid end to end, so its number says which rows it holds, in any
     process that sees the same files.
@@ -109,34 +75,22 @@ class FileStream:
     Examples
     --------
     >>> import tempfile
-    >>> import numpy as np
-    >>> import nearkin
     >>> from nearkin import streams
-    >>> with tempfile.TemporaryDirectory() as here:
-    ...     np.save(f"{here}/X.npy", np.eye(100, 5))
-    ...     np.save(f"{here}/y.npy", np.arange(100) % 2)
-    ...     stream = streams.open(f"{here}/X.npy", label=f"{here}/y.npy", batch_rows=30)
-    ...     stream.n_rows, stream.n_batches
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     print("x,y", *(f"{i},{i % 2}" for i in range(100)), sep="\n", file=file, flush=True)
+    ...     stream = streams.open(file.name, label="y", batch_rows=30)
+    >>> stream.n_rows, stream.n_batches
     (100, 4)
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        units: Sequence[Unit],
-        label: str | None,
-        *,
-        batch_rows: int,
-        seed: int | None,
-        missing: str,
-    ):
-        self.reader = reader
-        self.units = tuple(units)
-        self.label = label
-        self.batch_rows = batch_rows
-        self.seed = seed
-        self.missing = missing
-        self._order: tuple[int, Order] | None = None
+    reader: Reader
+    units: Sequence[Unit]
+    label: str | None
+    _: KW_ONLY
+    batch_rows: int
+    seed: int | None
+    missing: str
+    _order: tuple[int, Order] | None = field(default=None, init=False)
 
     @property
     def names(self) -> list[str] | None:
@@ -193,19 +147,16 @@ class FileStream:
     def of_file(self, path: str) -> FileStream:
         """Return the stream of one file, in its order."""
         units = [one for one in self.units if one.path == path]
-        return FileStream(self.reader, units, self.label, batch_rows=self.batch_rows, seed=None, missing=self.missing)
+        return replace(self, units=units, seed=None)
 
     def identity(self) -> dict[str, Any]:
         """Return what must be the same for a checkpoint to go on: files by name and size, columns, batches."""
         files = [[Path(one).name, Path(one).stat().st_size] for one in self.paths]
         digest = hashlib.sha256(json.dumps([files, self.names, self.n_rows]).encode()).hexdigest()
         return {
-            "files": digest,
-            "label": self.label,
-            "batch_rows": self.batch_rows,
-            "order": self.seed,
+            "files": digest, "label": self.label, "batch_rows": self.batch_rows, "order": self.seed,
             "missing": self.missing,
-        }
+        }  # fmt: skip
 
     def describe(self, batches: Sequence[Sequence[Piece]]) -> dict[str, Any]:
         """Return as plain values what another process needs to read some batches, and no more."""
@@ -214,11 +165,9 @@ class FileStream:
         return {
             "reader": {"kind": self.reader.kind, **asdict(self.reader)},  # type: ignore[call-overload]
             "units": [asdict(self.units[number]) for number in numbers],
-            "label": self.label,
-            "batch_rows": self.batch_rows,
-            "missing": self.missing,
+            "label": self.label, "batch_rows": self.batch_rows, "missing": self.missing,
             "batches": [[[place[one.unit], one.start, one.stop] for one in pieces] for pieces in batches],
-        }
+        }  # fmt: skip
 
     @classmethod
     def from_description(cls, plain: dict[str, Any]) -> tuple[FileStream, list[list[Piece]]]:
@@ -228,21 +177,20 @@ class FileStream:
         if "layout" in own:
             own["layout"] = Layout(**own["layout"])
         units = [Unit(**{**one, "at": tuple(one["at"])}) for one in plain["units"]]
-        stream = cls(
-            kind(**own), units, plain["label"], batch_rows=plain["batch_rows"], seed=None, missing=plain["missing"]
-        )
+        options = {name: plain[name] for name in ("label", "batch_rows", "missing")}
+        stream = cls(kind(**own), units, seed=None, **options)
         return stream, [[Piece(*one) for one in pieces] for pieces in plain["batches"]]
 
 
+@dataclass(eq=False)
 class Cursor:
     """Reads pieces one after the other, and reads on where a piece follows the last one."""
 
-    def __init__(self, reader: Reader, size: int):
-        self.reader = reader
-        self.size = size
-        self.at: tuple[Unit | None, int] = (None, 0)
-        self._chunks: Iterator[Chunk] = iter(())
-        self._rest: Chunk | None = None
+    reader: Reader
+    size: int
+    at: tuple[Unit | None, int] = (None, 0)
+    _chunks: Iterator[Chunk] = field(default_factory=lambda: iter(()), init=False)
+    _rest: Chunk | None = field(default=None, init=False)
 
     def take(self, unit: Unit, start: int, stop: int) -> Chunk:
         """Return rows of a unit."""
@@ -269,7 +217,7 @@ class Cursor:
 
 
 def sample_rows(stream: FileStream, n_rows: int, seed: int = 0) -> tuple[NDArray[np.floating], NDArray[Any]]:
-    """Draw rows from all over the files, in their order; the same seed draws the same rows.
+    r"""Draw rows from all over the files, in their order; the same seed draws the same rows.
 
     Parameters
     ----------
@@ -288,15 +236,11 @@ def sample_rows(stream: FileStream, n_rows: int, seed: int = 0) -> tuple[NDArray
     Examples
     --------
     >>> import tempfile
-    >>> import numpy as np
-    >>> import nearkin
     >>> from nearkin import streams
-    >>> with tempfile.TemporaryDirectory() as here:
-    ...     np.save(f"{here}/X.npy", np.eye(100, 5))
-    ...     np.save(f"{here}/y.npy", np.arange(100) % 2)
-    ...     stream = streams.open(f"{here}/X.npy", label=f"{here}/y.npy", batch_rows=30)
-    ...     streams.sample_rows(stream, 10)[0].shape
-    (10, 5)
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     print("x,y", *(f"{i},{i % 2}" for i in range(100)), sep="\n", file=file, flush=True)
+    ...     streams.sample_rows(streams.open(file.name, label="y"), 3)[0].ravel().tolist()
+    [20.0, 36.0, 82.0]
     """
     rng = np.random.default_rng(seed)
     numbers = np.sort(rng.permutation(stream.n_batches)[:_BATCHES])

@@ -10,8 +10,8 @@ from typing import Any
 
 from nearkin.errors import InputError, Option
 from nearkin.settings import Integer, OneOf, check_argument
+from nearkin.streams.batch import IteratorStream
 from nearkin.streams.file_stream import FileStream
-from nearkin.streams.iterator import IteratorStream
 from nearkin.tables import CsvReader, NpyReader, ParquetReader, Reader, Unit, kind_of
 
 __all__ = ["SCORES", "is_many", "open_stream"]
@@ -28,14 +28,9 @@ def open_stream(
     source: str | os.PathLike[str] | Sequence[Any] | Iterable[Any] | Callable[..., Iterable[Any]],
     *,
     label: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-    batch_rows: int = 4096,
-    shuffle: bool = False,
-    seed: int = 0,
-    missing: str = "error",
-    text_labels: bool = False,
-) -> FileStream | IteratorStream:
+    features: Sequence[str] | None = None, drop: Sequence[str] = (), batch_rows: int = 4096, shuffle: bool = False,
+    seed: int = 0, missing: str = "error", text_labels: bool = False,
+) -> FileStream | IteratorStream:  # fmt: skip
     """Open a stream of labelled rows that need not fit into memory.
 
     Parameters
@@ -96,19 +91,17 @@ def open_stream(
         return IteratorStream(source, label, features, drop, batch_rows=batch_rows, missing=missing)  # type: ignore[arg-type]
     files, kind = _files(paths)
     column = None if label is None or kind == "arrays" else str(label)
-    reader: Reader
-    units: list[Unit]
+    plan: tuple[Reader, list[Unit]]
     if kind == "arrays":
-        reader, units = NpyReader.plan(files, _label_files(label, features, drop))
+        plan = NpyReader.plan(files, _label_files(label, features, drop))
     elif kind == "parquet":
-        reader, units = ParquetReader.plan(files, column, features, drop)
+        plan = ParquetReader.plan(files, column, features, drop)
     else:
-        reader, units = CsvReader.plan(files, column, features, drop, text_labels=text_labels)
-    if not units:
+        plan = CsvReader.plan(files, column, features, drop, text_labels=text_labels)
+    if not plan[1]:
         raise InputError(f"{files[0]}{' and the others' if len(files) > 1 else ''}: no rows.")
-    return FileStream(
-        reader, units, column, batch_rows=int(batch_rows), seed=int(seed) if shuffle else None, missing=missing
-    )
+    order = int(seed) if shuffle else None
+    return FileStream(plan[0], plan[1], column, batch_rows=int(batch_rows), seed=order, missing=missing)
 
 
 def is_many(paths: Sequence[str | os.PathLike[str]]) -> bool:
@@ -122,9 +115,8 @@ def _label_files(label: Any, features: Sequence[str] | None, drop: Sequence[str]
     if features is not None or drop:
         raise InputError("npy files have no named columns; leave `features` and `drop` out.", owner=_OWNER)
     if label is None:
-        raise InputError(
-            "npy files need {label}, the npy file (or files) of their labels.", owner=_OWNER, label=Option("label")
-        )
+        problem = "npy files need {label}, the npy file (or files) of their labels."
+        raise InputError(problem, owner=_OWNER, label=Option("label"))
     return [str(one) for one in ([label] if isinstance(label, (str, os.PathLike)) else label)]
 
 
@@ -136,9 +128,8 @@ def _as_paths(source: Any) -> list[str] | None:
         return [os.fspath(one) for one in source]
     if callable(source) or hasattr(source, "__iter__"):
         return None
-    raise InputError(
-        f"paths, an iterable of chunks or a function that returns one are needed; got {source!r}.", owner=_OWNER
-    )
+    needed = "paths, an iterable of chunks or a function that returns one are needed"
+    raise InputError(f"{needed}; got {source!r}.", owner=_OWNER)
 
 
 def _files(paths: Sequence[str]) -> tuple[list[str], str]:

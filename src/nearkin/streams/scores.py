@@ -27,11 +27,7 @@ Scores = tuple[list[Any], NDArray[np.float32]]
 
 
 def score_stream(
-    learner: OnlineLearner,
-    source: FileStream,
-    folder: str | os.PathLike[str] | None = None,
-    *,
-    resume: bool = False,
+    learner: OnlineLearner, source: FileStream, folder: str | os.PathLike[str] | None = None, *, resume: bool = False
 ) -> list[Path]:
     """Score all rows of a stream with the final model.
 

@@ -73,18 +73,8 @@ class Reader(Protocol):
 class Layout:
     """How rows are made of columns, the same in all parts of a table.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Feature columns in order.
-    widths : sequence of int
-        Numbers in each: 0 for a plain column, the length of its vectors for a column of vectors.
-    label : str
-        Label column.
-    kind : {"whole", "decimal", "number", "text"}
-        How labels are written.
-    dtype : str
-        Of the features.
+    ``widths`` holds the numbers in each feature column: 0 if it is plain, the length of its vectors if it holds those.
+    ``kind`` says how labels are written: "whole", "decimal", "number" or "text"; ``dtype`` is that of the features.
     """
 
     columns: Sequence[str]

@@ -37,8 +37,6 @@ class BadCell(ValueError):
 def parse_numbers(cells: Sequence[str]) -> NDArray[np.float64]:
     """Return the numbers of a column, NaN where a cell is missing.
 
-    Examples
-    --------
     >>> parse_numbers(["1", " 2.5", "NA"]).tolist()
     [1.0, 2.5, nan]
     """
@@ -55,12 +53,8 @@ def parse_numbers(cells: Sequence[str]) -> NDArray[np.float64]:
 
 
 def label_kind(cells: Sequence[str]) -> str:
-    """Return how labels are written: "whole" numbers, "decimal" numbers, or "text".
+    """Return how labels are written: "whole" numbers, "decimal" numbers, or "text", as with leading zeros.
 
-    Numbers with leading zeros are names.
-
-    Examples
-    --------
     >>> label_kind(["1", "2", ""]), label_kind(["1.0", "2"]), label_kind(["01", "2"])
     ('whole', 'decimal', 'text')
     """
@@ -75,15 +69,8 @@ def label_kind(cells: Sequence[str]) -> str:
 def parse_labels(cells: Sequence[str], kind: str | None = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the labels of a column, as numbers where all are numbers, and which are missing.
 
-    Parameters
-    ----------
-    cells : sequence of str
-        The column.
-    kind : {"whole", "decimal", "text"} or None
-        How labels are written; None to infer it from these cells.
+    ``kind`` is how labels are written, as `label_kind` returns it; None infers it from these cells.
 
-    Examples
-    --------
     >>> parse_labels(["1", "2", ""])
     (array([1, 2, 0]), array([False, False,  True]))
     """

@@ -24,11 +24,7 @@ _SUFFIXES = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".npy", ".npz"), "arrays"),
 }
-_READERS: dict[str, Callable[[Path], Table | Arrays]] = {
-    "csv": read_csv,
-    "parquet": read_parquet,
-    "arrays": read_arrays,
-}
+_READERS = {"csv": read_csv, "parquet": read_parquet, "arrays": read_arrays}
 _FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "arrays", b"\x93NUM": "arrays"}
 
 
@@ -36,20 +32,8 @@ _FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "arrays", b"\x93NUM": "arrays
 class LabelledRows:
     """Rows for a model, and what else the file says about them.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Features, all finite.
-    names : list of str or None
-        Of the features.
-    label : str or None
-        Name of the label column.
-    y, no_label : ndarray or None
-        Labels, and which are missing.
-    others : dict
-        Columns to pass on.
-    n_unnamed : int
-        Columns without a name, which were left out.
+    ``X`` is finite and ``names`` are those of its columns. ``no_label`` tells which labels of ``y`` are missing,
+    ``others`` are columns to pass on, and ``n_unnamed`` columns without a name were left out.
     """
 
     X: Array
@@ -63,7 +47,8 @@ class LabelledRows:
 
 def open_table(path: Path) -> Table | Arrays:
     """Open a file of data; its name or its first bytes tell the format."""
-    return _READERS[kind_of(path)](path)
+    read: Callable[[Path], Table | Arrays] = _READERS[kind_of(path)]
+    return read(path)
 
 
 def kind_of(path: Path) -> str:
@@ -92,18 +77,8 @@ def read_training(
 ) -> LabelledRows:
     """Read features and labels to learn from; every row needs both.
 
-    Parameters
-    ----------
-    path : Path
-        Data file.
-    label : str or None
-        Column (or array) of labels.
-    labels : Path or None
-        File of labels instead.
-    features, drop : sequence of str
-        Columns to use, or to leave out.
-    others : sequence of str
-        Columns to pass on, which are not features.
+    Labels stand in the column (or array) ``label`` or in the file ``labels``. ``others`` are columns to pass on, which
+    are not features.
     """
     if label is not None and labels is not None:
         raise InputError(
@@ -141,24 +116,9 @@ def read_for_model(
 ) -> LabelledRows:
     """Read features in the order of a fitted model, and labels if there are any.
 
-    Parameters
-    ----------
-    path : Path
-        Data file.
-    wanted : sequence of str or None
-        Names of the model's features; None if it was fitted without.
-    n_features : int
-        How many it has.
-    label : str or None
-        Column of labels.
-    needs_label : bool
-        Whether a file without that column is refused.
-    others : sequence of str
-        Columns to pass on.
-    array : str or None
-        Array with the features, for npz.
-    drop : sequence of str
-        Columns that are not features; needed only if the model knows no names.
+    ``wanted`` are the names of the model's features, None if it was fitted without any: then all columns but those to
+    ``drop`` are features. With ``needs_label`` a file without the column ``label`` is refused. ``others`` are columns
+    to pass on, and ``array`` is the one with the features in an npz file.
     """
     source = open_table(path)
     if isinstance(source, Arrays):

@@ -35,14 +35,7 @@ class ParquetReader:
     """Reads the row groups of Parquet files with the same columns.
 
     `ParquetFile.iter_batches` without pre-buffering holds one batch of one row group; the reader of whole datasets
-    would hold many.
-
-    Parameters
-    ----------
-    layout : Layout
-        Which columns.
-    n_bytes : int
-        Most bytes that a row group takes as it is stored.
+    would hold many. ``n_bytes`` is the most that a row group takes as it is stored.
     """
 
     layout: Layout

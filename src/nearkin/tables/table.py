@@ -23,18 +23,9 @@ _INDEX = "__index_level_"
 
 
 class Table(ABC):
-    """Some or all rows of a table.
+    """Some or all rows of a table, the first of them ``first_row`` of the file, counted from 0.
 
-    Parameters
-    ----------
-    path : str
-        File, for messages.
-    names : sequence of str
-        Columns; "" for one without a name, which is taken for a row index.
-    n_rows : int
-        Rows.
-    first_row : int
-        Number of the first row in the file, from 0.
+    A column without a name is called "" and taken for a row index.
     """
 
     def __init__(self, path: str, names: Sequence[str], n_rows: int, first_row: int = 0):
@@ -143,15 +134,12 @@ class CellTable(Table):
         self._columns = columns
 
     def numbers(self, name: str) -> NDArray[Any]:
-        """Return a column of numbers, NaN where a cell is missing."""
         return parse_numbers(self._columns[name])
 
     def labels(self, name: str, kind: str | None = None) -> Labels:
-        """Return a column of labels and which are missing."""
         return parse_labels(self._columns[name], kind)
 
     def values(self, name: str) -> list[str]:
-        """Return the cells as they stand in the file."""
         return self._columns[name]
 
 
@@ -159,20 +147,13 @@ class ArrowTable(Table):
     """Columns that Arrow holds, found by ``column``; with ``holds_cells`` text stands for what it says, as in CSV."""
 
     def __init__(
-        self,
-        path: str,
-        names: Sequence[str],
-        n_rows: int,
-        column: Callable[[str], Any],
-        *,
-        first_row: int = 0,
-        holds_cells: bool = False,
-    ):
+        self, path: str, names: Sequence[str], n_rows: int, column: Callable[[str], Any],
+        *, first_row: int = 0, holds_cells: bool = False,
+    ):  # fmt: skip
         super().__init__(path, names, n_rows, first_row)
         self._column, self._holds_cells = column, holds_cells
 
     def numbers(self, name: str) -> NDArray[Any]:
-        """Return a column of numbers, NaN where one is missing; a column of vectors as a matrix."""
         column = self._whole(name)
         if self._holds_cells and is_text(column.type):
             fast = _cast_cells(column)
@@ -180,7 +161,6 @@ class ArrowTable(Table):
         return _vectors(column) if is_list(column.type) else _numbers(column)
 
     def labels(self, name: str, kind: str | None = None) -> Labels:
-        """Return a column of labels and which are missing."""
         column = self._whole(name)
         if hasattr(column, "dictionary_decode"):
             column = column.dictionary_decode()
@@ -199,7 +179,6 @@ class ArrowTable(Table):
         return np.asarray(column.fill_null(False if str(column.type) == "bool" else 0)), missing
 
     def values(self, name: str) -> list[Any]:
-        """Return a column as Python has it."""
         return self._column(name).to_pylist()
 
     def _whole(self, name: str) -> Any:

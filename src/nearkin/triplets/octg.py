@@ -14,7 +14,7 @@ from nearkin.labels import as_labels
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.rows import Rows
 from nearkin.settings import BOOLEAN, Integer, OneOf, Real, declare, setting
-from nearkin.stored import Flag, Part, Values, stored
+from nearkin.stored import ArrayOf, Flag, Part, stored
 from nearkin.triplets.source import Triplets, TripletSource, View
 
 __all__ = ["OCTG"]
@@ -31,11 +31,11 @@ _JUDGES = 20_000
 
 @stored(
     together=("centers_", "center_counts_", "center_codes_", "n_rows_seen_", "rng_"),
-    centers_=Values("k", "d", dtype="T"),
-    shown_centers_=Values("k", "d", dtype="T"),
-    center_counts_=Values("k", low=0.0),
-    center_codes_=Values("k", of="codes", low=0),
-    center_seen_=Values("k", of="codes"),
+    centers_=ArrayOf("k", "d", dtype="T"),
+    shown_centers_=ArrayOf("k", "d", dtype="T"),
+    center_counts_=ArrayOf("k", low=0.0),
+    center_codes_=ArrayOf("k", of="codes", low=0),
+    center_seen_=ArrayOf("k", of="codes"),
     shown_metric_=Part("Parameter", d="d"),
     is_share_=Flag(),
 )

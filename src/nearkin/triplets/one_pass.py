@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from nearkin.arrays import Codes
 from nearkin.rows import Rows
 from nearkin.settings import BOOLEAN, declare, setting
-from nearkin.stored import Count, Values, stored
+from nearkin.stored import ArrayOf, Count, stored
 from nearkin.triplets.source import Triplets, TripletSource, View
 
 __all__ = ["OnePassTriplets"]
@@ -21,9 +21,9 @@ _BLOCK = 4096
 
 @stored(
     together=("newest_", "newest_origin_", "registered_", "previous_", "n_rows_seen_", "rng_"),
-    newest_=Values("k", "d", dtype="T"),
-    newest_origin_=Values("k", of="codes"),
-    registered_=Values("k", of="codes", low=0),
+    newest_=ArrayOf("k", "d", dtype="T"),
+    newest_origin_=ArrayOf("k", of="codes"),
+    registered_=ArrayOf("k", of="codes", low=0),
     previous_=Count(-1),
 )
 @declare

@@ -30,23 +30,10 @@ def require_pillow() -> Any:
 def thumbnails(
     images: Sequence[Any] | NDArray[Any], rows: Iterable[int], budget: int
 ) -> tuple[dict[int, str], list[int]]:
-    """Pictures of rows as data URIs, in the given order, until the budget is spent.
+    """Pictures of rows by row as data URIs, in the given order, until the budget of characters is spent.
 
-    Parameters
-    ----------
-    images : sequence of path
-        A file for every row.
-    rows : iterable of int
-        Rows, the most important first; a row may come more than once.
-    budget : int
-        Characters that all pictures may take.
-
-    Returns
-    -------
-    pictures : dict of int to str
-        By row.
-    unread : list of int
-        Rows whose file is not a picture.
+    ``images`` are the files of all rows, ``rows`` those to show, the most important first; they may repeat. Rows whose
+    file is not a picture come back as well.
     """
     Image = require_pillow()
     pictures: dict[int, str] = {}

@@ -25,8 +25,6 @@ from numba import njit
 
 from nearkin.losses import Loss, exponential_weight
 
-__all__ = ["COMPILES", "Sweep", "body", "exact_helper", "helper", "kernel", "notice_compilation", "step"]
-
 _REORDER = {"reassoc", "contract", "nsz"}
 
 # Only compiled code may call a helper; a call from Python would crash. Without an entry from Python it compiles in
@@ -48,18 +46,11 @@ _PATIENCE = 2.0
 
 
 class Sweep:
-    """A loop over triplets, compiled from one source for every loss.
+    """A loop over triplets in plain Python, compiled from one source for every loss.
 
     The loop calls the loss's half-quadratic weight by the global name ``weight``, and may call other functions by
     global names of its module. For each loss this class compiles a copy of the loop in which these names have other
-    values. Compiled code for the built-in losses is cached on disk.
-
-    Parameters
-    ----------
-    loop : function
-        Plain Python, not compiled.
-    **names : function
-        Compiled by `step` or `body`; they replace the globals of those names.
+    values: the weight, and ``names``, which `step` or `body` compiled. Code for the built-in losses is cached on disk.
     """
 
     def __init__(self, loop: Any, **names: Any):
@@ -69,13 +60,15 @@ class Sweep:
 
     def run(self, loss: Loss, *arguments: Any) -> int:
         """Run the loop with the loss's weight and return what the loop returns, the number of updates."""
-        if loss.weight_of_hinge is exponential_weight:
-            with notice_compilation(self.cached):
-                return self.cached(*arguments)
-        own = self._own.get(loss.weight_of_hinge)
-        if own is None:
-            own = self._own[loss.weight_of_hinge] = _uncached(self._copy(weight=step(loss.weight_of_hinge)))
-        return own(*arguments)
+        weight = loss.weight_of_hinge
+        if weight is not exponential_weight:
+            if weight not in self._own:
+                self._own[weight] = _uncached(self._copy(weight=step(weight)))
+            return self._own[weight](*arguments)
+        if self.cached.signatures:
+            return self.cached(*arguments)
+        with notice_compilation():
+            return self.cached(*arguments)
 
     @cached_property
     def cached(self) -> Any:
@@ -90,27 +83,12 @@ class Sweep:
 
 
 @contextmanager
-def notice_compilation(function: Any) -> Iterator[None]:
-    """Log one line if the block takes long and the kernel has not been compiled in this process before.
-
-    Examples
-    --------
-    >>> class Compiled:
-    ...     signatures = ("float64",)
-    >>> with notice_compilation(Compiled()):
-    ...     pass
-    """
-    if function.signatures:
-        yield
-        return
-    timer = threading.Timer(_PATIENCE, _log)
+def notice_compilation() -> Iterator[None]:
+    """Log one line if the block, a first call of a kernel, takes long."""
+    timer = threading.Timer(_PATIENCE, logging.getLogger("nearkin").warning, [f"nearkin {COMPILES}."])
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
-
-
-def _log() -> None:
-    logging.getLogger("nearkin").warning("nearkin %s.", COMPILES)

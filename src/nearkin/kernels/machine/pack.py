@@ -39,11 +39,6 @@ from nearkin.kernels.machine.simd import (
 )
 from nearkin.kernels.machine.tiles import PIECE
 
-__all__ = [
-    "Factor", "addresses", "advance", "aligned", "choose_slabs", "make_factor", "pack_factor", "pack_matrix", "padded",
-    "prefetch_row", "row_length", "scale_row", "unpack_factor", "unpack_matrix", "view",
-]  # fmt: skip
-
 #: Vectors of each of g and h that strips work on at a time, so that they stay in the nearest cache.
 _BLOCK = 64
 

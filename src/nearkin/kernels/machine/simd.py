@@ -22,12 +22,6 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from nearkin.kernels.machine.compile import exact_helper
 
-__all__ = [
-    "BYTES", "REGISTER_BYTES", "WIDE_REGISTERS", "Vector", "VectorCode",
-    "above", "count_bits", "equal", "exponentials", "fill", "lanes", "largest", "load", "load_few", "lowest_bit",
-    "not_below", "prefetch", "prefetch_to_write", "spread", "store", "total", "zeros",
-]  # fmt: skip
-
 _features = llvmlite.binding.get_host_cpu_features()
 
 #: Bytes of a whole vector: one register of AVX-512; the compiler splits it for processors with shorter ones.
@@ -209,24 +203,22 @@ def store(typing_context, array, start, vector):
     return types.void(array, types.intp, vector), _generator(emit)
 
 
-def _prefetch(array, to_write, locality):
-    def emit(code, kinds, args):
-        pointer = code.builder.bitcast(code.address(kinds[0], args[0], args[1]), ir.IntType(8).as_pointer())
-        code.call("llvm.prefetch.p0i8", ir.VoidType(), pointer, _INDEX(to_write), _INDEX(locality), _INDEX(1))
+def _prefetcher(to_write, locality):
+    """Function of an array and i that prefetches element i."""
 
-    return types.void(array, types.intp), _generator(emit)
+    @intrinsic
+    def prefetch_element(typing_context, array, i):
+        def emit(code, kinds, args):
+            pointer = code.builder.bitcast(code.address(kinds[0], args[0], args[1]), ir.IntType(8).as_pointer())
+            code.call("llvm.prefetch.p0i8", ir.VoidType(), pointer, _INDEX(to_write), _INDEX(locality), _INDEX(1))
+
+        return types.void(array, types.intp), _generator(emit)
+
+    return prefetch_element
 
 
-@intrinsic
-def prefetch(typing_context, array, i):
-    """Prefetch element ``i`` for reading, into the second cache."""
-    return _prefetch(array, 0, 2)
-
-
-@intrinsic
-def prefetch_to_write(typing_context, array, i):
-    """Prefetch element ``i`` for writing, into the nearest cache."""
-    return _prefetch(array, 1, 3)
+prefetch = _prefetcher(0, 2)  # for reading, into the second cache
+prefetch_to_write = _prefetcher(1, 3)  # for writing, into the nearest cache
 
 
 @intrinsic
@@ -259,32 +251,23 @@ _operator(operator.sub, "fsub")
 _operator(operator.mul, "fmul")
 
 
-def _comparison(vector, compare, sign):
-    """Bits of the lanes of a vector for which a comparison with a number holds."""
+def _comparison(compare, sign):
+    """Function of a vector and a number: a word whose bit k says whether the comparison holds for lane k."""
 
-    def emit(code, kinds, args):
-        other = code.fill(args[1], vector.count)
-        return code.bits(getattr(code.builder, compare)(sign, args[0], other))
+    @intrinsic
+    def compare_lanes(typing_context, vector, number):
+        def emit(code, kinds, args):
+            other = code.fill(args[1], vector.count)
+            return code.bits(getattr(code.builder, compare)(sign, args[0], other))
 
-    return types.uint64(vector, vector.dtype), _generator(emit)
+        return types.uint64(vector, vector.dtype), _generator(emit)
 
-
-@intrinsic
-def above(typing_context, vector, bound):
-    """Bit k: lane k is larger than the bound."""
-    return _comparison(vector, "fcmp_ordered", ">")
+    return compare_lanes
 
 
-@intrinsic
-def equal(typing_context, vector, value):
-    """Bit k: lane k is equal to the value."""
-    return _comparison(vector, "fcmp_ordered", "==")
-
-
-@intrinsic
-def not_below(typing_context, vector, bound):
-    """Bit k: lane k is not smaller than the bound; NaN is not smaller than anything."""
-    return _comparison(vector, "fcmp_unordered", ">=")
+above = _comparison("fcmp_ordered", ">")
+equal = _comparison("fcmp_ordered", "==")
+not_below = _comparison("fcmp_unordered", ">=")  # NaN is not smaller than anything
 
 
 @intrinsic

@@ -12,8 +12,6 @@ from numba.extending import intrinsic
 from nearkin.kernels.machine.compile import body, helper
 from nearkin.kernels.machine.simd import REGISTER_BYTES, WIDE_REGISTERS, VectorCode, prefetch_to_write
 
-__all__ = ["PAIR_ROWS", "PIECE", "add_margins", "add_products", "step_table"]
-
 #: Numbers of a short vector; rows and columns in use are counted in pieces.
 PIECE = 4
 

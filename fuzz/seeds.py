@@ -1,0 +1,199 @@
+"""Good files of every kind, made once; attacks begin from them."""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import io
+import json
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+import nearkin
+from nearkin import learners, saving, streams
+from nearkin.search import SimilarityAdapter
+
+ROWS, FEATURES = 48, 4
+HAS_DEEP = find_spec("torch") is not None and find_spec("safetensors") is not None
+
+
+def rows(seed: int = 0, n: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of three classes and their labels, a few of them wrong."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % 3)
+    X = rng.normal(size=(n, FEATURES))
+    X[np.arange(n), y] += 3.0
+    y[: n // 12] = (y[: n // 12] + 1) % 3
+    return X.round(6), y
+
+
+@dataclass(frozen=True)
+class ModelSeed:
+    """A model file: how it is written, how it is read, and its bytes."""
+
+    group: str
+    value: Any
+    write: Callable[[Any, Path], None]
+    read: Callable[[Path], Any]
+    content: bytes
+
+    def fresh(self) -> Any:
+        """Return the model as the good file gives it."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model"
+            path.write_bytes(self.content)
+            return self.read(path)
+
+
+@cache
+def model_seeds() -> dict[str, ModelSeed]:
+    """Return a file of every learner, of the models built on them, of a checkpoint, a network and an adapter."""
+    X, y = rows()
+    names = np.array(["a", "b", "c"])[y]
+    made: dict[str, ModelSeed] = {}
+    with warnings.catch_warnings(action="ignore"):
+        for name in learners.__all__:
+            cls = getattr(learners, name)
+            if inspect.isclass(cls) and issubclass(cls, BaseEstimator) and name != "OnlineLearner":
+                made[name] = _seed("learner", cls().set_params(**_known(cls, random_state=0)).fit(X, names))
+        generator = np.random.Generator(np.random.MT19937(5))
+        drawn = nearkin.RobustLODML(triplets="random", random_state=generator).fit(X, y)
+        made["drawn"] = _seed("learner", drawn)
+        philox = np.random.Generator(np.random.Philox(5))
+        made["philox"] = _seed("learner", nearkin.ODML(triplets="random", random_state=philox).fit(X, y))
+        legacy = np.random.RandomState(5)
+        made["legacy"] = _seed("learner", nearkin.LODML(triplets="random", random_state=legacy).fit(X, y))
+        made["jury"] = _seed("classifier", nearkin.RobustKNeighborsClassifier(random_state=0).fit(X, names))
+        classifier = nearkin.RobustKNeighborsClassifier(nearkin.RobustODML(random_state=0), n_neighbors=3)
+        made["classifier"] = _seed("classifier", classifier.fit(X, names))
+        made["audit"] = _seed("audit", nearkin.StreamAudit().partial_fit(X, names))
+        made["adapter"] = _seed("adapter", adapter())
+        made["checkpoint"] = checkpoint_seed()
+        if HAS_DEEP:
+            made |= network_seeds()
+    return made
+
+
+def _known(cls: type, **settings: Any) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name in inspect.signature(cls).parameters}
+
+
+def _seed(group: str, value: Any, write: Any = nearkin.save, read: Any = nearkin.load) -> ModelSeed:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        write(value, path)
+        return ModelSeed(group, value, write, read, path.read_bytes())
+
+
+def adapter() -> SimilarityAdapter:
+    """Return an adapter that has learned from queries, items they want and items they do not."""
+    return SimilarityAdapter().fit(*np.random.default_rng(0).normal(size=(3, 40, FEATURES)))
+
+
+def checkpoint_seed() -> ModelSeed:
+    """Return what a stream leaves behind when it is stopped."""
+    X, y = rows(n=120)
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "ck"
+        stream = streams.open([(X, y)], batch_rows=40)
+        streams.fit_stream(nearkin.RobustLODML(random_state=0), stream, checkpoint=path, checkpoint_every=0.0)
+        value = saving.read_tree(path, streams.checkpoint.KIND)
+        return ModelSeed("stream checkpoint", value, _write_checkpoint, resume, path.read_bytes())
+
+
+def _write_checkpoint(value: Any, path: Path) -> None:
+    with path.open("wb") as file:
+        saving.write_tree(value, file, streams.checkpoint.KIND)
+
+
+def resume(path: Path) -> Any:
+    """Return the learner of a run that goes on from a checkpoint."""
+    X, y = rows(n=120)
+    stream = streams.open([(X, y)], batch_rows=40)
+    return streams.fit_stream(nearkin.RobustLODML(random_state=0), stream, checkpoint=path, resume=True)
+
+
+def network_seeds() -> dict[str, ModelSeed]:
+    """Return networks in both kinds of files."""
+    import torch
+
+    from nearkin import deep
+
+    torch.set_num_threads(1)
+    X, y = rows()
+    X = X.astype(np.float32)
+    large = deep.DeepMetric(n_components=2, n_epochs=1, random_state=0).fit(X, y)
+    small = deep.RobustOAHU(hidden=(8,), n_components=3, n_epochs=1, random_state=0).fit(X, y)
+    return {
+        "network": _seed("network", large, deep.save, deep.load),
+        "small network": _seed("network", small, deep.save, deep.load),
+        "zipped network": _seed("network", small),
+    }
+
+
+@cache
+def data_seeds() -> dict[str, bytes]:
+    """Return one good table in every format, by suffix."""
+    X, y = rows()
+    names = np.array(["ale", "bock", "cider"])[y]
+    lines = ["f0,f1,f2,f3,y", *(",".join([*map(str, row), label]) for row, label in zip(X, names, strict=True))]
+    text = "\n".join(lines) + "\n"
+    made = {
+        "csv": text.encode(),
+        "csv.gz": gzip.compress(text.encode(), mtime=0),
+        "tsv": text.replace(",", "\t").encode(),
+        "npy": _numpy(np.save, X),
+        "npz": _numpy(np.savez, X=X, y=names),
+        "labels.npy": _numpy(np.save, names),
+        "labels.txt": ("\n".join(names) + "\n").encode(),
+    }
+    if find_spec("pyarrow"):
+        made["parquet"] = parquet({**{f"f{i}": X[:, i] for i in range(FEATURES)}, "y": names.tolist()})
+    return made
+
+
+@cache
+def search_seeds() -> dict[str, bytes]:
+    """Return vectors and feedback for ``nearkin adapt``, by name of file."""
+    rng = np.random.default_rng(1)
+    queries, items = rng.normal(size=(30, FEATURES)).round(5), rng.normal(size=(40, FEATURES)).round(5)
+    query, clicked, skipped = rng.integers(0, 30, 90), rng.integers(0, 20, 90), rng.integers(20, 40, 90)
+    table = {"query": query, "clicked": clicked, "skipped": skipped}
+    lines = ["query,clicked,skipped", *(f"{a},{b},{c}" for a, b, c in zip(query, clicked, skipped, strict=True))]
+    objects = [dict(zip(table, map(int, one), strict=True)) for one in zip(query, clicked, skipped, strict=True)]
+    made = {
+        "queries.npy": _numpy(np.save, queries),
+        "items.npy": _numpy(np.save, items),
+        "feedback.csv": ("\n".join(lines) + "\n").encode(),
+        "feedback.npz": _numpy(np.savez, **table),
+        "feedback.jsonl": ("\n".join(map(json.dumps, objects)) + "\n").encode(),
+        "query_ids.txt": ("\n".join(map(str, range(30))) + "\n").encode(),
+    }
+    if find_spec("pyarrow"):
+        made["feedback.parquet"] = parquet(table)
+    return made
+
+
+def parquet(columns: dict[str, Any]) -> bytes:
+    """Return columns as a Parquet file of several row groups."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file, row_group_size=20)
+    return file.getvalue()
+
+
+def _numpy(write: Callable[..., None], *arrays: Any, **named: Any) -> bytes:
+    file = io.BytesIO()
+    write(file, *arrays, **named)
+    return file.getvalue()

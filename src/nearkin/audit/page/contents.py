@@ -1,0 +1,267 @@
+"""What the page holds, as text that it can read without help: arrays and strings, deflated and in base 64.
+
+Everything has a budget, and what is left out to stay within it is listed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin import progress
+from nearkin.arrays import Array, Index
+from nearkin.audit.exports import Values
+from nearkin.audit.page.thumbnails import thumbnails
+from nearkin.noise.model import split_rows
+
+if TYPE_CHECKING:
+    from nearkin.audit.label_audit import LabelAudit
+
+__all__ = ["as_json", "choose_rows", "collect", "draw_map", "pack"]
+
+#: Suspects whose evidence is in the page, neighbours of each, suspects that are listed, and points of the map.
+_EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 1500, 5, 30000, 4000
+#: Characters that the whole page should take, and the labels of all rows, the ids, the texts and the pictures at most.
+_PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 950_000, 300_000, 200_000, 100_000, 250_000
+#: Characters of one text.
+_TEXT = 280
+#: Steps into which a share is cut.
+_STEPS = 1000
+#: Rows of the map laid out by t-SNE, and how; each of the others is placed between so many of them.
+_LANDMARKS, _PERPLEXITY, _TSNE_STEPS, _BESIDE = 600, 30.0, 400, 3
+#: Points of the map beyond these percentiles are drawn at the edge.
+_EDGES = (0.5, 99.5)
+
+
+def collect(
+    audit: LabelAudit, ids: Mapping[str, Values], texts: Values | None, images: Values | None, first_row: int,
+    taken: int,
+) -> tuple[str, list[str]]:  # fmt: skip
+    """Return the data of the page as JSON, and what was left out; ``taken`` characters of the page are used already."""
+    left_out: list[str] = []
+    order = audit.order[: min(audit.n_suspects, _LISTED)]
+    if audit.n_suspects > len(order):
+        left_out.append(f"{audit.n_suspects - len(order):,} of the suspects; the CSV has all of them.")
+    explained = order[:_EXPLAINED]
+    if audit.n_suspects > len(explained):
+        left_out.append(f"The evidence of all but the {len(explained):,} most doubtful rows.")
+    evidence, near = _evidence(audit, explained)
+    arrays = {**_labels(audit, order, left_out), **_suspects(audit, order), **evidence, **_map(audit, left_out)}
+    data: dict[str, Any] = {
+        "n": audit.n_rows,
+        "first": first_row,
+        "steps": _STEPS,
+        "near": near.shape[1],
+        "voters": [one.name for one in audit.decision.jury.voters],
+        "neighbourVoters": [one.name for one in audit.decision.neighbourhoods],
+        "classes": [str(one) for one in audit.classes.tolist()],
+        "packed": pack(arrays),
+    }
+
+    def room(share: float) -> int:
+        """Part of what is left of the page."""
+        return max(0, int(share * (_PAGE - taken - len(as_json(data)))))
+
+    shown = list(dict.fromkeys(chain(order.tolist(), near.ravel().tolist())))
+    if ids:
+        data |= _names(*next(iter(ids.items())), shown, min(_IDS, room(0.4)), left_out)
+    if texts is not None:
+        data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
+    if images is not None:
+        data["pictures"] = _pictures(images, order, near, min(_PICTURES, room(0.9)), left_out)
+    return as_json(data), left_out
+
+
+def _suspects(audit: LabelAudit, order: Index) -> dict[str, NDArray[Any]]:
+    return {
+        "row": order.astype(np.uint32),
+        "best": smallest(audit.suggested_code)[order],
+        "plausibility": _steps(audit.plausibility[order]),
+        # Rounded down: what is below a bound must not reach it here.
+        "confidence": np.floor(audit.confidence[order] * _STEPS + 1e-9).astype(np.uint16),
+    }
+
+
+def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], Index]:
+    """What the voters say about suspects, whose votes these are, and how far the centres of both classes lie."""
+    cast = audit.decision.cast_left_out(rows, _NEIGHBOURS)
+    total = cast.total
+    given, best = audit.given_code[rows], audit.suggested_code[rows]
+    said = np.empty((2, len(rows), len(audit.decision.jury.voters)))
+    for part in split_rows(len(rows), said.shape[2] * len(audit.classes)):
+        votes, at = audit.decision.left_out_votes(rows[part]).votes, np.arange(len(rows[part]))
+        said[:, part] = votes[:, at, given[part]].T, votes[:, at, best[part]].T
+    # Bit v is set where the row is among the nearest of the v-th voter by neighbours.
+    by = (cast.is_nearest * (1 << np.arange(len(cast.voters)))[:, None, None]).sum(axis=0)
+    return {
+        "near": cast.rows.astype(np.uint32).ravel(),
+        "nearCodes": smallest(audit.given_code)[cast.rows].ravel(),
+        "nearShare": _steps(total).ravel(),
+        "nearBy": by.astype(np.uint8).ravel(),
+        "saidGiven": _steps(said[0]).ravel(),
+        "saidBest": _steps(said[1]).ravel(),
+        "voterShare": _steps(np.array(audit.decision.jury.shares)),
+        "toGiven": audit.prototypes.distances(rows, given).astype(np.float32),
+        "toBest": audit.prototypes.distances(rows, best).astype(np.float32),
+    }, cast.rows
+
+
+def _steps(shares: Array) -> NDArray[np.uint16]:
+    return np.round(shares * _STEPS).astype(np.uint16)
+
+
+def _labels(audit: LabelAudit, order: Index, left_out: list[str]) -> dict[str, NDArray[Any]]:
+    """Labels of all rows and their confidence, or of the suspects only where these are too many."""
+    codes = smallest(audit.given_code)
+    labels: dict[str, NDArray[Any]] = {"codes": codes}
+    if len(pack(labels)["data"]) > _LABELS:
+        left_out.append("The labels of rows that are not suspects; cleaned labels are those of the suspects only.")
+        return {"given": codes[order]}
+    sure = {"sure": np.round(100 * audit.plausibility).astype(np.uint8)}  # hundredths compress well
+    if len(pack(labels | sure)["data"]) <= _LABELS:
+        return labels | sure
+    left_out.append("The confidence of cleaned labels of rows that are not suspects.")
+    return labels
+
+
+def _map(audit: LabelAudit, left_out: list[str]) -> dict[str, NDArray[Any]]:
+    """Where the rows of the map are drawn."""
+    drawn = choose_rows(audit.is_suspect, audit.order, _POINTS)
+    if len(drawn) < audit.n_rows:
+        left_out.append(f"{audit.n_rows - len(drawn):,} of the {audit.n_rows:,} rows in the map.")
+    flat = draw_map(audit.prototypes.rows[drawn])
+    return {
+        "mapRow": drawn.astype(np.uint32),
+        "mapX": (flat[:, 0] * 4095).astype(np.uint16),
+        "mapY": (flat[:, 1] * 4095).astype(np.uint16),
+        "mapGiven": smallest(audit.given_code)[drawn],
+        "mapSuspect": audit.is_suspect[drawn].astype(np.uint8),
+    }
+
+
+def draw_map(rows: Array, seed: int = 0) -> Array:
+    """Return two coordinates in [0, 1] for every row, by t-SNE of some; the others lie beside their nearest ones."""
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    n, rng = len(rows), np.random.default_rng(seed)
+    chosen = np.sort(rng.permutation(n)[:_LANDMARKS])
+    points, perplexity = rows[chosen].astype(np.float32), min(_PERPLEXITY, (len(chosen) - 1) / 3)
+    # PCA needs two columns and some spread; without them a random start does.
+    init = "pca" if min(points.shape) > 1 and points.std() > 0.0 else "random"
+    progress.advance("drawing the map", 0, 1)
+    with threadpool_limits(1):  # there is too little work to share
+        layout = TSNE(perplexity=perplexity, init=init, max_iter=_TSNE_STEPS, random_state=seed, n_jobs=1)
+        flat = layout.fit_transform(points)
+    progress.advance("drawing the map", 1, 1)
+    out = np.empty((n, 2), dtype=np.float32)
+    out[chosen] = flat
+    others = np.setdiff1d(np.arange(n), chosen)
+    if len(others):
+        out[others] = _place_beside(rows[others].astype(np.float32), points, flat, rng)
+    return fit_frame(out)
+
+
+def _place_beside(rows: Array, points: Array, flat: Array, rng: np.random.Generator) -> Array:
+    """Place rows between their nearest landmarks, spread a little so that they do not hide each other."""
+    norms = (rows * rows).sum(axis=1)[:, None] + (points * points).sum(axis=1)
+    far = np.maximum(norms - 2.0 * rows @ points.T, 0.0)
+    near = np.argpartition(far, _BESIDE - 1, axis=1)[:, :_BESIDE]
+    closeness = 1.0 / (np.take_along_axis(far, near, axis=1) + 1e-12)
+    closeness /= closeness.sum(axis=1, keepdims=True)
+    middle = (closeness[:, :, None] * flat[near]).sum(axis=1)
+    spread = np.abs(flat[near] - middle[:, None]).mean(axis=(1, 2))
+    found: Array = middle + 0.5 * spread[:, None] * rng.normal(size=(len(rows), 2))
+    return found
+
+
+def fit_frame(flat: Array) -> Array:
+    """Scale coordinates to [0, 1]; the few that are far out are drawn at the edge."""
+    low, high = np.percentile(flat, _EDGES, axis=0)
+    return np.clip((flat - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+
+
+def choose_rows(is_suspect: NDArray[np.bool_], order: Index, most: int, seed: int = 0) -> Index:
+    """Choose rows to draw: the most doubtful suspects, up to a third, and a uniform sample of the others, shuffled."""
+    suspects = order[: min(int(is_suspect.sum()), most // 3)]
+    rng = np.random.default_rng(seed)
+    others = rng.permutation(np.flatnonzero(~is_suspect))[: most - len(suspects)]
+    return rng.permutation(np.concatenate([suspects, others]))
+
+
+def _names(name: str, values: Values, shown: list[int], budget: int, left_out: list[str]) -> dict[str, Any]:
+    """Names of all rows if they are short, otherwise of those that are shown."""
+    texts = [str(one) for one in (values.tolist() if isinstance(values, np.ndarray) else values)]
+    packed = pack_json(texts)
+    if len(packed) <= budget:
+        return {"idName": name, "ids": packed}
+    packed, n_found = _within({row: texts[row] for row in shown}, budget)
+    left_out.append(f"{name} of all but {n_found:,} rows; cleaned labels are numbered by row instead.")
+    return {"idName": name, "someIds": packed}
+
+
+def _texts(texts: Values, shown: list[int], budget: int, left_out: list[str]) -> str:
+    """Beginnings of texts, by row."""
+    cut = {row: text if len(text := str(texts[row])) <= _TEXT else text[: _TEXT - 1] + "…" for row in shown}
+    packed, n_found = _within(cut, budget)
+    left_out.append(f"Texts of all but {n_found:,} rows, and what is longer than {_TEXT} characters.")
+    return packed
+
+
+def _within(texts: dict[int, str], budget: int) -> tuple[str, int]:
+    """As many of the first texts as fit, packed, and how many those are."""
+    packed = pack_json(texts)
+    while len(packed) > budget and texts:
+        n_kept = int(0.95 * len(texts) * budget / len(packed))
+        texts = dict(islice(texts.items(), n_kept))
+        packed = pack_json(texts)
+    return packed, len(texts)
+
+
+def _pictures(images: Values, order: Index, near: Index, budget: int, left_out: list[str]) -> dict[int, str]:
+    # A suspect and what it is compared with, before the next suspect.
+    pairs = zip(order.tolist(), [*near.tolist(), *([()] * len(order))], strict=False)
+    found, unread = thumbnails(images, (one for row, others in pairs for one in (row, *others)), budget)
+    left_out.append(f"Pictures of all but {len(found):,} rows.")
+    if unread:
+        left_out.append(f"{len(unread):,} pictures that could not be read, the first {str(images[unread[0]])!r}.")
+    return found
+
+
+def smallest(values: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
+    """Return whole numbers from 0 on in as few bytes as they need."""
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
+
+
+def pack(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Pack arrays one after the other, little-endian; ``layout`` says name, kind and length of each."""
+    layout, parts = [], []
+    for name, values in arrays.items():
+        kind = values.dtype.newbyteorder("<")
+        layout.append([name, f"{kind.kind}{kind.itemsize}", int(values.size)])
+        parts.append(np.ascontiguousarray(values, dtype=kind).tobytes())
+    return {"layout": layout, "data": _deflated(b"".join(parts))}
+
+
+def pack_json(value: Any) -> str:
+    """A JSON value as deflated text."""
+    return _deflated(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+
+
+def as_json(value: Any) -> str:
+    r"""JSON that may stand inside a script element: nothing in it can end the element or begin a comment."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text.encode("utf-8", "replace").decode()
+
+
+def _deflated(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 9)).decode()

@@ -1,0 +1,143 @@
+"""What the terminal shows: aligned text at most 80 wide, and progress on stderr if that is a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from nearkin.progress import hold_interrupts, listening
+
+__all__ = [
+    "bold", "columns", "count", "live_line", "note_unnamed", "pairs", "percent", "progress_bar", "size", "sum_up",
+]  # fmt: skip
+
+WIDTH = 80
+#: A space at which no line is broken; shown as a plain one.
+_GLUE = "\N{NO-BREAK SPACE}"
+#: Seconds between two drawings of the live line.
+_EVERY = 0.2
+_CLEAR = "\r\x1b[2K"
+
+
+def bold(text: str) -> str:
+    """Return bold text where the terminal can show it (``NO_COLOR`` is respected)."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain else click.style(text, bold=True)
+
+
+def count(number: int, noun: str = "", plural: str = "") -> str:
+    """Return a number with thousands separators and its noun: 20,000 rows, 1 row, 2 classes."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}" if noun else f"{number:,}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage: 0.2247 is 22.5 %."""
+    return f"{100 * share:.1f} %"
+
+
+def size(n_bytes: int) -> str:
+    """Return the size of a file: 512 bytes, 43.2 kB, 7.0 MB."""
+    if n_bytes < 1000:
+        return f"{n_bytes} bytes"
+    power = min(3, (len(str(n_bytes)) - 1) // 3)
+    return f"{n_bytes / 1000**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
+
+
+def pairs(rows: Iterable[tuple[str, str]]) -> str:
+    """Return names and values, aligned and wrapped; no-break spaces keep words together.
+
+    >>> pairs([("rows", "178"), ("features", "13")]).splitlines()
+    ['  rows      178', '  features  13']
+    """
+    rows = list(rows)
+    width = max(len(name) for name, _ in rows)
+    lines = []
+    for name, value in rows:
+        first = f"  {name:<{width}}  "
+        wrapped = textwrap.wrap(value, WIDTH - len(first), break_on_hyphens=False) or [""]
+        kept = [line.replace(_GLUE, " ") for line in wrapped]
+        lines.append(first + kept[0])
+        lines.extend(" " * len(first) + more for more in kept[1:])
+    return "\n".join(lines)
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: the first column to the left, the others to the right.
+
+    >>> columns(["method", "accuracy"], [["3-NN", "86.5"]])
+    ['  method  accuracy', '  3-NN        86.5']
+    """
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{w}}" for cell, w in zip(row[1:], widths[1:], strict=True))]
+        return ("  " + "  ".join(cells)).rstrip()
+
+    return [line(row) for row in (header, *rows)]
+
+
+def sum_up(some: Sequence[Any], most: int = 10) -> str:
+    """Return the first of some things, and how many more there are."""
+    rest = len(some) - most
+    return ", ".join(str(one) for one in some[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def note_unnamed(n_columns: int) -> None:
+    """Say on stderr that columns without a name were left out."""
+    if n_columns:
+        click.echo("nearkin: note: a column without a name was taken for a row index and left out.", err=True)
+
+
+@contextmanager
+def progress_bar(*, quiet: bool) -> Iterator[None]:
+    """Draw what the library reports inside the block, if stderr is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from tqdm import tqdm
+
+    bars: dict[str, Any] = {}
+
+    def draw(task: str, done: int, total: int) -> None:
+        with hold_interrupts():  # a bar that is interrupted while it is drawn complains later
+            if task not in bars:
+                # A size of our own: a terminal that says it has no rows would hide the bar.
+                shape = {"ncols": 78, "nrows": 20}
+                bars[task] = tqdm(total=total, desc=task, unit_scale=True, leave=False, file=sys.stderr, **shape)
+            bars[task].update(done - bars[task].n)
+
+    try:
+        with listening(draw):
+            yield
+    finally:
+        for one in bars.values():
+            one.close()
+
+
+@contextmanager
+def live_line(*, quiet: bool) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that draws reports of a stream as one line on stderr, and notes when plausibility falls."""
+    drawn = 0.0
+    shows = not quiet and sys.stderr.isatty()
+
+    def draw(report: Any) -> None:
+        nonlocal drawn
+        if report.drift and not quiet:
+            note = f"nearkin: note: plausibility fell after {report.rows:,} rows; the data may have changed."
+            click.echo(f"{_CLEAR if shows else ''}{note}", err=True)
+        if shows and time.monotonic() - drawn > _EVERY:
+            drawn = time.monotonic()
+            click.echo(f"{_CLEAR}{report}", err=True, nl=False)
+
+    try:
+        yield draw
+    finally:
+        if drawn:
+            click.echo(_CLEAR, err=True, nl=False)
