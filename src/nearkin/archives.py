@@ -68,14 +68,9 @@ class _Sealed(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         given = memoryview(data).cast("B")
-        whole = self._tail + bytes(given[-_DIGEST:]) if len(given) < _DIGEST else self._tail
-        if len(given) >= _DIGEST:
-            self._pass(whole)
-            self._pass(given[:-_DIGEST])
-            self._tail = bytes(given[-_DIGEST:])
-        else:
-            self._pass(whole[:-_DIGEST])
-            self._tail = whole[-_DIGEST:]
+        self._pass(self._tail[: max(0, len(self._tail) + len(given) - _DIGEST)])
+        self._pass(given[: max(0, len(given) - _DIGEST)])
+        self._tail = (self._tail + bytes(given[-_DIGEST:]))[-_DIGEST:]
         return len(given)
 
     def _pass(self, data: Any) -> None:
@@ -238,8 +233,8 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
         if n_bytes != info.file_size - member.tell():
             raise ValueError(f"array {info.filename} is not as large as it says")
         array = np.empty(shape, dtype)
-        flat, at = memoryview(array.reshape(-1).view(np.uint8)) if n_bytes else memoryview(b""), 0
+        flat, at = array.reshape(-1).view(np.uint8) if n_bytes else np.empty(0, np.uint8), 0
         while chunk := member.read(_CHUNK):  # its checksum is compared at the end
-            flat[at : at + len(chunk)] = chunk
+            flat[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
             at += len(chunk)
     return check_array(array)

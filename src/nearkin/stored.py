@@ -478,28 +478,24 @@ class Checker:
         return {}
 
     def _check_object(self, value: Any, where: str) -> dict[str, Any]:
-        fields, attributes, scope = declared_fields(type(value)), vars(value), Scope(self)
-        needed = {name for name, kind in fields.items() if not isinstance(kind, Maybe)}
-        left_out = _gather(type(value), "but")
-        settings: dict[str, Any] = {}
+        attributes, fields, scope = vars(value), declared_fields(type(value)), Scope(self)
         if hasattr(value, "get_params"):
-            settings = _settings_of(value, where)
-            fields = {**_COMMON, **fields}
-            needed = set()
-            for one in type(value).__mro__:
-                if one in _DECLARED and attributes.keys() & set(_DECLARED[one].together[:1]):
-                    needed |= set(_DECLARED[one].together)
+            settings, fitted = _settings_of(value, where), _come_together(value)
+            fields, is_whole = {**_COMMON, **fields}, bool(fitted)
+            known = attributes.keys() - _gather(type(value), "but")
+            _check_names(known, fields.keys() | settings.keys(), fitted | settings.keys(), where)
+            for name, one in settings.items():
+                self.visit(one, f"{where}.{name}")
         else:
-            left_out = attributes.keys() - fields.keys()  # what is made again when needed
-        _check_names(attributes.keys() - left_out, fields.keys() | settings.keys(), needed, where)
+            is_whole = True
+            needed = {name for name, kind in fields.items() if not isinstance(kind, Maybe)}
+            _check_names(attributes.keys() & fields.keys(), fields.keys(), needed, where)
         for name, kind in fields.items():
             if name in attributes:
                 kind.check(getattr(value, name), scope, f"{where}.{name}")
-        for name, one in settings.items():
-            self.visit(one, f"{where}.{name}")
         for check in scope.later:
             check()
-        if hasattr(value, "check_stored") and (settings == {} or needed):
+        if is_whole and hasattr(value, "check_stored"):
             for name, size in (value.check_stored() or {}).items():
                 scope.bind(name, size, where)
         return scope.sizes
@@ -512,3 +508,9 @@ def _settings_of(value: Any, where: str) -> dict[str, Any]:
         raise ValueError(f"{where} lacks a parameter: {error}") from None
     check_settings(value)
     return settings
+
+
+def _come_together(value: Any) -> set[str]:
+    """Attributes that an estimator must have, given those it has; none before it is fitted."""
+    groups = [_DECLARED[one].together for one in type(value).__mro__ if one in _DECLARED]
+    return {name for group in groups if group and group[0] in vars(value) for name in group}
