@@ -6,12 +6,10 @@ is complete, so an interrupted save leaves the old one.
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,9 +17,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
-from nearkin import files
 from nearkin._version import __version__
 from nearkin.archives import FORMAT, Newer, open_regular, read_archive, write_archive
+from nearkin.files import replacing
 from nearkin.stored import (
     Anything,
     ArrayOf,
@@ -44,7 +42,6 @@ __all__ = [
     "from_tree",
     "load",
     "read_tree",
-    "replacing",
     "save",
     "to_tree",
     "write_tree",
@@ -74,7 +71,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         raise TypeError(f"save takes a learner or a classifier; got {type(model).__name__}.")
-    with replacing(path) as file:
+    with replacing(path, "model", durable=True) as file:
         write_tree(model, file)
 
 
@@ -109,21 +106,6 @@ def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
             return read_tree(opened, kind)
     header, arrays = read_archive(file, kind)
     return from_tree(header["model"], arrays)
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """File to write to; when the block ends it is on disk and takes the place of ``path``, as a whole or not at all."""
-    path = Path(path)
-    target = path.resolve()  # a link stays a link
-    if target.exists() and not target.is_file():
-        raise OSError(errno.EINVAL, "cannot save: this is not a regular file", str(path))
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(files.replacing(target, durable=True))
-        except OSError as error:
-            raise type(error)(error.errno, f"cannot save: {error.strerror}", str(path)) from None
-        yield file
 
 
 def load(path: str | os.PathLike[str]) -> Any:

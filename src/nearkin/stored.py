@@ -220,6 +220,8 @@ class ArrayOf:
         Name of a size that all values must stay below.
     dtype : str or None
         Name under which its type must be equal to those of others.
+    is_finite : bool
+        Whether infinity is refused; NaN always is.
     """
 
     def __init__(
@@ -230,8 +232,10 @@ class ArrayOf:
         high: float | None = None,
         below: str | None = None,
         dtype: str | None = None,
+        is_finite: bool = True,
     ):
         self.shape, self.of, self.low, self.high, self.below, self.dtype = shape, of, low, high, below, dtype
+        self.is_finite = is_finite
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
         """Type, shape, finiteness, bounds."""
@@ -261,7 +265,7 @@ class ArrayOf:
             raise ValueError(f"{where} holds {value.dtype}, not {self.of}")
 
     def _check_range(self, value: np.ndarray, scope: Scope, where: str) -> None:
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
+        if value.dtype.kind == "f" and not (np.isfinite(value) if self.is_finite else ~np.isnan(value)).all():
             raise ValueError(f"{where} holds NaN or infinity")
         if self.low is not None and value.min() < self.low:
             raise ValueError(f"{where} holds {value.min()}, less than {self.low}")

@@ -22,6 +22,7 @@ from nearkin.archives import FORMAT, MOST_MEMBERS, Newer, check_array, open_regu
 from nearkin.deep.learner import DeepLearner
 from nearkin.deep.network import network_of
 from nearkin.errors import InputError
+from nearkin.files import replacing
 from nearkin.triplets import OCTG
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def save(model: DeepLearner, path: str | os.PathLike[str]) -> None:
     data = bytearray(_safetensors().numpy.save(dict(zip(names, arrays, strict=True)), metadata))
     at = _find_digest(data)
     data[at : at + len(_BLANK)] = hashlib.sha256(data).hexdigest().encode()
-    with saving.replacing(path) as file:
+    with replacing(path, "model", durable=True) as file:
         file.write(data)
 
 
