@@ -174,7 +174,9 @@ def assemble_jury(
     """
     ones = np.ones(len(codes))
     with one_blas_thread():
-        near = NeighbourVoter("input space", LocalNeighbours(scaled.astype(np.float32)), codes, n_classes)
+        with np.errstate(over="ignore"):  # refused by name
+            rows = scaled.astype(np.float32)
+        near = NeighbourVoter("input space", LocalNeighbours(rows), codes, n_classes)
         votes = [near.left_out(ones)]
         leading, landmarks = LeadingDirections(scaled), [Landmarks(scaled, one) for one in _SHARPNESS]
         smooth = [

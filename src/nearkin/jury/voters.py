@@ -295,7 +295,9 @@ class CrossFittedVoter(_RankVoter):
 
 def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: NeighbourVoter) -> NeighbourVoter:
     """Neighbours in a learned space, with the bandwidth of the input space."""
-    found = LocalNeighbours(map_rows(space, scaled).astype(np.float32))
+    with np.errstate(over="ignore"):  # refused by name
+        rows = map_rows(space, scaled).astype(np.float32)
+    found = LocalNeighbours(rows)
     return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space)
 
 

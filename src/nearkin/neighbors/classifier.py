@@ -191,7 +191,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if may_have_jury and isinstance(self.learner, str):
             self._scaling = Scaling.learn(rows, "pairs")
             check_range(Rows(rows, self._scaling), self, "Is that value right?")
-            self.decision_ = decide(self._scaling.apply(rows), codes, *settings)
+            with owned_by(self):
+                self.decision_ = decide(self._scaling.apply(rows), codes, *settings)
         else:
             self._learner, plausibility = self._fit_learner(learner, X, labels)
             parameter = self._learner.state_.parameter
@@ -199,7 +200,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             if may_have_jury and isinstance(parameter, MappedParameter):
                 is_matrix = parameter.has_matrix and rows.shape[1] <= WIDE
                 space = parameter.components if is_matrix else parameter.copy()
-                self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space)
+                with owned_by(self):
+                    self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space)
             else:
                 self.decision_ = self._drop_and_vote(X, rows, labels, codes, plausibility)
         if isinstance(self.decision_, JuryDecision):
