@@ -14,7 +14,7 @@ from nearkin.errors import InputError
 from nearkin.kernels import worker_pool
 from nearkin.stored import stored
 
-__all__ = ["LocalNeighbours", "search_from_afar", "spread_rows"]
+__all__ = ["LocalNeighbours", "narrow", "search_from_afar", "spread_rows"]
 
 #: Rows and columns of one tile, which fits into the second-level cache.
 _BLOCK = 512
@@ -153,6 +153,12 @@ class LocalNeighbours:
         found[~is_far] = _search_blocks(whole.at(np.flatnonzero(~is_far)), items, k)
         found[is_far] = search_from_afar(shifted[is_far], items.rows, k, items.factors)
         return found
+
+
+def narrow(rows: Array) -> Array:
+    """Rows in single precision; what overflows is refused by `LocalNeighbours`."""
+    with np.errstate(over="ignore"):
+        return rows.astype(np.float32)
 
 
 class _Rows(NamedTuple):

@@ -14,7 +14,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.checks import all_or_nothing, check_rows, check_seed
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
-from nearkin.jury.decision import decide
+from nearkin.jury.decision import check_size, decide
 from nearkin.jury.voters import WIDE, default_learner
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
@@ -186,6 +186,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("score_", None)  # of an earlier fit
         self.__dict__.pop("_learner", None)
         may_have_jury = isinstance(self.n_neighbors, str) and not sparse.issparse(rows)
+        if may_have_jury:
+            check_size(rows, len(self.classes_), self)
         settings = self.classes_, self.noise_rate, self.weights, self.random_state
         self.decision_: JuryDecision | RobustKNN
         if may_have_jury and isinstance(self.learner, str):
@@ -253,8 +255,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             With a jury: the part of the jury's vote that each row casts through all voters by neighbours, the largest
             first. Otherwise distances, or similarities, the nearest first.
         index : ndarray of shape (n_queries, n_neighbors)
-            Training rows, as positions in the X of `fit`. With a jury each is among the ``n_neighbors`` nearest of at
-            least one voter.
+            Training rows, as positions in the X of `fit`. Fewer neighbours are always the first of more.
         """
         check_is_fitted(self)
         wanted = self.decision_.n_neighbors if n_neighbors is None else n_neighbors
@@ -276,7 +277,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         decision = self._jury_decision("left_out_votes")
         n = len(self.plausibility_)
         which = np.arange(n) if rows is None else np.asarray(rows).ravel()
-        if which.dtype.kind not in "iu" or (len(which) and not (-n <= which.min() and which.max() < n)):
+        if which.dtype.kind not in "iu" or (len(which) and (which.min() < 0 or which.max() >= n)):
             raise InputError(f"`rows` must be positions of training rows, from 0 to {n - 1}; got {rows!r}.", owner=self)
         return decision.left_out_votes(which)
 
