@@ -10,7 +10,6 @@ import contextlib
 import io
 import shutil
 import tempfile
-import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -28,11 +27,10 @@ Arguments = list[str]
 
 def run(seconds: float, seed: int, report: Report) -> None:
     """Damage one input of a command drawn at random."""
-    end = time.monotonic() + seconds
-    warm_up()
-    for case in report.cases(end - time.monotonic(), seed):
-        kinds = list(SCENARIOS)
+    kinds = list(SCENARIOS)
+    for case in report.cases(seconds, seed):
         kind = kinds[case.rng.integers(len(kinds))]
+        warm_up(kind)
         args, damaged = SCENARIOS[kind](case.folder, case.rng)
         other = list(seeds.data_seeds().values())
         content = damaged.read_bytes()
@@ -53,12 +51,13 @@ def models() -> Path:
     return folder
 
 
-def warm_up() -> None:
-    """Run every command on good files here, so that children find all loops compiled."""
+@cache
+def warm_up(kind: str) -> None:
+    """Run a command on good files here, so that children find all loops compiled."""
     rng = np.random.default_rng(0)
-    for scenario in [one for one in SCENARIOS.values() for _ in range(3)]:
+    for _ in range(2):
         with tempfile.TemporaryDirectory() as name:
-            warm(scenario(Path(name), rng)[0])
+            warm(SCENARIOS[kind](Path(name), rng)[0])
 
 
 def warm(args: Arguments) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import io
 import json
 import os
+import re
 import socket
 import struct
-import time
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -31,14 +32,13 @@ SECONDS, MEMORY = 5.0, 1 << 28
 
 def run(seconds: float, seed: int, report: Report) -> None:
     """Try every file once, in an order drawn by the seed."""
-    end = time.monotonic() + seconds
-    known = seeds.model_seeds()
+    known = [name for names in seeds.model_names().values() for name in names]
     attacks = [
         *((name, try_file) for name in FILES),
         *((name, try_forged) for name in FORGED if FORGED[name][0] in known),
     ]
     order = np.random.default_rng(seed).permutation(len(attacks))
-    for case in report.cases(end - time.monotonic(), seed, limit=len(attacks)):
+    for case in report.cases(seconds, seed, limit=len(attacks)):
         name, attack = attacks[order[case.number]]
         problem = attack(name, case.folder)
         group = "files made by hand" if attack is try_file else "forged states"
@@ -53,6 +53,8 @@ def try_file(name: str, folder: Path) -> str | None:
     path = inside / "model.nearkin"
     FILES[name](path)
     deep = seeds.HAS_DEEP and ("safetensors" in name or "a " in name)
+    if deep:
+        _deep()  # a child with little memory cannot import torch
     problem = models.problem_of(call(_load, path, False, seconds=SECONDS, memory=MEMORY))
     problem = problem or (deep and models.problem_of(call(_load, path, True, seconds=SECONDS, memory=MEMORY))) or None
     args = ["info", path] if len(name) % 2 else ["predict", path, path]
@@ -63,7 +65,7 @@ def try_file(name: str, folder: Path) -> str | None:
 def try_forged(name: str, folder: Path) -> str | None:
     """Return what a state does that the library would never write; the file's checksums are right."""
     base, change = FORGED[name]
-    one = seeds.model_seeds()[base]
+    one = models.warm(base)
     tree, arrays = saving.to_tree(one.value)
     forged = change(copy.deepcopy(tree), arrays)
     path = folder / "model.nearkin"
@@ -75,11 +77,11 @@ def try_forged(name: str, folder: Path) -> str | None:
 def _load(path: Path, deep: bool) -> int:
     """Load; a file made by hand is never a model."""
     warnings.simplefilter("ignore")
-    if deep:
-        from nearkin.deep import load
-    else:
-        load = nearkin.load
-    return models.refusal(load, path, (ValueError, OSError))[1]
+    return models.refusal(_deep().load if deep else nearkin.load, path, (ValueError, OSError))[1]
+
+
+def _deep() -> Any:
+    return importlib.import_module("nearkin.deep")
 
 
 def _side_effects(folder: Path) -> str | None:
@@ -267,9 +269,10 @@ def reshape(shape: tuple[int, ...]) -> Callable[[Any, list[np.ndarray]], tuple[A
     return lambda tree, arrays: (tree, [np.zeros(shape, dtype=one.dtype) for one in arrays])
 
 
-def last_arrays(tree: Any, arrays: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
-    """Give the last arrays, which are the optimiser's, another shape."""
-    return tree, [*arrays[:-2], *(np.zeros(3, one.dtype) for one in arrays[-2:])]
+def small_moments(tree: Any, arrays: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
+    """Give the moments of the optimiser another shape than the weights have."""
+    moments = {int(one) for one in re.findall(r'exp_avg\w*", {"\$array": "(\d+)"', json.dumps(tree))}
+    return tree, [np.zeros(3, one.dtype) if i in moments else one for i, one in enumerate(arrays)]
 
 
 FORGED: dict[str, tuple[str, Callable[..., tuple[Any, list[np.ndarray]]]]] = {
@@ -283,9 +286,9 @@ FORGED: dict[str, tuple[str, Callable[..., tuple[Any, list[np.ndarray]]]]] = {
     "a checkpoint of epoch -1": ("checkpoint", put("epoch", -1)),
     "a checkpoint without a learner": ("checkpoint", put("learner", None)),
     "a checkpoint watched by a text": ("checkpoint", put("watch", "nobody")),
-    "a network of empty arrays": ("network", reshape((0,))),
-    "a network of one number each": ("small network", reshape((1,))),
-    "Adam moments of another shape": ("network", last_arrays),
+    "a network of empty arrays": ("deep metric", reshape((0,))),
+    "a network of one number each": ("oahu", reshape((1,))),
+    "Adam moments of another shape": ("deep metric", small_moments),
     "a jury of empty arrays": ("jury", reshape((0,))),
     "a jury of columns": ("jury", reshape((3, 1))),
     "an audit of empty arrays": ("audit", reshape((0, 4))),

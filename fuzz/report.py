@@ -135,7 +135,7 @@ class Report:
 
 def signature(problem: str) -> str:
     """Return a problem without its numbers, names of files and damaged bytes, so that equal faults look alike."""
-    return re.sub(r"\d+|'[^']*'|\"[^\"]*\"|/\S+", "#", problem)[:80]
+    return re.sub(r"\d+|'[^']*'|\"[^\"]*\"|/\S+|\[.*", "#", problem)[:80]
 
 
 def copy_plain(source: Path, target: Path) -> None:

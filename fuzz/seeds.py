@@ -23,6 +23,12 @@ from nearkin import learners, saving, streams
 from nearkin.search import SimilarityAdapter
 
 ROWS, FEATURES = 48, 4
+CHECKPOINT = streams.checkpoint.KIND
+GENERATORS: dict[str, Callable[[], Any]] = {
+    "drawn": lambda: np.random.Generator(np.random.MT19937(5)),
+    "philox": lambda: np.random.Generator(np.random.Philox(5)),
+    "legacy": lambda: np.random.RandomState(5),
+}
 HAS_DEEP = find_spec("torch") is not None and find_spec("safetensors") is not None
 
 
@@ -55,89 +61,83 @@ class ModelSeed:
 
 
 @cache
-def model_seeds() -> dict[str, ModelSeed]:
-    """Return a file of every learner, of the models built on them, of a checkpoint, a network and an adapter."""
-    X, y = rows()
-    names = np.array(["a", "b", "c"])[y]
-    made: dict[str, ModelSeed] = {}
-    with warnings.catch_warnings(action="ignore"):
-        for name in learners.__all__:
-            cls = getattr(learners, name)
-            if inspect.isclass(cls) and issubclass(cls, BaseEstimator) and name != "OnlineLearner":
-                made[name] = _seed("learner", cls().set_params(**_known(cls, random_state=0)).fit(X, names))
-        generator = np.random.Generator(np.random.MT19937(5))
-        drawn = nearkin.RobustLODML(triplets="random", random_state=generator).fit(X, y)
-        made["drawn"] = _seed("learner", drawn)
-        philox = np.random.Generator(np.random.Philox(5))
-        made["philox"] = _seed("learner", nearkin.ODML(triplets="random", random_state=philox).fit(X, y))
-        legacy = np.random.RandomState(5)
-        made["legacy"] = _seed("learner", nearkin.LODML(triplets="random", random_state=legacy).fit(X, y))
-        made["jury"] = _seed("classifier", nearkin.RobustKNeighborsClassifier(random_state=0).fit(X, names))
-        classifier = nearkin.RobustKNeighborsClassifier(nearkin.RobustODML(random_state=0), n_neighbors=3)
-        made["classifier"] = _seed("classifier", classifier.fit(X, names))
-        made["audit"] = _seed("audit", nearkin.StreamAudit().partial_fit(X, names))
-        made["adapter"] = _seed("adapter", adapter())
-        made["checkpoint"] = checkpoint_seed()
-        if HAS_DEEP:
-            made |= network_seeds()
-    return made
+def model_names() -> dict[str, list[str]]:
+    """Return the names of all model files by kind."""
+    known = [name for name in learners.__all__ if _is_learner(getattr(learners, name))]
+    names = {
+        "learner": [*known, "drawn", "philox", "legacy"], "classifier": ["jury", "knn"], "audit": ["audit"],
+        "adapter": ["adapter"], "stream checkpoint": ["checkpoint"],
+    }  # fmt: skip
+    return names | ({"network": ["deep metric", "oahu", "zipped oahu"]} if HAS_DEEP else {})
 
 
-def _known(cls: type, **settings: Any) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name in inspect.signature(cls).parameters}
-
-
-def _seed(group: str, value: Any, write: Any = nearkin.save, read: Any = nearkin.load) -> ModelSeed:
-    with tempfile.TemporaryDirectory() as folder:
+@cache
+def model_seed(name: str) -> ModelSeed:
+    """Return the good file of a name, made when it is first wanted."""
+    group = next(kind for kind, names in model_names().items() if name in names)
+    with warnings.catch_warnings(action="ignore"), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        write(value, path)
+        if name == "checkpoint":
+            resume(path)
+            value, write, read = saving.read_tree(path, CHECKPOINT), _write_checkpoint, resume
+        else:
+            value, write, read = _make(name), nearkin.save, nearkin.load
+            if group == "network" and name != "zipped oahu":
+                from nearkin import deep
+
+                write, read = deep.save, deep.load
+            write(value, path)
         return ModelSeed(group, value, write, read, path.read_bytes())
 
 
-def adapter() -> SimilarityAdapter:
-    """Return an adapter that has learned from queries, items they want and items they do not."""
-    return SimilarityAdapter().fit(*np.random.default_rng(0).normal(size=(3, 40, FEATURES)))
+def _is_learner(cls: Any) -> bool:
+    return inspect.isclass(cls) and issubclass(cls, BaseEstimator) and cls is not learners.OnlineLearner
 
 
-def checkpoint_seed() -> ModelSeed:
-    """Return what a stream leaves behind when it is stopped."""
-    X, y = rows(n=120)
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "ck"
-        stream = streams.open([(X, y)], batch_rows=40)
-        streams.fit_stream(nearkin.RobustLODML(random_state=0), stream, checkpoint=path, checkpoint_every=0.0)
-        value = saving.read_tree(path, streams.checkpoint.KIND)
-        return ModelSeed("stream checkpoint", value, _write_checkpoint, resume, path.read_bytes())
+def _make(name: str) -> Any:
+    """Return a fitted model."""
+    X, y = rows()
+    labels = np.array(["a", "b", "c"])[y]
+    if name in learners.__all__:
+        cls = getattr(learners, name)
+        seeded = {"random_state": 0} if "random_state" in inspect.signature(cls).parameters else {}
+        return cls(**seeded).fit(X, labels)
+    if name in GENERATORS:
+        return nearkin.RobustLODML(triplets="random", random_state=GENERATORS[name]()).fit(X, labels)
+    if name == "jury":
+        return nearkin.RobustKNeighborsClassifier(random_state=0).fit(X, labels)
+    if name == "knn":
+        return nearkin.RobustKNeighborsClassifier(nearkin.RobustODML(random_state=0), n_neighbors=3).fit(X, labels)
+    if name == "audit":
+        return nearkin.StreamAudit().partial_fit(X, labels)
+    if name == "adapter":
+        return SimilarityAdapter().fit(*np.random.default_rng(0).normal(size=(3, 40, FEATURES)))
+    return _make_network(name)
 
 
-def _write_checkpoint(value: Any, path: Path) -> None:
-    with path.open("wb") as file:
-        saving.write_tree(value, file, streams.checkpoint.KIND)
-
-
-def resume(path: Path) -> Any:
-    """Return the learner of a run that goes on from a checkpoint."""
-    X, y = rows(n=120)
-    stream = streams.open([(X, y)], batch_rows=40)
-    return streams.fit_stream(nearkin.RobustLODML(random_state=0), stream, checkpoint=path, resume=True)
-
-
-def network_seeds() -> dict[str, ModelSeed]:
-    """Return networks in both kinds of files."""
+def _make_network(name: str) -> Any:
     import torch
 
     from nearkin import deep
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # a forked child must not inherit threads
     X, y = rows()
-    X = X.astype(np.float32)
-    large = deep.DeepMetric(n_components=2, n_epochs=1, random_state=0).fit(X, y)
-    small = deep.RobustOAHU(hidden=(8,), n_components=3, n_epochs=1, random_state=0).fit(X, y)
-    return {
-        "network": _seed("network", large, deep.save, deep.load),
-        "small network": _seed("network", small, deep.save, deep.load),
-        "zipped network": _seed("network", small),
-    }
+    if name == "deep metric":
+        return deep.DeepMetric(n_components=2, n_epochs=1, random_state=0).fit(X.astype(np.float32), y)
+    return deep.RobustOAHU(hidden=(8,), n_components=3, n_epochs=1, random_state=0).fit(X.astype(np.float32), y)
+
+
+def resume(path: Path) -> Any:
+    """Return the learner of a run that goes on from a checkpoint, if there is one."""
+    X, y = rows(n=120)
+    stream = streams.open([(X, y)], batch_rows=40)
+    learner = nearkin.RobustLODML(random_state=0)
+    return streams.fit_stream(learner, stream, checkpoint=path, checkpoint_every=0.0, resume=True)
+
+
+def _write_checkpoint(value: Any, path: Path) -> None:
+    with path.open("wb") as file:
+        saving.write_tree(value, file, CHECKPOINT)
 
 
 @cache

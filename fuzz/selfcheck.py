@@ -21,7 +21,7 @@ def run(seconds: float, seed: int, report: Report) -> None:
         "hangs": (lambda: time.sleep(60), lambda end: end.timed_out),
         "eats memory": (lambda: len(bytearray(1 << 33)), lambda end: "MemoryError" in end.err),
     }
-    for case in report.cases(seconds, seed, limit=len(ways)):
+    for case in report.cases(max(seconds, 30.0), seed, limit=len(ways)):
         name, (act, seen) = list(ways.items())[case.number]
         found = call(act, seconds=1.0)
         report.count(case, "ways to end", None if seen(found) else f"a child that {name} was seen as {found}")

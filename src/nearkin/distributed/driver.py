@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
@@ -99,23 +99,25 @@ def fit(
             n_shards = _read_n_shards(checkpoint)
         n_shards = int(n_shards or len(cluster.wait_for_workers()))
         n_batches = _LEARNED if merge_every is None else -(-int(merge_every) // source.batch_rows)
-        run = Run(learner, source, options, {"shards": n_shards, "batches_of_a_share": n_batches})
+        plan = {"shards": n_shards, "batches_of_a_share": n_batches}
+        with Run(learner, source, options, plan) as run:
 
-        def learn_pass(epoch: int, _: int) -> Iterator[list[Seen]]:
-            while run.batch < source.n_batches:
-                if not learner.__sklearn_is_fitted__():  # the scale and the centres must be the same for all
-                    batch = source.batch(source.pieces(epoch, run.batch))
-                    yield [learn_batch(learner, batch, classes, test=prequential)]
-                else:
-                    shares = form_shares(source, epoch, run.batch, n_shards, n_batches)
-                    yield _learn_round(learner, source, shares, cluster, n_shards, test=prequential)
-                progress.advance("learning", run.n_rows, run.total_rows or 0)
+            def learn_pass() -> Iterator[list[Seen]]:
+                stream = cast(FileStream, run.stream)
+                while run.at.batch < stream.n_batches:
+                    if not learner.__sklearn_is_fitted__():  # the scale and the centres must be the same for all
+                        batch = stream.batch(stream.pieces(run.at.epoch, run.at.batch))
+                        yield [learn_batch(learner, batch, classes, test=prequential)]
+                    else:
+                        shares = form_shares(stream, run.at.epoch, run.at.batch, n_shards, n_batches)
+                        yield _learn_round(learner, stream, shares, cluster, n_shards, test=prequential)
+                    progress.advance("learning", run.n_rows, run.total_rows or 0)
 
-        try:
-            run.learn(learn_pass)
-        except ClusterLost as error:
-            where = "in the learner" if checkpoint is None else f"in {checkpoint}: repair the cluster and resume"
-            raise ClusterLost(f"{error} What was learned from {run.n_rows:,} rows is {where}.") from error
+            try:
+                run.learn(learn_pass)
+            except ClusterLost as error:
+                where = "in the learner" if checkpoint is None else f"in {checkpoint}: repair the cluster and resume"
+                raise ClusterLost(f"{error} What was learned from {run.n_rows:,} rows is {where}.") from error
     return learner
 
 
@@ -165,7 +167,10 @@ def _read_n_shards(checkpoint: str | os.PathLike[str] | None) -> int | None:
     """Return the number of shards with which a run began."""
     if checkpoint is None or not Checkpoint(checkpoint).exists():
         return None
-    return Checkpoint(checkpoint).read()["plan"].get("shards")
+    kept = Checkpoint(checkpoint).read()
+    plan = kept.get("plan") if isinstance(kept, dict) else None
+    found = plan.get("shards") if isinstance(plan, dict) else None
+    return found if Integer(1).allows(found) else None
 
 
 def score(

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option
 from nearkin.labels import as_labels
+from nearkin.streams.identity import digest_rows
 from nearkin.tables import ArrowTable, Chunk, Layout, find_gap, layout_of
 
 __all__ = ["Batch", "IteratorStream", "Place", "Stream", "check_chunk"]
@@ -118,6 +120,7 @@ class IteratorStream:
     n_rows: int | None = field(default=None, init=False)  # not known
     _layout: Layout | None = field(default=None, init=False)
     _used: bool = field(default=False, init=False)
+    _begun: tuple[list[Batch], Iterator[Batch]] | None = field(default=None, init=False)  # read ahead, and the rest
 
     @property
     def names(self) -> list[str] | None:
@@ -127,6 +130,10 @@ class IteratorStream:
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
         """Yield the batches of a pass; those before ``first`` are skipped."""
         begins_anywhere = callable(self.chunks) and bool(inspect.signature(self.chunks).parameters)
+        if self._begun and not (begins_anywhere and first):
+            found, self._begun = chain(*self._begun), None
+            yield from islice(found, first, None)
+            return
         skipped = first if begins_anywhere else 0
         start = skipped * self.batch_rows
         chunks = iter(self.chunks(start)) if begins_anywhere else self._fresh()  # type: ignore[operator]
@@ -135,8 +142,17 @@ class IteratorStream:
                 yield check_chunk(chunk, self.missing, partial(_place, at), self.names, self.label)
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be the same for a checkpoint to go on; that the chunks are the same is up to the caller."""
-        return {"files": None, "label": self.label, "batch_rows": self.batch_rows, "missing": self.missing}
+        """Return what must be the same for a checkpoint to go on; of the rows, this reads the first batch ahead."""
+        if self._begun is None:
+            found = self.batches(0)
+            self._begun = list(islice(found, 1)), found
+        first = [digest_rows(one.X, one.y) for one in self._begun[0]]
+        held = self.chunks if isinstance(self.chunks, (list, tuple)) else ()
+        pairs = [one for one in held if isinstance(one, tuple) and len(one) == 2]
+        return {
+            "first_batch": first, "chunks": [digest_rows(*map(np.asarray, one)) for one in pairs],
+            "features": self.names, "label": self.label, "batch_rows": self.batch_rows, "missing": self.missing,
+        }  # fmt: skip
 
     def _fresh(self) -> Iterator[Any]:
         if callable(self.chunks):

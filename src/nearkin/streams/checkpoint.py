@@ -10,6 +10,7 @@ from typing import Any
 from nearkin.errors import InputError
 from nearkin.files import sync_folder
 from nearkin.saving import Newer, read_tree, write_tree
+from nearkin.streams.lock import Lock
 
 __all__ = ["Checkpoint"]
 
@@ -17,11 +18,12 @@ KIND = "nearkin-checkpoint"
 
 
 class Checkpoint:
-    """A file that is replaced as a whole, with its predecessor beside it."""
+    """A file that is replaced as a whole, with its predecessor beside it, and a lock for the process that writes it."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
         self.previous = self.path.with_name(self.path.name + ".previous")
+        self.lock = Lock(self.path.with_name(self.path.name + ".lock"), str(self.path))
         self._whole = False  # whether the newest is known to be readable
 
     def exists(self) -> bool:

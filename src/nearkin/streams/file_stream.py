@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +11,7 @@ from numpy.typing import NDArray
 
 from nearkin.errors import InputError
 from nearkin.streams.batch import Batch, Place, check_chunk
+from nearkin.streams.identity import describe_file
 from nearkin.tables import Chunk, CsvReader, Layout, NpyReader, ParquetReader, Reader, Unit
 
 __all__ = ["Cursor", "FileStream", "Order", "Piece", "sample_rows"]
@@ -71,6 +69,8 @@ class FileStream:
         None to read in the order of the files; otherwise every pass draws the order of the units anew.
     missing : {"error", "drop"}
         What to do with rows that lack a number or a label.
+    start : int, default=0
+        Row with which the first batch of a pass begins; for a run that goes on with appended files.
 
     Examples
     --------
@@ -90,6 +90,7 @@ class FileStream:
     batch_rows: int
     seed: int | None
     missing: str
+    start: int = 0
     _order: tuple[int, Order] | None = field(default=None, init=False)
 
     @property
@@ -105,18 +106,23 @@ class FileStream:
     @property
     def n_batches(self) -> int:
         """Batches of one pass."""
-        return -(-self.n_rows // self.batch_rows)
+        return -(-(self.n_rows - self.start) // self.batch_rows)
 
     @property
     def paths(self) -> list[str]:
         """Files in order."""
         return list(dict.fromkeys(one.path for one in self.units))
 
+    @property
+    def files(self) -> list[str]:
+        """All files that are read: those of rows, and npy files of labels."""
+        return [*self.paths, *(self.reader.labels.values() if isinstance(self.reader, NpyReader) else ())]
+
     def pieces(self, epoch: int, number: int) -> list[Piece]:
         """Return where the rows of a batch are."""
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, Order([one.n_rows for one in self.units], epoch, self.seed)
-        first = number * self.batch_rows
+        first = self.start + number * self.batch_rows
         return self._order[1].pieces(first, min(first + self.batch_rows, self.n_rows))
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
@@ -150,12 +156,14 @@ class FileStream:
         return replace(self, units=units, seed=None)
 
     def identity(self) -> dict[str, Any]:
-        """Return what must be the same for a checkpoint to go on: files by name and size, columns, batches."""
-        files = [[Path(one).name, Path(one).stat().st_size] for one in self.paths]
-        digest = hashlib.sha256(json.dumps([files, self.names, self.n_rows]).encode()).hexdigest()
+        """Return what must be the same for a checkpoint to go on: files by content and in order, columns, options."""
+        own = asdict(self.reader)  # type: ignore[call-overload]
+        layout, labels = own.get("layout", own), own.get("labels", {})
+        files = [describe_file(one) for path in self.paths for one in (path, labels.get(path)) if one is not None]
         return {
-            "files": digest, "label": self.label, "batch_rows": self.batch_rows, "order": self.seed,
-            "missing": self.missing,
+            "files": files, "rows": self.n_rows, "features": self.names, "numbers": layout["dtype"],
+            "label": self.label, "kind_of_labels": layout.get("kind"), "batch_rows": self.batch_rows,
+            "shuffle": self.seed is not None and f"seed {self.seed}", "missing": self.missing,
         }  # fmt: skip
 
     def describe(self, batches: Sequence[Sequence[Piece]]) -> dict[str, Any]:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
+import copy
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from nearkin import progress
 from nearkin.errors import InputError, Option
-from nearkin.files import replacing
+from nearkin.files import claim, naming, replacing
 from nearkin.learners import LPAODML, OnlineLearner
-from nearkin.saving import write_tree
 from nearkin.settings import Integer, Real, check_argument
-from nearkin.streams.batch import Stream
+from nearkin.streams.batch import Batch, Stream
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import FileStream
+from nearkin.streams.identity import describe_learner, differences, digest_rows
 from nearkin.streams.watch import Seen, Watch, learn_batch
 
 __all__ = ["Memory", "Options", "Report", "Run", "fit_stream", "memory_estimate"]
@@ -54,11 +53,14 @@ def fit_stream(
     classes : array-like or None, default=None
         All classes there will be, if known; needed if the first batch holds a single class.
     checkpoint : path or None, default=None
-        File to go on from after a kill. The one before it stays beside it, in case the newest is damaged.
+        File to go on from after a kill. The one before it stays beside it, in case the newest is damaged; a lock beside
+        it keeps other processes away.
     checkpoint_every : float, default=30.0
         Seconds between two checkpoints; 0 writes one after every batch.
     resume : bool, default=False
-        Go on from the checkpoint, if there is one. The result is the same to the bit as without the break.
+        Go on from the checkpoint, if there is one. The result is the same to the bit as without the break. Other data
+        (known by content), another learner or other options are refused. Files appended since are learned after the
+        others, if there is one pass in the order of the files.
     log : path or None, default=None
         Log file: one JSON object a line, with the fields of `Report`.
     log_every : int, default=16
@@ -94,15 +96,15 @@ def fit_stream(
     1000
     """
     options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
-    run = Run(learner, source, options, {})
+    with Run(learner, source, options, {}) as run:
 
-    def learn_pass(epoch: int, first: int) -> Iterator[list[Seen]]:
-        for batch in source.batches(epoch, first):
-            with progress.part_of(run.n_rows, run.total_rows or 0):
-                seen = learn_batch(learner, batch, classes, test=prequential)
-            yield [seen]
+        def learn_pass() -> Iterator[list[Seen]]:
+            for batch in run.batches():
+                with progress.part_of(run.n_rows, run.total_rows or 0):
+                    seen = learn_batch(learner, batch, classes, test=prequential)
+                yield [seen]
 
-    run.learn(learn_pass)
+        run.learn(learn_pass)
     return learner
 
 
@@ -189,8 +191,19 @@ class Options:
     on_report: Callable[[Report], None] | None = None
 
 
+@dataclass(frozen=True)
+class Position:
+    """How far a run is; replaced as a whole, so that an interrupt at any moment leaves numbers that belong together."""
+
+    epoch: int = 0
+    batch: int = 0
+    is_done: bool = False
+    watch: Watch = field(default_factory=Watch)
+    last: Batch | str = ""  # batch, or its digest
+
+
 class Run:
-    """Keeps the place in a stream, watches it, and writes checkpoints and the log."""
+    """Keeps the position in a stream, and writes checkpoints and the log; its block holds the checkpoint's lock."""
 
     def __init__(self, learner: OnlineLearner, stream: Stream, options: Options, plan: dict[str, Any]):
         if not isinstance(learner, OnlineLearner):
@@ -199,118 +212,212 @@ class Run:
         check_argument("fit_stream", "epochs", epochs, Integer(1))
         check_argument("fit_stream", "checkpoint_every", options.checkpoint_every, Real(0.0))
         check_argument("fit_stream", "log_every", options.log_every, Integer(1))
+        if options.resume and options.checkpoint is None:
+            problem = "to resume, the checkpoint must be named with {checkpoint}."
+            raise InputError(problem, checkpoint=Option("checkpoint"))
+        outputs = ((options.checkpoint, "checkpoint"), (options.log, "log"))
+        claim(
+            [(path, kind) for path, kind in outputs if path is not None],
+            stream.files if isinstance(stream, FileStream) else (),
+        )
         self.learner, self.stream, self.options, self.epochs = learner, stream, options, int(epochs)
-        self.epoch = self.batch = 0
-        self.is_done = False
-        self.watch = Watch()
-        self._plan = {"epochs": self.epochs, "learner": _digest(learner), **stream.identity(), **plan}
+        self.at = Position()
+        self._plan = plan
         self._checkpoint = None if options.checkpoint is None else Checkpoint(options.checkpoint)
         self._journal = None if options.log is None else Journal(options.log)
-        self._begin()
-        self._begun = self._saved_at = time.monotonic()
+        self._locked = ExitStack()
+        self._rows_of_others = 0  # that the learner has seen in other runs
+        self._batch: Batch | str = ""  # that was read last
+
+    def __enter__(self) -> Self:
+        with self._locked:
+            if self._checkpoint is not None:
+                self._locked.enter_context(self._checkpoint.lock)
+                own = {"epochs": self.epochs, "learner": describe_learner(self.learner)}
+                self._plan = {**own, **self.stream.identity(), **self._plan}
+                if self._checkpoint.exists():
+                    self._resume(self._checkpoint)
+            if self._journal is not None:
+                self._journal.begin(self.at.watch.n_batches)
+            self._locked = self._locked.pop_all()
+        self._rows_of_others = _rows_seen(self.learner) - self.at.watch.total.n_rows
+        self._saved, self._saved_at = self.at, time.monotonic()
+        self._begun = self._saved_at
         self._rows_before = self.n_rows
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._locked.close()
 
     @property
     def n_rows(self) -> int:
         """Rows done, dropped ones included."""
-        return self.watch.total.n_rows + self.watch.total.n_dropped
+        return self.at.watch.n_rows
 
     @property
     def total_rows(self) -> int | None:
         """Rows of all passes."""
         return None if self.stream.n_rows is None else self.stream.n_rows * self.epochs
 
-    def _begin(self) -> None:
-        checkpoint = self._checkpoint
-        if checkpoint is not None and checkpoint.exists():
-            if not self.options.resume:
-                raise InputError(
-                    f"{checkpoint.path} exists already: resume from it with {{resume}}, or remove it (and "
-                    f"{checkpoint.previous.name}) to start again.",
-                    resume=Option("resume", True),
-                )
-            self._restore(checkpoint.read())
-        elif self.options.resume and checkpoint is None:
-            problem = "to resume, the checkpoint must be named with {checkpoint}."
-            raise InputError(problem, checkpoint=Option("checkpoint"))
-        if self._journal is not None:
-            self._journal.begin(self.watch.n_batches)
+    # ------------------------------------------------------------------ going on from a checkpoint
+
+    def _resume(self, checkpoint: Checkpoint) -> None:
+        if not self.options.resume:
+            raise InputError(
+                f"{checkpoint.path} exists already: resume from it with {{resume}}, or remove it (and "
+                f"{checkpoint.previous.name}) to start again.",
+                resume=Option("resume", True),
+            )
+        kept = checkpoint.read()
+        try:
+            self._restore(kept)
+        except InputError:
+            raise
+        except Exception as error:  # a whole file, but not one that a run has written
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(f"{checkpoint.path} does not hold what a checkpoint holds ({reason}).") from None
 
     def _restore(self, kept: dict[str, Any]) -> None:
-        differs = [name for name, value in self._plan.items() if kept["plan"].get(name) != value]
-        if differs:
+        plan, learner = kept["plan"], kept["learner"]
+        is_grown = self._is_grown(plan)
+        wanted = {**self._plan, "files": plan["files"], "rows": plan["rows"]} if is_grown else self._plan
+        if differs := differences(plan, wanted):
             raise InputError(
-                f"{self.options.checkpoint} belongs to another run: {', '.join(differs)} "
-                f"differ{'s' if len(differs) == 1 else ''}. Give the same data, learner and options, or start "
-                "again with another checkpoint."
+                f"{self.options.checkpoint} belongs to another run: {'; '.join(differs)}. Give the same data, learner "
+                "and options, or start again with another checkpoint."
             )
+        if type(learner) is not type(self.learner) or not learner.__sklearn_is_fitted__():
+            raise TypeError(f"its learner is {type(learner).__name__}")
+        at = Position(kept["epoch"], kept["batch"], kept["done"], Watch.from_dict(kept["watch"]), kept["last"])
+        self._go_to(at, kept["start"], plan.get("rows"))
+        if _rows_seen(learner) < at.watch.total.n_rows:
+            raise ValueError(f"its learner has seen {_rows_seen(learner)} rows")
         self.learner.__dict__.clear()
-        self.learner.__dict__.update(kept["learner"].__dict__)
-        self.epoch, self.batch, self.is_done = kept["epoch"], kept["batch"], kept["done"]
-        self.watch = Watch.from_dict(kept["watch"])
+        self.learner.__dict__.update(learner.__dict__)
 
-    def learn(self, learn_pass: Callable[[int, int], Iterable[list[Seen]]]) -> None:
-        """Learn what is left of all passes; ``learn_pass(epoch, first)`` learns one, and yields the batches as seen.
+    def _is_grown(self, plan: dict[str, Any]) -> bool:
+        """Whether files were appended to a stream of one pass in their order, and those before are as they were."""
+        old, new = plan.get("files"), self._plan.get("files")
+        if not isinstance(old, list) or not isinstance(new, list) or self.epochs > 1 or self._plan["shuffle"]:
+            return False
+        return len(new) > len(old) > 0 and new[: len(old)] == old
+
+    def _go_to(self, at: Position, start: int, n_rows: int | None) -> None:
+        """Take a position of a stream of ``n_rows`` rows, if it is one; after the last of them appended files begin."""
+        for name, value in (("epoch", at.epoch), ("batch", at.batch), ("start", start)):
+            if type(value) is not int or value < 0:
+                raise ValueError(f"{name} is {value!r}")
+        if not isinstance(at.last, str) or type(at.is_done) is not bool:
+            raise TypeError(f"last is {at.last!r}, done is {at.is_done!r}")
+        if at.epoch > self.epochs or (at.is_done and at.epoch < self.epochs):
+            raise ValueError(f"epoch is {at.epoch}, done is {at.is_done}")
+        size, done = self.stream.batch_rows, start + at.batch * self.stream.batch_rows
+        if n_rows is None:
+            is_possible = at.batch == -(-at.watch.n_rows // size) if not at.epoch else at.batch <= at.watch.n_batches
+        else:
+            is_possible = at.watch.n_rows == at.epoch * n_rows + (min(done, n_rows) if at.epoch < self.epochs else 0)
+            is_possible &= at.batch == 0 or done - size < n_rows
+        if not is_possible:
+            raise ValueError(f"batch is {at.batch} of pass {at.epoch} after {at.watch.n_rows} rows")
+        if n_rows is not None and isinstance(self.stream, FileStream):
+            if self.stream.n_rows > n_rows and (at.epoch or done >= n_rows):
+                at, start = replace(at, epoch=0, batch=0, is_done=False), n_rows
+            self.stream = replace(self.stream, start=start)
+        self.at = at
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the batches that are left of the pass; the one before must be the one that was learned last."""
+        first, known = self.at.batch, self.at.last if self.at.batch else ""
+        found = self.stream.batches(self.at.epoch, first - bool(known))
+        if known and [_digest(one) for one in islice(found, 1)] != [known]:
+            raise InputError(
+                f"{self.options.checkpoint} belongs to another run: batch {first} of the stream holds other rows than "
+                "those that were learned. Give the same data, or start again with another checkpoint."
+            )
+        for batch in found:
+            self._batch = batch
+            yield batch
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(self, learn_pass: Callable[[], Iterable[list[Seen]]]) -> None:
+        """Learn what is left of all passes; ``learn_pass`` learns the rest of one, and yields the batches as seen.
 
         After an error or an interrupt a last checkpoint holds what was learned before.
         """
         try:
-            while self.epoch < self.epochs:
-                for seen in learn_pass(self.epoch, self.batch):
-                    for one in seen:
-                        self._count(one)
+            while self.at.epoch < self.epochs:
+                for seen in learn_pass():
+                    self._count(seen)
                     if time.monotonic() - self._saved_at >= self.options.checkpoint_every:
                         self._save()
-                self.epoch, self.batch = self.epoch + 1, 0
+                self.at = replace(self.at, epoch=self.at.epoch + 1, batch=0)
         except BaseException:
-            with suppress(OSError):  # which would hide the error
-                self._save()
+            # An interrupt may come after the learner has learned a batch and before it is counted.
+            is_counted = _rows_seen(self.learner) == self._rows_of_others + self.at.watch.total.n_rows
+            if is_counted and self.at is not self._saved:
+                with suppress(OSError, InputError):  # which would hide the error
+                    self._save()
             raise
-        if not self.is_done:
+        if not self.at.is_done:
             self._finish()
 
-    def _count(self, seen: Seen) -> None:
-        """Count a batch that was learned, and report it."""
-        self.batch += 1
-        drift = self.watch.see(seen)
-        if not (self._journal or self.options.on_report):
-            return
-        report = self._report(drift=drift)
-        if self._journal is not None and (drift or self.watch.n_batches % self.options.log_every == 0):
-            self._journal.append(asdict(report))
-        if self.options.on_report is not None:
-            self.options.on_report(report)
+    def _count(self, seen: list[Seen]) -> None:
+        """Count batches that were learned, and report them."""
+        watch, reports = copy.deepcopy(self.at.watch), []
+        for one in seen:
+            drift = watch.see(one)
+            if self._journal is not None or self.options.on_report is not None:
+                reports.append(self._report(watch, drift=drift))
+        self.at = replace(self.at, batch=self.at.batch + len(seen), watch=watch, last=self._batch)
+        for report in reports:
+            if self._journal is not None and (report.drift or report.batch % self.options.log_every == 0):
+                self._journal.append(asdict(report))
+            if self.options.on_report is not None:
+                self.options.on_report(report)
 
     def _save(self) -> None:
         """Write a checkpoint, if one is wanted."""
         if self._checkpoint is None or not self.learner.__sklearn_is_fitted__():
             return
+        self._checkpoint.lock.take()
+        at, last = self.at, self.at.last
         self._checkpoint.write({
-            "plan": self._plan, "learner": self.learner, "epoch": self.epoch, "batch": self.batch,
-            "done": self.is_done, "watch": asdict(self.watch),
+            "plan": self._plan, "learner": self.learner, "epoch": at.epoch, "batch": at.batch,
+            "start": getattr(self.stream, "start", 0), "done": at.is_done, "watch": asdict(at.watch),
+            "last": last if isinstance(last, str) else _digest(last),
         })  # fmt: skip
-        self._saved_at = time.monotonic()
+        self._saved, self._saved_at = at, time.monotonic()
 
     def _finish(self) -> None:
         """Write the last report and checkpoint."""
-        total = self.watch.total
-        if not total.n_rows:
-            raise InputError(f"no row of the stream could be learned ({total.n_dropped:,} were dropped); is it empty?")
-        self.is_done = True
-        if self._journal is not None and self.watch.n_batches % self.options.log_every:
-            self._journal.append(asdict(self._report(drift=False)))
+        watch = self.at.watch
+        if not watch.total.n_rows:
+            dropped = watch.total.n_dropped
+            raise InputError(f"no row of the stream could be learned ({dropped:,} were dropped); is it empty?")
+        self.at = replace(self.at, is_done=True)
+        if self._journal is not None and watch.n_batches % self.options.log_every:
+            self._journal.append(asdict(self._report(watch, drift=False)))
         self._save()
 
-    def _report(self, *, drift: bool) -> Report:
-        watch, done, total = self.watch, self.n_rows, self.total_rows
+    def _report(self, watch: Watch, *, drift: bool) -> Report:
+        done, total = watch.n_rows, self.total_rows
         seconds = time.monotonic() - self._begun
         rate = (done - self._rows_before) / seconds if seconds > 0 and done > self._rows_before else None
         left = None if rate is None or total is None else max(0.0, (total - done) / rate)
         return Report(
-            watch.n_batches, done, total, self.epoch, rate, left, watch.accuracy, watch.recent_accuracy,
+            watch.n_batches, done, total, self.at.epoch, rate, left, watch.accuracy, watch.recent_accuracy,
             watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner.state_.labels.codes),
             drift,
         )  # fmt: skip
+
+
+def _rows_seen(learner: OnlineLearner) -> int:
+    return learner.n_rows_seen_ if learner.__sklearn_is_fitted__() else 0
+
+
+def _digest(batch: Batch) -> str:
+    return digest_rows(batch.X, batch.y)
 
 
 class Journal:
@@ -329,20 +436,13 @@ class Journal:
                         kept.append(line + b"\n")
                 except (ValueError, KeyError, TypeError):
                     continue
-        with replacing(self.path, durable=True) as file:
+        with replacing(self.path, "log", durable=True) as file:
             file.writelines(kept)
 
     def append(self, record: dict[str, Any]) -> None:
         """Add a line."""
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
-
-
-def _digest(learner: OnlineLearner) -> str:
-    """Return a fingerprint of a learner's class and parameters."""
-    file = io.BytesIO()
-    write_tree(clone(learner), file)
-    return hashlib.sha256(file.getvalue()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -127,6 +127,11 @@ class Watch:
         return signal
 
     @property
+    def n_rows(self) -> int:
+        """Rows of the stream that are done, dropped ones included."""
+        return self.total.n_rows + self.total.n_dropped
+
+    @property
     def accuracy(self) -> float | None:
         """Share of labels predicted correctly before they were learned."""
         return self.total.n_right / self.total.n_tested if self.total.n_tested else None
@@ -138,8 +143,22 @@ class Watch:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Watch:
-        """Return the watch that a checkpoint holds."""
-        return cls(**{**values, "total": Seen(**values["total"]), "drift": Drift(**values["drift"])})
+        """Return the watch that a checkpoint holds; raises an error that names a value that cannot be."""
+        parts = {name: kind(**values[name]) for name, kind in (("total", Seen), ("drift", Drift))}
+        found = cls(**{**values, **parts})
+        for owner in (found, found.total, found.drift):
+            for one in fields(owner):
+                _check_number(one.name, getattr(owner, one.name), one.type)
+        return found
+
+
+def _check_number(name: str, value: Any, kind: Any) -> None:
+    """Refuse a value that is not a finite number >= 0 of the kind that a field declares."""
+    if not str(kind).startswith(("int", "float")) or (value is None and "None" in str(kind)):
+        return
+    allowed = (int,) if kind == "int" else (int, float)
+    if type(value) not in allowed or not 0 <= value < math.inf:
+        raise ValueError(f"{name} is {value!r}")
 
 
 def _follow(before: float | None, value: float) -> float:
