@@ -86,7 +86,10 @@ def test_the_numbers_in_the_page_are_those_of_the_audit(page, audit):
     first = audit.evidence(int(order[0]))
     assert held["near"][:5].tolist() == [one.row for one in first.neighbours]
     assert data["voters"] == [one.voter for one in first.opinions]
-    for name, said in (("saidGiven", "for_given"), ("saidBest", "for_suggested"), ("voterShare", "share")):
+    assert held["voterShare"].tolist() == audit.decision.jury.percents and held["voterShare"].sum() == 100
+    near = arrays_of(data_of(page))["near"]
+    assert np.array_equal(held["nearDoubt"], audit.is_suspect[near])
+    for name, said in (("saidGiven", "for_given"), ("saidBest", "for_suggested")):
         expected = np.array([getattr(one, said) for one in first.opinions])
         assert np.abs(held[name][: len(expected)] / data["steps"] - expected).max() <= 0.5 / data["steps"] + 1e-9
     by = [{name for v, name in enumerate(data["neighbourVoters"]) if bits >> v & 1} for bits in held["nearBy"][:5]]

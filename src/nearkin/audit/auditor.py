@@ -167,7 +167,7 @@ def _audit(
             "A label can be judged only by other rows that have it.",
             owner=owner,
         )
-    if not isinstance(X, Mapping) and not _differ(X):
+    if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
         raise InputError("all rows of X are equal, so nothing tells right labels from wrong ones.", owner=owner)
     if isinstance(learner, RobustKNeighborsClassifier):
         return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels)

@@ -131,8 +131,8 @@ def check_size(rows: Array, n_classes: int, owner: object) -> None:
     """Refuse, before anything is computed, rows that a jury could not hold or votes that it would count for hours."""
     n, d = rows.shape
     # Copies of the rows, candidates for the neighbours of each, landmarks, votes, and the rest; measured.
-    needed = 6.5 * rows.dtype.itemsize * n * d + 2700 * n + 32 * min(n, N_LANDMARKS) * d + 40 * min(n * n_classes, 1 << 22)
-    needed += 1.5e8
+    needed = n * (6.5 * rows.dtype.itemsize * d + 2700) + 32 * min(n, N_LANDMARKS) * d
+    needed += 40 * min(n * n_classes, 1 << 22) + 1.5e8
     reduce = "Reduce the features first, for example with PCA(100), or take a part of the rows; StreamAudit and "
     check_memory(
         needed, f"a jury of {n:,} rows with {d:,} features",

@@ -136,14 +136,15 @@ class Jury:
 
     def cast_left_out(self, rows: Index, weights: Array, k: int) -> CastVotes:
         """Of the k nearest others of training rows by each voter, those k that cast most of the votes on them."""
-        k = min(k, len(weights) - 1)
+        k = min(k, N_VOTING, len(weights) - 1)
         return self._cast(lambda voter, part: voter.neighbours_left_out(rows[part], weights), len(rows), k, k)
 
     def cast(self, queries: Array, weights: Array, k: int) -> CastVotes:
         """Of all rows that vote on new scaled rows, those k that cast most of the votes."""
-        k = min(k, len(weights))
-        most = min(max(k, N_VOTING), len(weights))
-        return self._cast(lambda voter, part: voter.neighbours(queries[part], weights), len(queries), k, most)
+        most = min(N_VOTING, len(weights))
+        return self._cast(
+            lambda voter, part: voter.neighbours(queries[part], weights), len(queries), min(k, most), most
+        )
 
     def _cast(self, find: Any, n: int, k: int, n_candidates: int) -> CastVotes:
         voting = [pair for pair in zip(*self._voting, strict=True) if isinstance(pair[0], NeighbourhoodVoter)]

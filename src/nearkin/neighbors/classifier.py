@@ -247,7 +247,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             Raw features.
         n_neighbors : int or None
             How many; None for the parameter of the classifier, with a jury for the number that holds most of the votes
-            in the input space. There are never more than rows that vote.
+            in the input space. There are never more than rows that vote, which are 60 with a jury.
 
         Returns
         -------
