@@ -71,7 +71,8 @@ def collect(
 
     shown = list(dict.fromkeys(chain(order.tolist(), near.ravel().tolist())))
     if ids:
-        data |= _names(*next(iter(ids.items())), shown, min(_IDS, room(0.4)), left_out)
+        name, values = next(iter(ids.items()))
+        data |= _names(name[:_NAME], values, shown, min(_IDS, room(0.4)), left_out)
     if texts is not None:
         data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
     if images is not None:
