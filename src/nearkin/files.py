@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin import progress
 from nearkin.errors import InputError
 
 __all__ = ["KINDS", "claim", "discard_parts", "naming", "replacing", "sync_folder", "unquote_formula", "write_csv"]
@@ -222,6 +223,9 @@ def discard_parts() -> None:
     """Remove unfinished files, for a process that ends without leaving its blocks."""
     for part in tuple(_parts):
         part.unlink(missing_ok=True)
+
+
+progress.at_exit.append(discard_parts)
 
 
 def _sweep(folder: Path) -> None:

@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike
 from nearkin import progress
 from nearkin._version import __version__
 from nearkin.arrays import Array
-from nearkin.checks import generator
 from nearkin.errors import InputError, Option, Row
 from nearkin.files import replacing
 from nearkin.search.adapter import NO_GAIN, STRENGTHS, SimilarityAdapter
 from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.inputs import as_vectors, zero_rows
 from nearkin.search.ranking import CANDIDATES, METRICS, Interval, RankingTask, bootstrap
-from nearkin.settings import Integer, OneOf, Real, check_argument
+from nearkin.settings import Integer, OneOf, Real, check_argument, generator
 
 __all__ = ["Adaptation", "adapt"]
 
