@@ -15,14 +15,13 @@ import os
 import stat
 import sys
 import time
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import llvmlite
 import numba
-from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.misc.appdirs import AppDirs
 
@@ -125,7 +124,7 @@ class _CheckedFile(IndexDataCacheFile):
         data = super()._dump(obj)
         return data + hashlib.sha256(data).digest()
 
-    def _open_for_write(self, filepath: str) -> AbstractContextManager[BinaryIO]:
+    def _open_for_write(self, filepath: str) -> Any:
         return replacing(filepath)
 
 
@@ -133,9 +132,10 @@ class _CheckedFile(IndexDataCacheFile):
 def own_folder() -> Path | None:
     """Return the folder of this user for the loops of these sources; None, and a warning, if there cannot be one."""
     try:
-        if config.CACHE_DIR:  # NUMBA_CACHE_DIR, which several users may share
+        given: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # NUMBA_CACHE_DIR
+        if given:  # several users may share it
             user = f"-{os.getuid()}" if os.name == "posix" else ""
-            base = Path(config.CACHE_DIR) / f"nearkin{user}"
+            base = Path(given) / f"nearkin{user}"
         else:
             base = Path(AppDirs("nearkin", False).user_cache_dir) / "loops"
         base.parent.mkdir(parents=True, exist_ok=True)
