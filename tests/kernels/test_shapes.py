@@ -99,10 +99,11 @@ def test_arrays_of_another_shape_are_refused(kind, damage):
         owner[name] = changed
         try:
             one.learn(triplets(), RULE)
-        except (ValueError, IndexError):  # InputError, or NumPy's own where the array is used before
+        except (ValueError, IndexError, ArithmeticError):  # InputError, or another where the array is used before
             continue
+        is_free = name == "L" and damage == "fewer"  # a factor of fewer components is one
         is_used = kind != "full" or name == "M"
-        assert not is_used, f"{name} of shape {changed.shape} was accepted"
+        assert is_free or not is_used, f"{name} of shape {changed.shape} was accepted"
 
 
 @pytest.mark.parametrize("kind", KINDS)
