@@ -118,7 +118,7 @@ def test_a_folder_in_the_place_of_a_file_costs_time_only(folder, caplog):
 
 
 def test_a_full_disk_is_told_once_and_stops_nothing(folder, monkeypatch, caplog):
-    def full(path):
+    def full(*given):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(cache, "replacing", full)
@@ -129,7 +129,7 @@ def test_a_full_disk_is_told_once_and_stops_nothing(folder, monkeypatch, caplog)
 
 
 def test_a_folder_that_cannot_be_written_is_still_read(folder, monkeypatch):
-    def refused(path):
+    def refused(*given):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     was_loaded()
@@ -185,18 +185,6 @@ def test_other_sources_have_another_folder(base, monkeypatch):
     before = cache._hash_of_sources()
     monkeypatch.setattr(cache.numba, "__version__", "0.0")
     assert cache._hash_of_sources() != before
-
-
-def test_files_left_by_killed_processes_are_removed_after_a_day(base):
-    folder = cache.own_folder()
-    old, young = folder / ".nearkin-old.part", folder / ".nearkin-young.part"
-    for part in (old, young):
-        part.write_text("half")
-    os.utime(old, (0, 0))
-    cache.own_folder.cache_clear()
-    cache.own_folder()
-    assert not old.exists()
-    assert young.exists()
 
 
 # ---------------------------------------------------------------- real processes
