@@ -67,7 +67,7 @@ def measure(d: int, dtype: str, settings: Settings) -> dict:
     def through_source(n: int) -> int:
         source = OCTG(centers=centres, center_labels=owner)
         rows, view = Rows(X[:n]), PlainView()
-        source.start(rows, y[:n], view, np.random.default_rng(0))
+        source.begin(rows, y[:n], view, np.random.default_rng(0))
         return sum(len(triplets) for triplets in source.generate(rows, y[:n], view))
 
     n = enough(pieces, settings.seconds, PIECE, len(X)) // PIECE * PIECE

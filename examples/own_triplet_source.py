@@ -24,7 +24,6 @@ class RecentNeighbours(TripletSource):
         self.piece = piece  # rows between two looks at the learned metric
 
     def start(self, rows, codes, view, rng):
-        super().start(rows, codes, view, rng)
         self.kept_ = np.empty((0, rows.n_features), rows.dtype)
         self.kept_codes_ = np.empty(0, np.int64)
         self.kept_origin_ = np.empty(0, np.int64)
@@ -37,7 +36,7 @@ class RecentNeighbours(TripletSource):
             same = own[:, None] == self.kept_codes_[None, :]
             anchor = np.flatnonzero(same.any(axis=1) & (~same).any(axis=1))
             if len(anchor):
-                scores = view.scores(block, self.kept_)  # larger is closer
+                scores = view.parameter.scores(block, self.kept_)  # larger is closer
                 yield Triplets(
                     rows=Rows(block),
                     pool=Rows(self.kept_),

@@ -14,13 +14,7 @@ import nearkin
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
 #: Names of the reference whose documentation is known to be incomplete. The list may only shrink.
-NOT_YET: set[str] = {
-    "nearkin.losses.Loss shows no example",
-    "nearkin.losses.exponential_weight documents other parameters than it takes",
-    "nearkin.losses.exponential_weight shows no example",
-    "nearkin.losses.hinge documents other parameters than it takes",
-    "nearkin.rows.Rows shows no example",
-}
+NOT_YET: set[str] = set()
 
 
 def offered(package):

@@ -11,37 +11,13 @@ from typing import TYPE_CHECKING, Any
 from nearkin._version import __version__
 
 if TYPE_CHECKING:
-    from nearkin.audit import LabelAudit, LabelAuditor, StreamAudit, audit_labels
+    from nearkin.audit import LabelAudit, LabelAuditor, StreamAudit, audit_labels  # noqa: I001  one name a line else
     from nearkin.hedge import Hedge
     from nearkin.learners import (
-        ITML,
-        LODML,
-        LOMDML,
-        LOSL,
-        LPAODML,
-        LSMDML,
-        OASIS,
-        ODML,
-        OKS,
-        OMDML,
-        OMKS,
-        OPML,
-        SLMOML,
-        Euclidean,
-        RobustITML,
-        RobustLODML,
-        RobustLOMDML,
-        RobustLOSL,
-        RobustLPAODML,
-        RobustLSMDML,
-        RobustOASIS,
-        RobustODML,
-        RobustOKS,
-        RobustOMDML,
-        RobustOMKS,
-        RobustOPML,
-        RobustSLMOML,
-    )
+        ITML, LODML, LOMDML, LOSL, LPAODML, LSMDML, OASIS, ODML, OKS, OMDML, OMKS, OPML, SLMOML, Euclidean, RobustITML,
+        RobustLODML, RobustLOMDML, RobustLOSL, RobustLPAODML, RobustLSMDML, RobustOASIS, RobustODML, RobustOKS,
+        RobustOMDML, RobustOMKS, RobustOPML, RobustSLMOML,
+    )  # fmt: skip
     from nearkin.losses import Hinge, RescaledHinge
     from nearkin.neighbors import RobustKNeighborsClassifier
     from nearkin.noise import flip_labels
@@ -68,52 +44,13 @@ _WHERE = {
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "ITML",
-    "LODML",
-    "LOMDML",
-    "LOSL",
-    "LPAODML",
-    "LSMDML",
-    "OASIS",
-    "OCTG",
-    "ODML",
-    "OKS",
-    "OMDML",
-    "OMKS",
-    "OPML",
-    "SLMOML",
-    "BatchTriplets",
-    "DualRandomProjection",
-    "Euclidean",
-    "Hedge",
-    "Hinge",
-    "LabelAudit",
-    "LabelAuditor",
-    "OnePassTriplets",
-    "RandomTriplets",
-    "RescaledHinge",
-    "RobustITML",
-    "RobustKNeighborsClassifier",
-    "RobustLODML",
-    "RobustLOMDML",
-    "RobustLOSL",
-    "RobustLPAODML",
-    "RobustLSMDML",
-    "RobustOASIS",
-    "RobustODML",
-    "RobustOKS",
-    "RobustOMDML",
-    "RobustOMKS",
-    "RobustOPML",
-    "RobustSLMOML",
-    "StreamAudit",
-    "TripletSource",
-    "__version__",
-    "audit_labels",
-    "flip_labels",
-    "load",
-    "save",
-]
+    "ITML", "LODML", "LOMDML", "LOSL", "LPAODML", "LSMDML", "OASIS", "OCTG", "ODML", "OKS", "OMDML", "OMKS", "OPML",
+    "SLMOML", "BatchTriplets", "DualRandomProjection", "Euclidean", "Hedge", "Hinge", "LabelAudit", "LabelAuditor",
+    "OnePassTriplets", "RandomTriplets", "RescaledHinge", "RobustITML", "RobustKNeighborsClassifier", "RobustLODML",
+    "RobustLOMDML", "RobustLOSL", "RobustLPAODML", "RobustLSMDML", "RobustOASIS", "RobustODML", "RobustOKS",
+    "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit", "TripletSource", "__version__",
+    "audit_labels", "flip_labels", "load", "save",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

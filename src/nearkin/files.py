@@ -1,57 +1,203 @@
-"""Files that appear only when complete, and tables as CSV."""
+"""Files that people keep: what may be written where, files that appear only when complete, and tables as CSV."""
 
 from __future__ import annotations
 
 import csv
+import errno
+import glob
+import hashlib
 import io
 import os
+import re
+import secrets
+import socket
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["discard_parts", "replacing", "sync_folder", "write_csv"]
+from nearkin import progress
+from nearkin.errors import InputError
 
-#: Rows turned into text at once.
-_BLOCK = 4096
+__all__ = ["KINDS", "claim", "discard_parts", "naming", "replacing", "sync_folder", "unquote_formula", "write_csv"]
 
-#: Files in the making.
+StrPath = str | os.PathLike[str]
+
+# ---------------------------------------------------------------------- what may be written where
+
+_PARQUET = rb"nearkin\.(model|table)"
+_HEADER = rb"""\A([^\r\n]*[,\t])?(
+    prediction[,\t]share | c0([,\t]c\d+)* | row[,\t]label[,\t]plausibility[,\t]score[,\t]doubtful
+    | row[,\t]label[,\t]given_label[,\t]confidence
+    | row[,\t]given_label[,\t]suggested_label[,\t]is_suspect[,\t][^\r\n]*
+)\r?(\n|\Z)"""
+_TABLE = {".csv": _HEADER, ".tsv": _HEADER, ".parquet": _PARQUET, ".pq": _PARQUET}
+_PAGE = rb'<meta\ name="generator"\ content="nearkin'
+_REPORT = rb'\A\{\s*"nearkin":\ "'
+_ZIP = rb"\APK\x03\x04.{26}model\.json.*?"
+
+#: What nearkin writes: its name, and by suffix ("" for any) the pattern by which a file of that kind is known, in the
+#: first and last part of the file. Only a file of the same kind is ever replaced.
+KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
+    "model": (
+        "model",
+        {"": _ZIP + rb'"kind":\ "nearkin-model" | \A.{8}\{\s*"__metadata__":\s*\{\s*"nearkin'},
+    ),
+    "checkpoint": ("checkpoint", {"": _ZIP + rb'"kind":\ "nearkin-checkpoint'}),
+    "page": ("page", {"": _PAGE}),
+    "csv": ("table", {"": _HEADER}),
+    "suspects": ("table", {".csv": _HEADER}),
+    "table": ("table", _TABLE),
+    "matrix": ("table", {**_TABLE, ".npy": rb"\A\x93NUMPY.{4}[^\n]*[ ]{128}\n", ".npz": rb"nearkin\Z"}),
+    "map": ("map", {".npz": rb"nearkin\Z"}),
+    "onnx": ("map", {".onnx": rb"\A\x08.\x12\x07nearkin"}),
+    "json": ("report", {"": _REPORT}),
+    "report": ("report", {".json": _REPORT}),
+    "log": ("log", {"": rb'\A\{"batch":\ \d+,\ "rows":\ '}),
+    "cells": ("log of cells", {"": rb'\A\{"cell":\ \{"dataset":\ '}),
+    "records": (
+        "table",
+        {".json": rb'\A\[(\s*\{\s*"dataset":\ |\])', ".md": rb"^-\ nearkin\ [\w.+]+\.$", ".html": _PAGE},
+    ),
+    "figure": ("figure", {".svg": rb"<dc:title>nearkin", ".png": rb"Software\x00nearkin"}),
+}  # fmt: skip
+
+#: Bytes at either end in which a pattern is looked for; a header of 20,000 columns fits.
+_ENDS = 1 << 18
+
+
+def claim(outputs: Iterable[tuple[StrPath, str]], inputs: Iterable[StrPath | None] = ()) -> None:
+    """Refuse, before any work is done, files that cannot be written or that must not be replaced.
+
+    ``outputs`` are paths and their kinds, of `KINDS`. A file may be replaced only if nearkin wrote it as the same kind.
+    It must not be an input, under whatever name, nor another output. Inputs may be files, folders and patterns.
+
+    >>> claim([("no such folder/page.html", "page")])
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] there is no folder no such folder: 'no such folder/page.html'
+    """
+    read = {_identify(one): one for given in inputs if given is not None for one in _files_behind(given)}
+    taken: set[object] = set()
+    for given, kind in (name for one in outputs for name in _names(*one)):
+        path = _resolve(given)
+        _check_place(given, path)
+        if path.exists() and _identify(path) in read:
+            raise InputError(f"{given} is an input of this command and would be overwritten; choose another name.")
+        _check_kind(given, path, kind)
+        names = {path, _identify(path)} if path.exists() else {path}
+        if names & taken:
+            raise InputError(f"{given} is named twice among the files to write.")
+        taken |= names
+
+
+def _names(given: StrPath, kind: str) -> list[tuple[StrPath, str]]:
+    """Return all files that come with one: a checkpoint has a predecessor and a successor beside it."""
+    endings = ("", ".previous", ".next") if kind == "checkpoint" else ("",)
+    return [(os.fspath(given) + ending, kind) for ending in endings]
+
+
+def _resolve(given: StrPath) -> Path:
+    try:
+        return Path(given).resolve()
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"cannot write {given}: {error}.") from None
+
+
+def _files_behind(given: StrPath) -> Iterator[Path]:
+    path = Path(given)
+    if path.is_dir():
+        yield from (one for one in path.iterdir() if one.is_file())
+    elif path.exists():
+        yield path
+    elif glob.has_magic(os.fspath(given)):
+        yield from (one for one in map(Path, glob.iglob(os.fspath(given), recursive=True)) if one.is_file())  # noqa: PTH207
+
+
+def _identify(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _check_place(given: StrPath, path: Path) -> None:
+    name = os.fspath(given)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it", name)
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "this is not a regular file but a device or a pipe; name a file", name)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {Path(given).parent}", name)
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise type(error)(error.errno, f"cannot write in {path.parent}: {error.strerror}", name) from None
+
+
+def _check_kind(given: StrPath, path: Path, kind: str) -> None:
+    noun, patterns = KINDS[kind]
+    pattern = patterns.get("", patterns.get(Path(given).suffix.lower()))
+    if pattern is None:
+        raise InputError(f"cannot tell the format of {given}: its name must end in {', '.join(patterns)}.")
+    beside = path.with_name(path.name + ".previous")  # the newest checkpoint may be torn
+    is_ours = _holds(path, pattern) or (kind == "checkpoint" and beside.exists() and _holds(beside, pattern))
+    if not is_ours:
+        raise InputError(f"{given} exists and is not a nearkin {noun}; choose another name, or remove it.")
+
+
+def _holds(path: Path, pattern: bytes) -> bool:
+    """Return whether a file is new, empty, or of ours."""
+    if not path.exists() or not path.stat().st_size:
+        return True
+    with path.open("rb") as file:
+        ends = [file.read(_ENDS)]
+        file.seek(-min(_ENDS, path.stat().st_size), os.SEEK_END)
+        ends.append(file.read())
+    return any(re.search(pattern, end, re.DOTALL | re.MULTILINE | re.VERBOSE) for end in ends)
+
+
+# ---------------------------------------------------------------------- files that appear only when complete
+
+#: Files in the making. Their names tell machine, start of the machine and process, so that a later run knows whether
+#: the process is gone.
 _parts: set[Path] = set()
+_PART = re.compile(r"\.nearkin-([0-9a-f]{8})-([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.part")
+_swept: set[Path] = set()
+#: Errors of writing, which name no file.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[BinaryIO]:
+def replacing(path: StrPath, kind: str | None, *, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a file that replaces ``path`` when the block ends, and disappears if the block fails.
 
-    With ``durable`` it survives a loss of power from then on.
+    `claim` decides whether ``path`` may be written; ``kind`` None is for files that no user names. With ``durable`` it
+    survives a loss of power from then on.
 
-    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder) / "one.txt") as file:
+    ...     with replacing(Path(folder) / "one.jsonl", "log") as file:
     ...         _ = file.write(b"whole")
-    ...     (Path(folder) / "one.txt").read_text()
+    ...     (Path(folder) / "one.jsonl").read_text()
     'whole'
     """
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():  # a pipe or a device is written, never replaced
-        with target.open("wb") as file:
-            yield file
-        return
-    handle, name = tempfile.mkstemp(prefix=".nearkin-", suffix=".part", dir=target.parent)
-    part = Path(name)
+    if kind is not None:
+        claim([(path, kind)])
+    target = _resolve(path)  # a link stays a link
+    _sweep(target.parent)
+    host, boot = _here()
+    part = target.parent / f".nearkin-{host}-{boot}-{os.getpid()}-{secrets.token_hex(4)}.part"
     _parts.add(part)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with naming(path, part), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             yield file
+            file.flush()
             if durable:
-                file.flush()
                 os.fsync(file.fileno())
         part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
-        part.replace(target)
+        with naming(path, part):
+            part.replace(target)
         if durable:
             sync_folder(target.parent)
     except BaseException:
@@ -61,10 +207,59 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
         _parts.discard(part)
 
 
+@contextmanager
+def naming(path: StrPath, part: Path | None = None) -> Iterator[None]:
+    """Make an `OSError` of the block name the file that the user knows, as a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        is_ours = error.filename is None and error.errno in _FULL
+        if not is_ours and (part is None or error.filename not in (part, os.fspath(part))):
+            raise
+        raise type(error)(error.errno, error.strerror or str(error), os.fspath(path)) from error
+
+
 def discard_parts() -> None:
     """Remove unfinished files, for a process that ends without leaving its blocks."""
     for part in tuple(_parts):
         part.unlink(missing_ok=True)
+
+
+progress.at_exit.append(discard_parts)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove, once per folder, the unfinished files of processes that are gone."""
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    host, boot = _here()
+    with suppress(OSError), os.scandir(folder) as entries:
+        found = [(match, entry) for entry in entries if (match := _PART.fullmatch(entry.name))]
+        for match, entry in found:
+            is_gone = match[1] == host and (match[2] != boot or not _is_alive(int(match[3])))
+            if is_gone and entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    Path(entry.path).unlink()
+
+
+def _here() -> tuple[str, str]:
+    """Return what tells this machine (with its space of process numbers) and its last start from others."""
+    host, boot = socket.gethostname(), ""
+    with suppress(OSError):
+        host += str(Path("/proc/self/ns/pid").readlink())
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    return tuple(hashlib.sha256(one.encode()).hexdigest()[:8] for one in (host, boot))  # type: ignore[return-value]
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it belongs to someone else
+    return True
 
 
 def sync_folder(folder: Path) -> None:
@@ -78,32 +273,55 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# ---------------------------------------------------------------------- CSV
+
+#: Rows turned into text at once.
+_BLOCK = 4096
+#: Text that a spreadsheet would run as a formula, perhaps behind quotes of ours; numbers are not.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
 def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]], delimiter: str = ",") -> None:
     """Write columns of equal length as UTF-8 with a header row.
 
+    Text that a spreadsheet would take for a formula gets an apostrophe in front, which `unquote_formula` removes.
+
     >>> file = io.BytesIO()
-    >>> write_csv(file, {"row": np.array([1, 2]), "label": ["a", "b, c"]})
+    >>> write_csv(file, {"row": np.array([1, -2]), "label": ["=a", "b, c"]})
     >>> file.getvalue().decode().splitlines()
-    ['row,label', '1,a', '2,"b, c"']
+    ['row,label', "1,'=a", '-2,"b, c"']
     """
     n_rows = len(next(iter(columns.values())))
     for start in range(0, max(n_rows, 1), _BLOCK):
         text = io.StringIO()
         writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
         if start == 0:
-            writer.writerow(columns)
+            writer.writerow(_cells(list(columns)))
         writer.writerows(zip(*(_cells(values[start : start + _BLOCK]) for values in columns.values()), strict=True))
         file.write(text.getvalue().encode())
+
+
+def unquote_formula(text: str) -> str:
+    """Return the text that `write_csv` was given: without the apostrophe in front of a formula."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 
 def _cells(values: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
     """Return values as CSV should show them: single precision with nine digits, not with those of a double."""
     if isinstance(values, np.ndarray) and values.dtype == np.float32:
         return [f"{one:.9g}" for one in values.tolist()]
-    return values.tolist() if isinstance(values, np.ndarray) else values
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return values.tolist()
+    plain = values.tolist() if isinstance(values, np.ndarray) else values
+    return [_quote_formula(one) if isinstance(one, str) else one for one in plain]
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _quote_formula(text: str) -> str:
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

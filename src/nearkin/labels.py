@@ -16,7 +16,17 @@ from nearkin.arrays import Codes
 from nearkin.errors import InputError
 from nearkin.stored import stored
 
-__all__ = ["Labels", "as_labels", "first_appearance", "sorted_classes"]
+__all__ = ["Labels", "as_labels", "check_labels", "first_appearance", "sorted_classes"]
+
+
+def check_labels(y: Any, n_rows: int, owner: str) -> NDArray[Any]:
+    """Labels of rows, one for each."""
+    if y is None:
+        raise ValueError(f"{owner} requires y to be passed, but the target y is None.")  # in scikit-learn's words
+    labels = as_labels(y, owner)
+    if len(labels) != n_rows:
+        raise InputError(f"X has {n_rows} rows but y has {len(labels)} labels.", owner=owner)
+    return labels
 
 
 def as_labels(y: Any, owner: str) -> NDArray[Any]:
@@ -128,12 +138,7 @@ def _sorted(distinct: list[Any]) -> NDArray[Any]:
 
 @stored("codes", "n_forgotten", "allowed")
 class Labels:
-    """Numbers given to labels, growing as new ones appear unless the classes were declared.
-
-    Parameters
-    ----------
-    declared : iterable or None
-        All classes there will ever be; None to let new ones appear.
+    """Numbers given to labels, growing as new ones appear unless all classes were declared.
 
     Examples
     --------
@@ -163,9 +168,9 @@ class Labels:
         if label not in self.codes:
             self.codes[label] = len(self.codes) + self.n_forgotten
 
-    def keep(self, codes: Iterable[int]) -> None:
+    def keep(self, codes: Codes) -> None:
         """Forget the labels of all other numbers; these are not given again."""
-        kept, before = set(codes), len(self.codes)
+        kept, before = set(codes.tolist()), len(self.codes)
         self.codes = {label: code for label, code in self.codes.items() if code in kept}
         self.n_forgotten += before - len(self.codes)
 

@@ -26,6 +26,11 @@ __all__ = ["Hinge", "Loss", "RescaledHinge", "as_loss", "exponential_weight", "h
 def hinge(z: ArrayLike) -> NDArray[np.floating]:
     """Hinge of the margin, Eq. (8): ``max(0, 1 - z)``.
 
+    Parameters
+    ----------
+    z : array-like
+        Margins.
+
     Examples
     --------
     >>> hinge([-1.0, 0.0, 2.0]).tolist()
@@ -38,13 +43,29 @@ def exponential_weight(hinge, slope, eta):  # type: ignore[no-untyped-def]
     """Half-quadratic weight ``beta * eta * exp(-eta * hinge)`` of one triplet; ``slope`` is ``beta * eta``.
 
     With ``slope = 1`` and ``eta = 0`` it is the constant weight of the plain hinge, to the bit.
+
+    Parameters
+    ----------
+    hinge, slope, eta : float
+        Hinge of the triplet, and the two `params` of the loss.
+
+    Examples
+    --------
+    >>> exponential_weight(3.0, 1.0, 0.0)
+    1.0
     """
     return slope * math.exp(-eta * hinge)
 
 
 @runtime_checkable
 class Loss(Protocol):
-    """What a learner asks of a loss; write your own by following this shape."""
+    """What a learner asks of a loss; write your own by following this shape.
+
+    Examples
+    --------
+    >>> isinstance(RescaledHinge(2.0), Loss)
+    True
+    """
 
     @property
     def params(self) -> tuple[float, float]:

@@ -24,18 +24,9 @@ __all__ = ["DISTANCE", "SIMILARITY", "LinearScores", "Measure"]
 
 
 class LinearScores(NamedTuple):
-    """Scores of any x, ``unit * ((x - origin)' directions[j] - offsets[j])``, up to a term of x alone.
+    """Scores of any x with every vector j, ``unit * ((x - origin)' directions[j] - offsets[j])``.
 
-    Parameters
-    ----------
-    origin : ndarray of shape (n_features,)
-        Subtracted from x first.
-    directions : ndarray of shape (n_vectors, n_features)
-        Slopes.
-    offsets : ndarray of shape (n_vectors,)
-        Constants.
-    unit : float
-        Factor of all.
+    A term of x alone is left out.
     """
 
     origin: Array
@@ -66,11 +57,6 @@ class Measure:
 
     name: str
     is_distance: bool
-
-    @property
-    def after_mapping(self) -> Measure:
-        """Measure between rows that a learned map has embedded."""
-        return self
 
     def directions(self, anchor: Array, positive: Array, negative: Array) -> tuple[Array, Array]:
         """``g`` and ``h`` of every row, so that ``z = g' M h``."""

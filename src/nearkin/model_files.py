@@ -19,7 +19,7 @@ from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.saving import load
 
-__all__ = ["Model", "check_replaceable", "describe_model", "load_fitted", "load_model", "remember_names"]
+__all__ = ["Model", "describe_model", "load_fitted", "load_model", "remember_names"]
 
 #: Rows predicted at once.
 _BLOCK = 4096
@@ -64,12 +64,6 @@ def _header_of(path: Path) -> dict[str, Any] | None:
     except (OSError, zipfile.BadZipFile, KeyError, ValueError):
         return None
     return header if isinstance(header, dict) and str(header.get("kind", "")).startswith("nearkin") else None
-
-
-def check_replaceable(path: Path) -> None:
-    """Refuse to replace anything but a model by a model."""
-    if path.exists() and (not path.is_file() or _header_of(path) is None):
-        raise InputError(f"{path} exists and is not a nearkin model; choose another name, or remove it.")
 
 
 def remember_names(estimator: Any, names: list[str] | None, label: str | None) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["advance", "hold_interrupts", "listening", "notice_interrupts", "part_of"]
+__all__ = ["advance", "at_exit", "hold_interrupts", "listening", "notice_interrupts", "part_of"]
 
 Listener = Callable[[str, int, int], None]
 
@@ -21,6 +21,9 @@ _whole: ContextVar[tuple[int, int] | None] = ContextVar("nearkin_progress_whole"
 
 #: Packages that turn loops into machine code.
 _COMPILERS = ("numba", "llvmlite")
+
+#: What a process does last that ends without leaving its blocks, such as removing half-written files.
+at_exit: list[Callable[[], None]] = []
 
 _pressed, _waiting = False, False
 
@@ -83,7 +86,7 @@ def notice_interrupts(message: str, code: int) -> Iterator[None]:
     An exception raised inside a callback of a compiled library, or while an object is deleted, is lost or comes out as
     another one. So the signal is remembered, and the next report of progress, or the end of the block, raises it again.
     While loops are compiled there is no report for many seconds, and an exception may leave the compiler in a state in
-    which it crashes; then the process removes half-written files and ends at once, with ``message`` and ``code``.
+    which it crashes; then the process calls `at_exit` and ends at once, with ``message`` and ``code``.
     """
     global _pressed
 
@@ -91,9 +94,8 @@ def notice_interrupts(message: str, code: int) -> Iterator[None]:
         global _pressed
         _pressed = True
         if _compiles(frame):
-            from nearkin.files import discard_parts  # not at the top: it loads numpy
-
-            discard_parts()
+            for last in at_exit:
+                last()
             os.write(2, f"\n{message}\n".encode())
             os._exit(code)
         if not _waiting:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.validation import validate_data
 
-from nearkin.arrays import Array
+from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, Row
 from nearkin.stored import stored
 
-__all__ = ["LARGEST", "Rows", "Scaling", "check_range"]
+__all__ = ["LARGEST", "LateColumns", "Rows", "Scaling", "check_range", "check_rows"]
 
 #: Largest scaled feature for which every product of a step stays finite.
 LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
@@ -25,6 +27,39 @@ _BLOCK_BYTES = 1 << 24
 
 #: Numbers in double precision from which moments are taken at once.
 _MOMENT_NUMBERS = 1 << 20
+
+#: Rows from the first in which a late column varies, until its scale is learned: fewer could be far too near to each
+#: other by chance.
+_LATE_ROWS = 8
+
+
+def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
+    """Finite numbers as a dense array or CSR matrix, by scikit-learn's rules; every message names the estimator."""
+    if _is_plain(X, dtype) and not hasattr(estimator, "feature_names_in_"):
+        if reset:
+            estimator.n_features_in_ = X.shape[1]
+        if estimator.n_features_in_ == X.shape[1]:
+            return X
+    kinds = [] if hasattr(X, "iloc") else [str(one) for one in getattr(X, "dtypes", ())]
+    if kinds and set(kinds) == {"Float32"} and isinstance(dtype, list):
+        dtype = np.float32  # a polars frame, which would be widened
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+    except ValueError as error:
+        is_named = type(estimator).__name__ in str(error)
+        raise InputError(str(error), owner=None if is_named else estimator) from error
+
+
+def _is_plain(X: Any, dtype: Any) -> bool:
+    """Whether scikit-learn would find nothing to do or to say; asking it costs more than a small batch."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.size > 0
+        and X.dtype in (dtype if isinstance(dtype, list) else (dtype,))
+        and bool(np.isfinite(X).all())
+    )
 
 
 @stored()
@@ -38,6 +73,8 @@ class Scaling:
         None leaves the numbers as they come.
     unit_rows : bool
         Whether every row is then divided by its length (a zero row stays zero).
+    late : LateColumns or None
+        Columns that were constant in the first batch, which get a factor when they vary; see `watch`.
 
     Examples
     --------
@@ -50,28 +87,53 @@ class Scaling:
     shift: Array | None = None
     factor: Array | None = None
     unit_rows: bool = False
+    late: LateColumns | None = None
 
     @classmethod
     def learn(cls, X: Array | sparse.csr_array, how: str | None) -> Scaling:
-        """Scaling of the first batch.
+        """Scaling by the first batch.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            First batch.
-        how : {"pairs", "unit", None}
-            "pairs": every feature to unit variance, then all by one number so that the mean squared distance between
-            two rows is 1. "unit": every feature to zero mean and unit variance, then every row to length 1.
+        "pairs": every feature to unit variance, then all by one number so that the mean squared distance between two
+        rows is 1. "unit": every feature to zero mean and unit variance, then every row to length 1. None: as it is.
         """
-        if how is None:
-            return cls()
         mean, std = _moments(X)
-        live = std > 0
+        live, dtype = std > 0, X.dtype
         factor = np.where(live, 1.0 / np.where(live, std, 1.0), 0.0)
         if how == "pairs":
             factor /= np.sqrt(2.0 * max(1, int(np.count_nonzero(live))))
-        dtype = X.dtype
-        return cls(mean.astype(dtype), _representable(factor, dtype), unit_rows=how == "unit")
+        shift, factor = mean.astype(dtype), _representable(factor, dtype)
+        unit = 1.0 if how != "pairs" else (2.0 * np.count_nonzero(factor)) ** -0.5 if factor.any() else 0.0
+        late = LateColumns.begin(np.flatnonzero(factor == 0), shift, unit)
+        return cls(late=late) if how is None else cls(shift, factor, how == "unit", late)
+
+    def watch(self, X: Array | sparse.csr_array) -> tuple[Scaling, Index]:
+        """Look for late columns in the next batch; return the scaling from now on, and the columns that wake in it.
+
+        A column wakes with the batch that holds, or follows, the first rows in which it varies. Rows seen before had
+        the shift in this column, which stays at zero, so that what was learned from them stays true.
+        """
+        none = np.empty(0, np.int64)
+        if self.late is None or self.late.is_awake.all():
+            return self, none
+        late = self.late.count(X)
+        late, wakes = late.wake(X.dtype)
+        woken = late.columns[wakes]
+        factor = self.factor
+        if factor is not None and len(woken):
+            factor = factor.copy()
+            factor[woken] = late.factors[wakes]
+        return replace(self, factor=factor, late=late), woken
+
+    def merged(self, shards: Sequence[Scaling]) -> Scaling:
+        """Scaling of shards of the rows, all of which began with this one: what they saw of late columns, together."""
+        if self.late is None or all(one.late is self.late for one in shards):
+            return self
+        late = self.late.merged([one.late for one in shards if one.late is not None])
+        factor = self.factor
+        if factor is not None:
+            factor = factor.copy()
+            factor[late.columns[late.is_awake]] = late.factors[late.is_awake]
+        return replace(self, factor=factor, late=late)
 
     def apply(self, X: Array | sparse.csr_array) -> Array:
         """Scaled rows as a dense array of the same dtype."""
@@ -89,6 +151,99 @@ class Scaling:
         return dense
 
 
+@stored()
+@dataclass(frozen=True)
+class LateColumns:
+    """Columns that were constant in the first batch, and what was seen of them since they first varied.
+
+    Examples
+    --------
+    >>> scaling = Scaling.learn(np.array([[0.0, 5.0], [2.0, 5.0]]), "unit")
+    >>> later, woken = scaling.watch(np.array([[1.0, 4.0], [1.0, 6.0]] * 4))
+    >>> scaling.factor.tolist(), later.factor.tolist(), woken.tolist()
+    ([1.0, 0.0], [1.0, 1.0], [1])
+    """
+
+    columns: Index
+    value: Array
+    #: Columns of one group share a unit, what one standard deviation becomes; 0 while nothing varies in the group.
+    group: Index
+    unit: Array
+    #: Rows since the column first varied, and the root of the sum of their squared deviations from its value.
+    n_rows: Index
+    root: Array
+    is_awake: Mask
+
+    @classmethod
+    def begin(cls, columns: Index, shift: Array, unit: float) -> LateColumns | None:
+        """Watch columns, if there are any."""
+        n = len(columns)
+        if not n:
+            return None
+        zeros, none = np.zeros(n, np.int64), np.zeros(n, bool)
+        return cls(columns, shift[columns], zeros, np.full(n, unit), zeros, np.zeros(n), none)
+
+    def regroup(self, columns: Index, group: int, unit: float) -> LateColumns:
+        """Make some columns a group of their own."""
+        inside = np.isin(self.columns, columns)
+        return replace(self, group=np.where(inside, group, self.group), unit=np.where(inside, unit, self.unit))
+
+    @property
+    def factors(self) -> Array:
+        """Unit over the root mean square of the deviations."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return self.unit * np.sqrt(self.n_rows) / self.root
+
+    def count(self, X: Any) -> LateColumns:
+        """Take in what a batch shows of the columns that sleep."""
+        n_rows, root = self.n_rows.copy(), self.root.copy()
+        sleeping = np.flatnonzero(~self.is_awake)
+        step = max(1, _MOMENT_NUMBERS // X.shape[0])
+        if sparse.issparse(X):
+            seen = np.unique(X.indices)
+            # An absent entry is zero, which is what most sleeping columns hold.
+            there = np.isin(self.columns, seen) | (self.value != 0) | (n_rows > 0)
+            sleeping = np.flatnonzero(~self.is_awake & there)
+        for start in range(0, len(sleeping), step):
+            at = sleeping[start : start + step]
+            block = X[:, self.columns[at]]
+            dense = np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                gap = np.abs(dense - self.value[at])
+            limit = np.finfo(X.dtype)
+            moved = gap > np.maximum(8 * limit.eps * np.abs(self.value[at].astype(np.float64)), 1.0 / limit.max)
+            first = np.where(n_rows[at] > 0, 0, moved.argmax(axis=0))
+            n_rows[at] += np.where(moved.any(axis=0) | (n_rows[at] > 0), len(gap) - first, 0)
+            largest = gap.max(axis=0)
+            safe = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+            root[at] = np.hypot(root[at], safe * np.sqrt(((gap / safe) ** 2).sum(axis=0)))
+        return replace(self, n_rows=n_rows, root=root)
+
+    def wake(self, dtype: np.dtype) -> tuple[LateColumns, Mask]:
+        """Wake the columns of which enough was seen; return which these are."""
+        ready = ~self.is_awake & (self.n_rows >= _LATE_ROWS) & np.isfinite(self.root)
+        unit = self.unit.copy()
+        for group in np.unique(self.group[ready & (unit == 0.0)]):
+            inside = self.group == group
+            unit[inside] = (2.0 * np.count_nonzero(ready & inside)) ** -0.5
+        made = replace(self, unit=unit)
+        wakes = ready & (made.factors <= np.finfo(dtype).max)
+        return replace(made, is_awake=self.is_awake | wakes), wakes
+
+    def merged(self, shards: Sequence[LateColumns]) -> LateColumns:
+        """What all shards have seen since they began with this."""
+        n_rows, root = self.n_rows.copy(), self.root.copy()
+        unit, is_awake = self.unit, self.is_awake.copy()
+        for one in shards:
+            n_rows += one.n_rows - self.n_rows
+            with np.errstate(invalid="ignore"):
+                share = np.sqrt(np.maximum(one.root - self.root, 0.0)) * np.sqrt(one.root + self.root)
+            root = np.hypot(root, share)
+            unit = np.where(unit > 0.0, unit, one.unit)
+            is_awake |= one.is_awake
+        return replace(self, unit=unit, n_rows=n_rows, root=root, is_awake=is_awake)
+
+
 def _plain(X: Array) -> Array:
     """C-ordered and writeable, so that compiled loops meet one kind of array; copied only if it is not."""
     X = np.ascontiguousarray(X)
@@ -104,8 +259,6 @@ def _representable(values: Array, dtype: np.dtype) -> Array:
 def _moments(X: Any) -> tuple[Array, Array]:
     """Mean and standard deviation of every column in double precision, for any magnitude a double can hold."""
     if sparse.issparse(X):
-        from sklearn.utils.sparsefuncs import mean_variance_axis
-
         largest = abs(X).max(axis=0).toarray().ravel().astype(np.float64)
         safe = np.where(largest > 0, largest, 1.0)
         scaled = X.astype(np.float64)
@@ -140,28 +293,26 @@ class Rows:
         Validated rows.
     scaling : Scaling
         Applied to every row.
+
+    Examples
+    --------
+    >>> rows = Rows(sparse.csr_array(np.eye(3)))
+    >>> len(rows), rows.take(slice(0, 1)).tolist()
+    (3, [[1.0, 0.0, 0.0]])
     """
 
     def __init__(self, X: Array | sparse.csr_array, scaling: Scaling | None = None):
         self.scaling = scaling if scaling is not None else Scaling()
         self.is_dense = not sparse.issparse(X)
         self._X = _plain(self.scaling.apply(X)) if self.is_dense else X
+        #: All rows, unless they are sparse: then `take` and `blocks` read them in pieces.
+        self.dense: Any = self._X if self.is_dense else None
         self.n_features, self.dtype = int(self._X.shape[1]), self._X.dtype
+        #: Rows that a dense piece may have.
+        self.block_size = max(1, _BLOCK_BYTES // max(1, self.n_features * self.dtype.itemsize))
 
     def __len__(self) -> int:
         return int(self._X.shape[0])
-
-    @property
-    def dense(self) -> Array:
-        """All rows; only for rows that are dense already."""
-        if not self.is_dense:
-            raise TypeError("sparse rows are read in pieces: use take() or blocks().")
-        return self._X
-
-    @property
-    def block_size(self) -> int:
-        """Rows that a dense piece may have."""
-        return max(1, _BLOCK_BYTES // max(1, self.n_features * self.dtype.itemsize))
 
     def take(self, which: slice | NDArray[np.integer]) -> Array:
         """Rows of a slice or index array, dense and scaled."""
@@ -172,6 +323,7 @@ class Rows:
         """The same rows in another order."""
         out = copy.copy(self)
         out._X = np.take(self._X, order, axis=0) if self.is_dense else self._X[order]
+        out.dense = out._X if self.is_dense else None
         return out
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:

@@ -6,15 +6,12 @@ is complete, so an interrupted save leaves the old one.
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 import io
 import json
 import math
 import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,11 +19,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
-from nearkin import files
 from nearkin._version import __version__
+from nearkin.files import replacing
 from nearkin.stored import attributes_of, is_stored, state_of
 
-__all__ = ["FORMAT", "Newer", "load", "model_from", "read_tree", "replacing", "save", "to_tree", "write_tree"]
+__all__ = ["FORMAT", "Newer", "load", "model_from", "read_tree", "save", "to_tree", "write_tree"]
 
 FORMAT = 1
 MODEL = "nearkin-model"
@@ -54,7 +51,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         raise TypeError(f"save takes a learner or a classifier; got {type(model).__name__}.")
-    with replacing(path) as file:
+    with replacing(path, "model", durable=True) as file:
         write_tree(model, file)
 
 
@@ -92,21 +89,6 @@ def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
         names = [n for n in archive.namelist() if n.endswith(".npy")]
         arrays = {n[:-4]: np.lib.format.read_array(io.BytesIO(archive.read(n)), allow_pickle=False) for n in names}
         return _decode(header["model"], arrays)
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """File to write to; when the block ends it is on disk and takes the place of ``path``, as a whole or not at all."""
-    path = Path(path)
-    target = path.resolve()  # a link stays a link
-    if target.exists() and not target.is_file():
-        raise OSError(errno.EINVAL, "cannot save: this is not a regular file", str(path))
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(files.replacing(target, durable=True))
-        except OSError as error:
-            raise type(error)(error.errno, f"cannot save: {error.strerror}", str(path)) from None
-        yield file
 
 
 def load(path: str | os.PathLike[str]) -> Any:

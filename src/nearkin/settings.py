@@ -3,18 +3,24 @@
 A group of settings is a class under `declare`; an estimator inherits the groups it needs and adds its own. `declare`
 writes the constructor, which only stores its arguments, so scikit-learn's ``clone``, ``get_params`` and signatures
 work as for a constructor written by hand. `check_settings` applies the rules. In a docstring ``{settings}`` becomes the
-Parameters section, and ``{fitted}`` what the class and those it inherits from say in ``fitted``.
+entries of the Parameters section, ``{fitted}`` those of Attributes, as the class and those it inherits from say in
+``fitted``, and ``{sections}`` becomes both sections.
+
+Seeds are settings too, and `all_or_nothing` lets a method change its estimator wholly or not at all.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 import inspect
 import math
 import numbers
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -23,24 +29,13 @@ import numpy as np
 from nearkin.errors import InputError
 
 __all__ = [
-    "BOOLEAN",
-    "DEVICE",
-    "Function",
-    "Instance",
-    "Integer",
-    "Numbers",
-    "OneOf",
-    "Real",
-    "Rule",
-    "Spelled",
-    "again",
-    "check_argument",
-    "check_settings",
-    "declare",
-    "setting",
-]
+    "BOOLEAN", "DEVICE", "SEED", "Function", "Instance", "Integer", "Numbers", "OneOf", "Real", "Rule", "Spelled",
+    "again", "all_or_nothing", "check_argument", "check_settings", "declare", "generator", "setting",
+    "unchanged_on_error",
+]  # fmt: skip
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Rule(Protocol):
@@ -171,29 +166,72 @@ BOOLEAN = Instance((bool, np.bool_), "True or False")
 DEVICE = Spelled(r"cpu|cuda(:\d+)?", "'cpu', 'cuda' or 'cuda:N'")
 
 
-def setting(default: Any, *rules: Rule, kind: str, doc: str, kw_only: bool = True) -> Any:
-    """Declare a setting of an estimator.
+class _Seed:
+    """What `generator` takes."""
 
-    Parameters
-    ----------
-    default : object
-        Value when the caller gives none.
-    *rules : Rule
-        The value must follow at least one of them; without rules anything is taken.
-    kind : str
-        What the value is, as numpydoc writes it: ``"float"`` or ``'{"hinge", "rescaled_hinge"} or Loss'``.
-    doc : str
-        What the value means.
-    kw_only : bool, default=True
-        Whether the constructor takes it by name only.
+    def allows(self, value: Any) -> bool:
+        """Nothing is drawn from it."""
+        kinds = (np.random.Generator, np.random.RandomState)
+        return value is None or isinstance(value, kinds) or Integer(0).allows(value)
+
+    def __str__(self) -> str:
+        return "None, a whole number >= 0, numpy.random.Generator or RandomState"
+
+
+#: Seed of everything that is drawn.
+SEED = _Seed()
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Random generator from a seed, a generator, a legacy `RandomState` or None; never the global one.
+
+    Examples
+    --------
+    >>> int(generator(0).integers(100)) == int(generator(0).integers(100))
+    True
     """
+    check_argument(None, "random_state", random_state, SEED)
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    return np.random.default_rng(None if random_state is None else int(random_state))
+
+
+def setting(default: Any, *rules: Rule, doc: str, kind: str = "", kw_only: bool = True) -> Any:
+    """Declare a setting and what it means. Its value must follow one of the rules, if there are any.
+
+    ``kind`` says what the value is, as numpydoc writes it, where the rules do not: ``"Training or None"``.
+    """
+    kind = kind or " or ".join(map(_kind_of, rules))
     return dataclasses.field(default=default, kw_only=kw_only, metadata={"rules": rules, "kind": kind, "doc": doc})
+
+
+def _kind_of(rule: Rule) -> str:
+    """What a value is that follows a rule, as numpydoc writes it."""
+    if isinstance(rule, OneOf):
+        values = ", ".join(map(_shown, rule.values))
+        return f"{{{values}}}" if len(rule.values) > 1 else values
+    if rule is BOOLEAN:
+        return "bool"
+    if rule is SEED:
+        return "int, Generator, RandomState or None"
+    return {Integer: "int", Real: "float", Spelled: "str"}[type(rule)]
 
 
 def again(group: Any, name: str, default: Any) -> Any:
     """Declare a setting of a group that the class does not inherit, with another default."""
     was = group.__dataclass_fields__[name]
     return dataclasses.field(default=default, kw_only=was.kw_only, metadata=was.metadata)
+
+
+_SECTIONS = """Parameters
+    ----------
+    {settings}
+
+    Attributes
+    ----------
+    {fitted}"""
 
 
 def declare(cls: type[T]) -> type[T]:
@@ -223,6 +261,7 @@ def declare(cls: type[T]) -> type[T]:
     _inherit_rules(cls)
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     text = vars(made).get("__doc__") or ""
+    text = text.replace("{sections}", _SECTIONS)
     if "{settings}" in text:
         text = text.replace("{settings}", "\n".join(_describe(made)).lstrip())
     fitted = [vars(one)["fitted"].strip() for one in made.__mro__ if "fitted" in vars(one)]
@@ -260,10 +299,16 @@ def check_argument(owner: object, name: str, value: Any, *rules: Rule) -> None:
         raise InputError(f"parameter `{name}` must be {words}; got {value!r}.", owner=owner)
 
 
+#: Settings of classes, once asked for: every batch of a stream checks them.
+_known_fields: dict[type, list[dataclasses.Field[Any]]] = {}
+
+
 def _fields(cls: type) -> list[dataclasses.Field[Any]]:
     """Settings in the order of the constructor, positional ones first; none of a class that declares nothing."""
-    found = list(dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else []
-    return [one for one in found if not one.kw_only] + [one for one in found if one.kw_only]
+    if cls not in _known_fields:
+        found = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+        _known_fields[cls] = sorted(found, key=lambda one: bool(one.kw_only))
+    return _known_fields[cls]
 
 
 def _describe(cls: type) -> Iterator[str]:
@@ -274,3 +319,35 @@ def _describe(cls: type) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Put every attribute back if the block raises, an interrupt included, and the seed if it is a generator."""
+    before = dict(vars(estimator))
+    seed = before.get("random_state")
+    kept = copy.deepcopy(seed) if isinstance(seed, (np.random.Generator, np.random.RandomState)) else None
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused by name
+            yield
+    except BaseException as error:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        if isinstance(seed, np.random.Generator) and isinstance(kept, np.random.Generator):
+            seed.bit_generator.state = kept.bit_generator.state
+        elif isinstance(seed, np.random.RandomState) and isinstance(kept, np.random.RandomState):
+            seed.set_state(kept.get_state())
+        if isinstance(error, SystemError) and isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None  # an interrupt inside compiled code comes out wrapped
+        raise
+
+
+def all_or_nothing(method: Method) -> Method:
+    """Make a learning method leave the estimator as it was when it raises."""
+
+    @functools.wraps(method)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with unchanged_on_error(self):
+            return method(self, *args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array
-from nearkin.checks import check_rows, generator
 from nearkin.errors import InputError
-from nearkin.settings import Integer, check_settings, declare, setting
+from nearkin.rows import check_rows
+from nearkin.settings import SEED, Integer, check_settings, declare, generator, setting
 
 __all__ = ["DualRandomProjection", "random_pair"]
 
@@ -74,8 +74,8 @@ class DualRandomProjection(TransformerMixin, BaseEstimator):
     True
     """
 
-    n_components: int = setting(100, Integer(1), kind="int", doc="m, the size of the sketch.", kw_only=False)
-    random_state: Any = setting(None, kind="int, Generator, RandomState or None", doc="Seed.")
+    n_components: int = setting(100, Integer(1), kw_only=False, doc="m, the size of the sketch.")
+    random_state: Any = setting(None, SEED, doc="Seed.")
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Draw the two matrices; only the number of columns of X matters.

@@ -35,33 +35,11 @@ import math
 import sys
 
 __all__ = [
-    "clip_and_normalise",
-    "factored_bound",
-    "factored_curve",
-    "factored_kink",
-    "factored_update",
-    "factored_z",
-    "half_quadratic",
-    "half_quadratic_by",
-    "hedge",
-    "is_step",
-    "linear_kink",
-    "linear_z",
-    "logdet_curve",
-    "logdet_kink",
-    "logdet_update",
-    "logdet_z",
-    "onto_simplex",
-    "pa",
-    "pa1",
-    "pa2",
-    "pair_roots",
-    "pair_step",
-    "pair_z",
-    "plausibility_of",
-    "squared_norm",
-    "subgradient_update",
-]
+    "clip_and_normalise", "factored_bound", "factored_curve", "factored_kink", "factored_update", "factored_z",
+    "half_quadratic", "half_quadratic_by", "hedge", "is_step", "linear_kink", "linear_z", "logdet_curve", "logdet_kink",
+    "logdet_update", "logdet_z", "onto_simplex", "pa", "pa1", "pa2", "pair_roots", "pair_step", "pair_z",
+    "plausibility_of", "squared_norm", "subgradient_update",
+]  # fmt: skip
 
 #: Smallest normal number.
 _SMALLEST = sys.float_info.min

@@ -435,7 +435,8 @@ def test_an_audit_without_suspects_is_written_too(tmp_path, blobs):
 @pytest.mark.parametrize("kind", ["csv", "json", "html"])
 def test_a_failed_write_leaves_the_old_file(audit, tmp_path, monkeypatch, kind):
     path = tmp_path / f"out.{kind}"
-    path.write_text("old")
+    getattr(audit, f"to_{kind}")(path)
+    old = path.read_bytes()
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -444,7 +445,7 @@ def test_a_failed_write_leaves_the_old_file(audit, tmp_path, monkeypatch, kind):
     monkeypatch.setattr("nearkin.audit.exports.write_csv", full)
     with pytest.raises(OSError, match="No space"):
         getattr(audit, f"to_{kind}")(path)
-    assert path.read_text() == "old"
+    assert path.read_bytes() == old
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 

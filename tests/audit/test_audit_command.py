@@ -146,7 +146,7 @@ def test_a_second_run_replaces_the_first(folder):
 def test_what_is_not_ours_is_not_replaced(folder, name):
     (folder / name).write_text("mine")
     line = fails(folder / "wine.csv", "--label", "cultivar", "--drop", "bottle,note", "-o", folder / "out.html")
-    assert "was not written by nearkin" in line
+    assert "exists and is not a nearkin" in line
     assert (folder / name).read_text() == "mine"
     assert files_in(folder) == sorted([name, "wine.csv"])
 

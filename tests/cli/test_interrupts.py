@@ -40,7 +40,7 @@ WRITING = """
 import numba
 from nearkin.progress import notice_interrupts
 from nearkin.files import replacing
-with notice_interrupts("nearkin: interrupted.", 130), replacing("out.csv") as file:
+with notice_interrupts("nearkin: interrupted.", 130), replacing("out.csv", "csv") as file:
     file.write(b"half")
     numba.njit(lambda x: x + 1)(1)
 """

@@ -11,9 +11,8 @@ from sklearn.base import clone
 
 import nearkin
 from each import each
-from nearkin.checks import generator
 from nearkin.losses import Loss, as_loss
-from nearkin.settings import Instance, Integer, OneOf, Real, check_settings, declare
+from nearkin.settings import Instance, Integer, OneOf, Real, check_settings, declare, generator
 
 PAIRS = (
     (nearkin.OASIS, nearkin.RobustOASIS),

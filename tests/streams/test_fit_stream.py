@@ -261,7 +261,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(damage, fold
 def test_without_any_whole_checkpoint_there_is_nothing_to_go_on_from(folder, tmp_path):
     path = tmp_path / "ck"
     path.write_bytes(b"torn")
-    with pytest.raises(ValueError, match=r"no checkpoint to go on from.*damaged.*does not exist"):
+    with pytest.raises(ValueError, match="is not a nearkin checkpoint"):
         streams.fit_stream(learner(), opened(folder), checkpoint=path, resume=True)
     with pytest.raises(ValueError, match="must be named"):
         streams.fit_stream(learner(), opened(folder), resume=True)

@@ -37,9 +37,7 @@ class DeviceFunction:
         ]
         places = (ctypes.c_void_p * len(held))(*(ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in held))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        code = _driver().cuLaunchKernel(
-            self.function, blocks, 1, 1, threads, 1, 1, self.shared, stream, places, None
-        )  # fmt: skip
+        code = _driver().cuLaunchKernel(self.function, blocks, 1, 1, threads, 1, 1, self.shared, stream, places, None)
         _check(code, "cuLaunchKernel")
 
 
@@ -69,13 +67,7 @@ def include(text: str) -> str:
 
 
 def define(constants: dict[str, Any]) -> list[str]:
-    """Constants as options of a compiler.
-
-    Examples
-    --------
-    >>> define({"RANK": 2, "REAL_IS_DOUBLE": None})
-    ['-DRANK=2', '-DREAL_IS_DOUBLE']
-    """
+    """Constants as options of a compiler, ``-DRANK=2`` or ``-DREAL_IS_DOUBLE`` for one without a value."""
     return [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in constants.items()]
 
 

@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "find",
-    "full_precision",
-    "name_of_type",
-    "shared_memory",
-    "step_settings",
-    "to_device",
-    "to_host",
-]
+__all__ = ["find", "full_precision", "name_of_type", "shared_memory", "step_settings", "to_device", "to_host"]
 
 _INSTALL = "pip install 'nearkin[gpu]'"
 
@@ -134,12 +126,6 @@ def shared_memory(device: Any) -> int:
 
 
 def step_settings(C: float, params: tuple[float, float]) -> np.ndarray:
-    """Two numbers of a learner that device code takes: the longest step ``C beta eta``, and eta in powers of two.
-
-    Examples
-    --------
-    >>> step_settings(0.5, (1.0, 0.0)).tolist()
-    [0.5, 0.0]
-    """
+    """Two numbers of a learner that device code takes: the longest step ``C beta eta``, and eta in powers of two."""
     slope, eta = params
     return np.array([C * slope, eta / np.log(2.0)])

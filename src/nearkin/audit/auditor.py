@@ -13,13 +13,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from nearkin.arrays import Array
 from nearkin.audit.label_audit import LabelAudit
-from nearkin.checks import all_or_nothing
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.settings import OneOf, Real, declare, setting
+from nearkin.settings import SEED, OneOf, Real, all_or_nothing, declare, setting
 
 __all__ = ["LabelAuditor", "audit_labels", "check_labelled_rows"]
 
@@ -109,7 +108,7 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
         "auto", Real(0.0, 1.0, open_high=True), OneOf(("auto",)), kind='float in [0, 1) or "auto"',
         doc="Share of wrong labels, if you know it.",
     )  # fmt: skip
-    random_state: Any = setting(None, kind="int, Generator, RandomState or None", doc="Seed.")
+    random_state: Any = setting(None, SEED, doc="Seed.")
 
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:

@@ -17,7 +17,7 @@ from nearkin.audit.evidence import Evidence, PrototypeMap, explain
 from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, Cleaning, Columns, Values, check_ids, take_rows
 from nearkin.audit.page import render_page
 from nearkin.errors import InputError
-from nearkin.files import replacing
+from nearkin.files import claim, replacing
 from nearkin.jury import JuryDecision
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
@@ -280,12 +280,12 @@ class LabelAudit:
 
         A table of suspects only has two more columns: the rows that cast most of the votes, and their labels.
         """
-        with replacing(path) as file:
+        with replacing(path, "csv") as file:
             exports.write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
 
     def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
         """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order."""
-        with replacing(path) as file:
+        with replacing(path, "json") as file:
             exports.write_json(self, file, ids)
 
     def to_html(
@@ -310,13 +310,14 @@ class LabelAudit:
         first_row : int, default=0
             Number of the first row.
         """
+        claim([(path, "page")])  # before the work
         shown = {name: one for name, one in (("texts", texts), ("images", images)) if one is not None}
         check_ids(shown, self.n_rows)
         made = render_page(
             self, title=title, ids=check_ids(ids, self.n_rows, COLUMNS), texts=texts, images=images, notes=notes or {},
             first_row=first_row,
         )  # fmt: skip
-        with replacing(path) as file:
+        with replacing(path, "page") as file:
             file.write(made.encode())
 
     # ------------------------------------------------------------------ for other tools

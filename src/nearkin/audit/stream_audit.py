@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from nearkin.arrays import SMALLEST, Array, Codes, Index
 from nearkin.audit.auditor import check_labelled_rows
 from nearkin.audit.label_audit import COUNTED, LabelAudit
-from nearkin.checks import all_or_nothing, check_seed, generator
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.labels import Labels, as_labels
@@ -22,7 +21,7 @@ from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.estimate import certain_rate
-from nearkin.settings import Integer, check_settings, declare, setting
+from nearkin.settings import SEED, Integer, all_or_nothing, check_settings, declare, generator, setting
 from nearkin.stored import stored
 
 __all__ = ["Reservoir", "StreamAudit"]
@@ -88,10 +87,7 @@ class StreamAudit(BaseEstimator):
     )  # fmt: skip
     n_per_class: int = setting(200, Integer(2), kind="int", doc="Rows held of each class.")
     max_rows: int = setting(10000, Integer(10), kind="int", doc="Rows held in all; with many classes each holds fewer.")
-    random_state: Any = setting(
-        None, kind="int, Generator, RandomState or None",
-        doc="Seed of the sample, and of a learner that has none of its own.",
-    )  # fmt: skip
+    random_state: Any = setting(None, SEED, doc="Seed of the sample, and of a learner that has none of its own.")
 
     @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -180,8 +176,6 @@ class StreamAudit(BaseEstimator):
     # ------------------------------------------------------------------ inside
 
     def _check_batch(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
-        with owned_by(self):
-            check_seed(self.random_state)
         is_first = not self.__sklearn_is_fitted__()
         found, labels = check_labelled_rows(X, y, type(self).__name__)
         rows = check_array(found, dtype=[np.float64, np.float32] if is_first else self.held_.rows.dtype)

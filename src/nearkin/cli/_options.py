@@ -11,12 +11,26 @@ from typing import Any, TypeVar, dataclass_transform
 import click
 
 __all__ = [
-    "DATA", "MODEL", "PATH", "Passed", "Share", "Source", "WordOr", "folder_option", "listed", "names_option", "option",
-    "options", "quiet_option", "seed_option", "takes",
+    "DATA", "MODEL", "PATH", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr", "folder_option",
+    "listed", "names_option", "option", "options", "output_option", "quiet_option", "seed_option", "takes",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+class OutputFile(click.Path):
+    """A file that a command writes: one of the kinds that `nearkin.files.claim` knows."""
+
+    def __init__(self, kind: str):
+        super().__init__(path_type=Path)
+        self.kind = kind
+
+
+class UpdatedFile(click.Path):
+    """A file that a command reads and may replace."""
+
+
+#: A file that a command reads.
 PATH = click.Path(path_type=Path)
 DATA = click.argument("data", type=PATH, metavar="DATA")
 MODEL = click.argument("model", type=PATH, metavar="MODEL")
@@ -59,6 +73,11 @@ def takes(kind: type, name: str = "given") -> Callable[[Command], Command]:
         return made
 
     return decorate
+
+
+def output_option(kind: str, *flags: str, **how: Any) -> Any:
+    """Declare a file to write, of a kind that `nearkin.files.claim` knows."""
+    return option(*flags, **{"type": OutputFile(kind), "metavar": "FILE", **how})
 
 
 def listed(values: Sequence[str]) -> list[str]:

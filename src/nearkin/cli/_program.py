@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from nearkin._version import __version__
+from nearkin.cli._options import OutputFile, UpdatedFile
 from nearkin.errors import InputError, Option, Row
 from nearkin.progress import notice_interrupts
 
@@ -50,6 +51,26 @@ class Program(click.Group):
         except Exception as error:
             code = _report(error, debug=settings["debug"])
         sys.exit(code if isinstance(code, int) else 0)
+
+
+class Command(click.Command):
+    """A command that begins only if all files that its options name for writing may be written."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Check the outputs against the inputs, then run."""
+        outputs, inputs = [], []
+        for one in self.params:
+            value = ctx.params[one.name] if one.expose_value and isinstance(one.type, click.Path) else None
+            paths = list(value) if isinstance(value, tuple) else [value] if value is not None else []
+            if isinstance(one.type, OutputFile):
+                outputs += [(path, one.type.kind) for path in paths]
+            elif not isinstance(one.type, UpdatedFile):
+                inputs += paths
+        if outputs:
+            from nearkin.files import claim
+
+            claim(outputs, inputs)
+        return super().invoke(ctx)
 
 
 def describe(error: BaseException) -> tuple[str, int]:
@@ -129,7 +150,7 @@ def command(short_help: str, *lines: str) -> Callable[[Callable[..., Any]], clic
     """Make a command with a line for the list of commands, and examples."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
-        return click.command(short_help=short_help, epilog=examples(*lines))(function)
+        return click.command(cls=Command, short_help=short_help, epilog=examples(*lines))(function)
 
     return decorate
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import PATH, Source, option, options
+from nearkin.cli._options import PATH, Source, option, options, output_option
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ class StreamOptions:
     """Options for data that is read in batches."""
 
     stream: bool = option(help="Read a single file in batches too; several files always are.")
-    checkpoint: Path | None = option(help="Stream: file from which a killed run can go on.")
+    checkpoint: Path | None = output_option("checkpoint", help="Stream: file from which a killed run can go on.")
     resume: bool = option(help="Stream: go on from the checkpoint, if there is one.")
     checkpoint_every: float = option(
         type=click.FloatRange(0), metavar="SECONDS", default=30.0,
         help="Stream: time between two checkpoints.",
     )  # fmt: skip
-    log: Path | None = option(help="Stream: log progress, one JSON object a line.")
+    log: Path | None = output_option("log", help="Stream: log progress, one JSON object a line.")
     batch_rows: int = option(
         type=click.IntRange(2), default=4096,
         help="Stream: rows learned together; the first batch fixes the scale.",

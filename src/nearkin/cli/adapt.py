@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import WordOr, option, options, quiet_option, seed_option, takes
+from nearkin.cli._options import UpdatedFile, WordOr, option, options, output_option, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError, Option
 
@@ -100,7 +100,9 @@ class Sources:
 class Learning:
     """What learns."""
 
-    start: Path | None = option(metavar="MODEL", help="Adapter that learns on, instead of a new one.")
+    start: Path | None = option(
+        type=UpdatedFile(path_type=Path), metavar="MODEL", help="Adapter that learns on, instead of a new one."
+    )
     C: float | None = option("--C", help="Aggressiveness of a step.  [default: 0.1]")
     eta: float | None = option(help="How fast trust falls with the loss.  [default: 0.5]")
     strength: str | float | None = option(
@@ -154,31 +156,17 @@ class Check:
 class Outputs:
     """What is written."""
 
-    output: Path = option("-o", "--output", required=True, help="Adapter to write, *.nearkin.")
-    numpy: Path | None = option(help="Also write the map as npz for numpy alone.")
-    onnx: Path | None = option(help="Also write the map as ONNX.")
-    report: Path | None = option(help="Also write the figures as JSON.")
-
-    def check(self, start: Path | None, *inputs: Path | None) -> None:
-        """Refuse, before any work is done, files that cannot or should not be written."""
-        from nearkin.model_files import check_replaceable
-        from nearkin.search import require_onnx
-        from nearkin.tables import check_destination
-
-        check_destination(self.output, inputs)
-        check_replaceable(self.output)
-        for path, suffix in ((self.numpy, ".npz"), (self.onnx, ".onnx"), (self.report, ".json")):
-            if path is not None:
-                check_destination(path, [start, self.output, *inputs], [suffix])
-        if self.onnx is not None:
-            require_onnx()
+    output: Path = output_option("model", "-o", "--output", required=True, help="Adapter to write, *.nearkin.")
+    numpy: Path | None = output_option("map", help="Also write the map as npz for numpy alone.")
+    onnx: Path | None = output_option("onnx", help="Also write the map as ONNX.")
+    report: Path | None = output_option("report", help="Also write the figures as JSON.")
 
     def write(self, done: Adaptation) -> None:
         """Write all files."""
         from nearkin.saving import save
         from nearkin.search import write_numpy, write_onnx
 
-        save(done.adapter, self.output.resolve())  # a link stays a link
+        save(done.adapter, self.output)
         if self.numpy is not None:
             write_numpy(done.adapter, self.numpy)
         if self.onnx is not None:
@@ -216,8 +204,9 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
     """
     from nearkin import search
 
-    begun, start = time.perf_counter(), learning.start
-    outputs.check(start, sources.queries, sources.items, sources.feedback, sources.query_ids, sources.item_ids)
+    begun = time.perf_counter()
+    if outputs.onnx is not None:
+        search.require_onnx()
     adapter = learning.open_adapter(sources.bad)
     with _own_options():
         queries, items, feedback = sources.read()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import DATA, MODEL, Passed, option, options, quiet_option, takes
+from nearkin.cli._options import DATA, MODEL, Passed, option, options, output_option, quiet_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
 
@@ -25,7 +25,9 @@ class PredictOptions(Passed):
     """Options of ``nearkin predict``."""
 
     label: str | None = option(metavar="COL", help="Column of true labels, to report accuracy.  [default: as fitted]")
-    output: Path | None = option("-o", "--output", help=".csv, .tsv or .parquet.  [default: CSV to stdout]")
+    output: Path | None = output_option(
+        "table", "-o", "--output", help=".csv, .tsv or .parquet.  [default: CSV to stdout]"
+    )
 
 
 @command(
@@ -46,10 +48,8 @@ def predict(model: Path, data: Path, given: PredictOptions, quiet: bool) -> None
     are ignored. If DATA holds the label column, the accuracy goes to stderr.
     """
     from nearkin.model_files import load_fitted
-    from nearkin.tables import TABLE_SUFFIXES, check_destination, check_names, read_for_model, write_columns
+    from nearkin.tables import check_names, read_for_model, write_columns
 
-    if given.output is not None:
-        check_destination(given.output, [model, data], TABLE_SUFFIXES)
     check_names(given.others, ("prediction", "share"))
     loaded = load_fitted(model)
     estimator = loaded.estimator
@@ -88,8 +88,8 @@ def _report(rows: LabelledRows, predicted: NDArray[Any], classes: NDArray[Any], 
 class TransformOptions(Passed):
     """Options of ``nearkin transform``."""
 
-    output: Path | None = option(
-        "-o", "--output", metavar="FILE",
+    output: Path | None = output_option(
+        "matrix", "-o", "--output",
         help=".csv, .tsv, .npy, .npz or .parquet.  [default: CSV to stdout]",
     )  # fmt: skip
 
@@ -115,12 +115,10 @@ def transform(model: Path, data: Path, given: TransformOptions, quiet: bool) -> 
     --id.
     """
     from nearkin.model_files import load_fitted
-    from nearkin.tables import ARRAY_SUFFIXES, TABLE_SUFFIXES, check_destination, read_for_model, write_matrix
+    from nearkin.tables import read_for_model, write_matrix
 
-    if given.output is not None:
-        check_destination(given.output, [model, data], (*TABLE_SUFFIXES, *ARRAY_SUFFIXES))
-        if given.output.suffix.lower() == ".npy" and given.others:
-            raise InputError("npy holds one array; use .npz, .csv or .parquet to copy --id columns.")
+    if given.output is not None and given.output.suffix.lower() == ".npy" and given.others:
+        raise InputError("npy holds one array; use .npz, .csv or .parquet to copy --id columns.")
     loaded = load_fitted(model)
     learner = loaded.learner
     if loaded.embed is None:

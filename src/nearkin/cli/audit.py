@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import DATA, Share, Source, option, options, quiet_option, seed_option, takes
+from nearkin.cli._options import DATA, Share, Source, option, options, output_option, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
 
@@ -18,21 +18,24 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
-#: What a page and a table that this command wrote hold near their beginning.
-_PAGE_MARK = b'<meta name="generator" content="nearkin'
-_TABLE_MARK = b"given_label,suggested_label"
 #: Pictures that are looked for before the work begins.
 _TRIED = 20
+
+
+def _beside_page(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path:
+    return value or ctx.params["output"].parent / "suspects.csv"
 
 
 @options
 class AuditOptions(Source):
     """Options of ``nearkin audit``."""
 
-    output: Path = option("-o", "--output", default="report.html", help="Page to write.")
-    suspects: Path | None = option(help="CSV of all suspects.  [default: suspects.csv beside the page]")
-    every: Path | None = option("--all", help="Also write a table of all rows: .csv, .tsv or .parquet.")
-    cleaned: Path | None = option(help="Also write a table of cleaned labels: .csv, .tsv or .parquet.")
+    output: Path = output_option("page", "-o", "--output", default="report.html", help="Page to write.")
+    suspects: Path = output_option(
+        "suspects", callback=_beside_page, help="CSV of all suspects.  [default: suspects.csv beside the page]"
+    )
+    every: Path | None = output_option("table", "--all", help="Also write a table of all rows: .csv, .tsv or .parquet.")
+    cleaned: Path | None = output_option("table", help="Also write a table of cleaned labels: .csv, .tsv or .parquet.")
     how: str | None = option(
         type=click.Choice(["drop", "relabel"]),
         help="What --cleaned does with suspects: drop all, or relabel those with a confident suggestion and drop the "
@@ -52,11 +55,6 @@ class AuditOptions(Source):
     )  # fmt: skip
     title: str | None = option(metavar="TEXT", help="Heading of the page.  [default: name of DATA]")
     seed: int = seed_option("result")
-
-    @property
-    def listing(self) -> Path:
-        """Where the suspects go."""
-        return self.suspects or self.output.parent / "suspects.csv"
 
     @property
     def cleaning(self) -> dict[str, Any]:
@@ -91,11 +89,13 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     No model is needed: a jury of neighbours and regressions votes on every
     label, and no voter has seen the label it judges.
     """
-    from nearkin.audit import audit_labels
-    from nearkin.tables import read_training, write_columns
+    from nearkin.audit import CLEANED, COLUMNS, audit_labels
+    from nearkin.tables import check_names, read_training, write_columns
 
     cleaning = given.cleaning
-    _check_files(data, given)
+    if given.output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{given.output}: the page is HTML, so its name must end in .html.")
+    check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
     begun = time.perf_counter()
     shown = [one for one in (given.text, given.image) if one]
     rows = read_training(data, given.label, given.labels, given.features, given.drop, [*given.ids, *shown])
@@ -113,7 +113,7 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
             notes={"Data": data.name, "Label": rows.label or (given.labels.name if given.labels else "y")},
             first_row=1,
         )
-        found.to_csv(given.listing, ids=ids, suspects_only=True, first_row=1)
+        found.to_csv(given.suspects, ids=ids, suspects_only=True, first_row=1)
         if given.every is not None:
             write_columns(given.every, found.columns(ids, first_row=1))
         cleaned = None if given.cleaned is None else found.cleaned_columns(ids, first_row=1, **cleaning)
@@ -127,25 +127,6 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
         ]
         click.echo(_show.pairs(lines))
         _show.note_unnamed(rows.n_unnamed)
-
-
-def _check_files(data: Path, given: AuditOptions) -> None:
-    """Refuse, before any work is done, what cannot be written or would replace a file of the user."""
-    from nearkin.audit import CLEANED, COLUMNS
-    from nearkin.tables import TABLE_SUFFIXES, check_destination, check_names
-
-    if given.output.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{given.output}: the page is HTML, so its name must end in .html.")
-    wanted = (
-        (given.output, (), _PAGE_MARK), (given.listing, (".csv",), _TABLE_MARK),
-        (given.every, TABLE_SUFFIXES, None), (given.cleaned, TABLE_SUFFIXES, None),
-    )  # fmt: skip
-    seen: list[Path] = []
-    for path, suffixes, mark in wanted:
-        if path is not None:
-            check_destination(path, [data, given.labels], suffixes, others=seen, mark=mark)
-            seen.append(path)
-    check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
 
 
 def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:
@@ -163,7 +144,7 @@ def _written(given: AuditOptions, cleaned: dict[str, Any] | None, n_rows: int) -
     """Return which files were written."""
     lines = [
         ("page", f"{given.output} ({_show.size(given.output.stat().st_size)})"),
-        ("suspects in", str(given.listing)),
+        ("suspects in", str(given.suspects)),
     ]
     if given.every is not None:
         lines.append(("all rows in", str(given.every)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import PATH, Share, Source, WordOr, option, options, quiet_option, seed_option, takes
+from nearkin.cli._options import Share, Source, WordOr, option, options, output_option, quiet_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 from nearkin.cli._stream import StreamOptions
 from nearkin.errors import InputError
@@ -33,6 +33,16 @@ LEARNERS = {
 _EPOCHS = 3
 #: Options that are settings of the learner.
 _SETTINGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale"}
+
+
+@options
+class Outputs:
+    """What is written."""
+
+    output: Path = output_option("model", "-o", "--output", required=True, metavar="MODEL", help="Where to save it.")
+    suspects: Path | None = output_option(
+        "table", help="Also write a table of all rows, the least plausible labels first."
+    )
 
 
 @options
@@ -102,24 +112,15 @@ class ModelOptions:
     "nearkin fit big/*.parquet --label y -o m.nearkin --checkpoint ck --resume",
     "nearkin fit big/*.parquet --label y -o m.nearkin --dask local:4",
 )
-@click.argument("data", type=PATH, metavar="DATA...", nargs=-1, required=True)
-@click.option("-o", "--output", type=PATH, required=True, metavar="MODEL", help="Where to save the model.")
+@click.argument("data", type=click.Path(path_type=Path), metavar="DATA...", nargs=-1, required=True)
+@takes(Outputs, "outputs")
 @takes(Source, "source")
-@click.option(
-    "--suspects", type=PATH, metavar="FILE", help="Also write a table of all rows, the least plausible labels first."
-)
 @takes(ModelOptions, "wanted")
 @takes(StreamOptions, "stream")
 @quiet_option
 @with_debug
 def fit(
-    data: Sequence[Path],
-    output: Path,
-    source: Source,
-    suspects: Path | None,
-    wanted: ModelOptions,
-    stream: StreamOptions,
-    quiet: bool,
+    data: Sequence[Path], outputs: Outputs, source: Source, wanted: ModelOptions, stream: StreamOptions, quiet: bool
 ) -> None:
     """Learn a classifier from DATA and save it.
 
@@ -131,25 +132,15 @@ def fit(
     Several files, a folder or a pattern are read in batches, so they need not
     fit into memory.
     """
-    from nearkin.model_files import check_replaceable
-    from nearkin.tables import TABLE_SUFFIXES, check_destination
-
-    inputs = [*data, source.labels]
-    check_destination(output, inputs)
-    check_replaceable(output)
-    if suspects is not None:
-        check_destination(suspects, [*inputs, output], TABLE_SUFFIXES)
     if not stream.applies_to(data):
-        _fit_table(data[0], source, output, suspects, wanted, quiet=quiet)
-    elif suspects is None:
-        _fit_stream(data, source, output, wanted, stream, quiet=quiet)
+        _fit_table(data[0], source, outputs, wanted, quiet=quiet)
+    elif outputs.suspects is None:
+        _fit_stream(data, source, outputs.output, wanted, stream, quiet=quiet)
     else:
         raise InputError("--suspects needs all rows in memory; for a stream, --plausibility scores every row.")
 
 
-def _fit_table(
-    data: Path, source: Source, output: Path, suspects: Path | None, wanted: ModelOptions, *, quiet: bool
-) -> None:
+def _fit_table(data: Path, source: Source, outputs: Outputs, wanted: ModelOptions, *, quiet: bool) -> None:
     """Learn from one file, all in memory."""
     from nearkin.model_files import remember_names
     from nearkin.saving import save
@@ -161,11 +152,11 @@ def _fit_table(
     with _show.progress_bar(quiet=quiet):
         model.fit(rows.X, rows.y)
     remember_names(model, rows.names, rows.label)
-    save(model, output.resolve())  # a link stays a link
-    if suspects is not None:
-        write_columns(suspects, _doubts(model, rows))
+    save(model, outputs.output)
+    if outputs.suspects is not None:
+        write_columns(outputs.suspects, _doubts(model, rows))
     if not quiet:
-        _print(_describe_table(model, rows), output, begun)
+        _print(_describe_table(model, rows), outputs.output, begun)
         _show.note_unnamed(rows.n_unnamed)
 
 
@@ -174,20 +165,24 @@ def _fit_stream(
 ) -> None:
     """Learn from many rows in batches."""
     from nearkin.cli import _stream
+    from nearkin.files import claim
     from nearkin.model_files import remember_names
     from nearkin.saving import save
     from nearkin.streams import sample_rows
+    from nearkin.streams.scores import list_score_files
 
     begun = time.perf_counter()
     model = wanted.make_classifier(in_batches=True)
     stream = _stream.open_stream(data, source, options, wanted.seed)
+    if options.plausibility:
+        claim([(one, "table") for one in list_score_files(stream)], stream.files)
     with _stream.connect(options) as client:
         learner = _stream.learn(model.learner, stream, options, client, quiet=quiet)
         whole = learner
         if options.voters:
             whole = model.set_params(learner=learner).fit(*sample_rows(stream, options.voters, wanted.seed))
         remember_names(whole, stream.names, stream.label)
-        save(whole, output.resolve())
+        save(whole, output)
         if not quiet:
             _print(_describe_stream(whole, learner, stream.n_rows), output, begun)
         if options.plausibility:

@@ -17,6 +17,7 @@ from nearkin.deep.network import Network, Plan, network_of
 from nearkin.deep.trainer import Objective, Trainer
 from nearkin.deep.training import Engine, Processes, Training, computing, find_device, not_finite, reproducible
 from nearkin.errors import InputError, owned_by
+from nearkin.labels import check_labels
 from nearkin.learners import OnlineLearner, State
 from nearkin.learners.groups import StepSettings, StreamSettings
 from nearkin.learners.loop import Lesson
@@ -122,7 +123,7 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
         lesson.shorten_warm_up(self._training.warm_up, self._training.batch_size)
         checkpoint.resume(lesson, self._plan)
         lesson.rng = network_of(lesson.state).rng if self.shuffle else None
-        lesson.check = lambda parameter: checkpoint.write(lesson)
+        lesson.after_pass = lambda: checkpoint.write(lesson)
         return lesson
 
     def end_lesson(self, lesson: Lesson) -> None:
@@ -183,13 +184,11 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
     def _find_device(self) -> torch.device:
         return find_device(self.device, type(self).__name__)
 
-    def _check_device(self) -> None:
-        if self._training.precision == "float16" and self._find_device().type == "cpu":
-            raise InputError("precision='float16' needs a GPU; on the processor use 'bfloat16'.", owner=self)
-
     def _check_settings(self) -> None:
         check_settings(self._training)
         super()._check_settings()
+        if self._training.precision == "float16" and self._find_device().type == "cpu":
+            raise InputError("precision='float16' needs a GPU; on the processor use 'bfloat16'.", owner=self)
         if self._training.distributed and not Integer(0).allows(self.random_state):
             raise InputError(
                 "distributed=True needs a whole number as `random_state`, the same in every process; got "
@@ -224,7 +223,7 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
         if processes.size == 1 and training.checkpoint is None:
             return FitCheckpoint(None)
         rows = self.check_rows(X, reset=True)
-        digest = digest_of(self.get_params(deep=False), rows, self._check_labels(rows, y))
+        digest = digest_of(self.get_params(deep=False), rows, check_labels(y, len(rows), type(self).__name__))
         if processes.size > 1 and not processes.agree_on(digest, device):
             raise InputError(
                 "distributed=True divides every batch, so all processes need the same rows, labels and parameters.",

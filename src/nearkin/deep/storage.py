@@ -16,6 +16,7 @@ from nearkin._version import __version__
 from nearkin.deep.learner import DeepLearner
 from nearkin.deep.network import network_of
 from nearkin.errors import InputError
+from nearkin.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ def save(model: DeepLearner, path: str | os.PathLike[str]) -> None:
     data = _safetensors().numpy.save(
         dict(zip(names, arrays, strict=True)), {"nearkin": json.dumps(header, allow_nan=False)}
     )
-    with saving.replacing(path) as file:
+    with replacing(path, "model", durable=True) as file:
         file.write(data)
 
 

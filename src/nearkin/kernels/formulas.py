@@ -87,14 +87,20 @@ def _differences(anchor, positive, negative, is_distance, g, h):
 def directions(anchor, positive, negative, is_distance, g, h):
     """Write ``g`` and ``h`` and return ``g.g, h.h, g.h`` in double precision."""
     _differences(anchor, positive, negative, is_distance, g, h)
-    gg = 0.0
-    hh = 0.0
-    gh = 0.0
-    for k in range(g.shape[0]):
-        gg += g[k] * g[k]
-        hh += h[k] * h[k]
-        gh += g[k] * h[k]
-    return gg, hh, gh
+    return gram(g, h)
+
+
+@helper
+def gram(p, q):
+    """``p.p, q.q, p.q`` in double precision."""
+    pp = 0.0
+    qq = 0.0
+    pq = 0.0
+    for j in range(p.shape[0]):
+        pp += p[j] * p[j]
+        qq += q[j] * q[j]
+        pq += p[j] * q[j]
+    return pp, qq, pq
 
 
 @body

@@ -367,11 +367,27 @@ def _tracked_step(M, A, tau, nulls, n_nulls, work):
 
     A negative result means that the tracked inverse is too inaccurate, and that nothing has changed.
     """
+    value = _negative_eigenvalue(M, A, tau, nulls, n_nulls, work)
+    if value > 0.0:
+        return -1
+    kept, first, n = _changing_rows(nulls, n_nulls, value, work)
+    if n < 0:
+        return -1
+    _move(M, A, tau, value, work.rows[work.rows.shape[0] - 1])
+    _move_inverse(nulls, kept, first, n, value, work)
+    return kept + n - first
+
+
+@helper
+def _negative_eigenvalue(M, A, tau, nulls, n_nulls, work):
+    """The negative eigenvalue of ``M + tau A``, its vector in the last row of ``work.rows``; zero if there is none.
+
+    A positive result means that the tracked inverse is too inaccurate to tell.
+    """
     W, rows, short, numbers, blas = work.W, work.rows, work.short, work.numbers, work.blas
-    most, mean = _most(short), numbers[_MEAN]
-    beta, inverse_D, order = short[2 * most], short[2 * most + 1], short[2 * most + 5]
+    most = _most(short)
+    beta, inverse_D = short[2 * most], short[2 * most + 1]
     q, y = rows[rows.shape[0] - 1], rows[rows.shape[0] - 2]
-    room = nulls.shape[1]
     balance = math.sqrt(math.sqrt(A.hh) / math.sqrt(A.gg))
     length = math.sqrt(0.5 * tau)
     _put(rows[0], length * balance, A.g)
@@ -384,25 +400,32 @@ def _tracked_step(M, A, tau, nulls, n_nulls, work):
         _append_null(j, nulls, 2 + j, work)
     n = 2 + n_nulls
     _decompose(n, work)
-    n = _cover(n, _ZERO * mean, room, work)
+    n = _cover(n, _ZERO * numbers[_MEAN], nulls.shape[1], work)
     if n < 0:
-        return -1
+        return 1.0
     if n > 2 + n_nulls:
         _decompose(n, work)
     surplus = 1 + n_nulls - n
     for j in range(n):
         if beta[j] > 0.0:
             surplus += 1
-    value = 0.0
-    if surplus == 1:
-        _lanczos(n, q, work)
-        value, residual = _rayleigh(M, A, tau, q, y, blas)
-        if residual > _RESIDUAL * numbers[_NORM] or value >= 0.0:
-            return -1
-    elif surplus != 0:
-        return -1
+    if surplus != 1:
+        return 0.0 if surplus == 0 else 1.0
+    _lanczos(n, q, work)
+    value, residual = _rayleigh(M, A, tau, q, y, blas)
+    return 1.0 if residual > _RESIDUAL * numbers[_NORM] or value >= 0.0 else value
 
-    # W moves by the step, by rows of Z that have become idle, by the clipped direction and by others to be covered.
+
+@helper
+def _changing_rows(nulls, n_nulls, value, work):
+    """Decompose F for the rows by which W moves: the step, idle rows of Z, the clipped direction, others to be covered.
+
+    Returns the number of rows of Z that stay, listed in ``work.short``, the first new row in F, and the number of rows
+    of F; that is negative if they would be too many.
+    """
+    rows, short, mean, blas = work.rows, work.short, work.numbers[_MEAN], work.blas
+    room = nulls.shape[1]
+    order = short[2 * _most(short) + 5]
     n = 2
     kept = 0
     for j in range(n_nulls):
@@ -414,20 +437,24 @@ def _tracked_step(M, A, tau, nulls, n_nulls, work):
             order[kept] = j
             kept += 1
     first = n
-    if surplus == 1:
+    if value != 0.0:
         if kept == room:
-            return -1
-        _append(q, math.sqrt(mean - value), n, work)
+            return kept, first, -1
+        _append(rows[rows.shape[0] - 1], math.sqrt(mean - value), n, work)
         n += 1
     _decompose(n, work)
     covered = _cover(n, _NEAR * mean, room - kept - (n - first), work)
-    if covered < 0:
-        return -1
     if covered > n:
-        n = covered
-        _decompose(n, work)
+        _decompose(covered, work)
+    return kept, first, covered
 
-    _move(M, A, tau, value, q)
+
+@helper
+def _move_inverse(nulls, kept, first, n, value, work):
+    """``W -= R' diag(1/beta) R`` for the n rows of F, with Z and ``Z W`` after it."""
+    W, rows, short, mean, blas = work.W, work.rows, work.short, work.numbers[_MEAN], work.blas
+    most = _most(short)
+    beta, order = short[2 * most], short[2 * most + 5]
     for j in range(n):
         beta[j] = -1.0 / beta[j]
     add_outer_products(W, rows[2 * most :], beta, n)
@@ -438,10 +465,9 @@ def _tracked_step(M, A, tau, nulls, n_nulls, work):
             _put(Wz, 1.0, nulls[1, int(order[j])])
         else:
             row = first + j - kept
-            share = math.sqrt(mean / (mean - value)) if surplus == 1 and row == first else 1.0
+            share = math.sqrt(mean / (mean - value)) if row == first else 1.0  # the clipped direction comes first
             _put(z, share, rows[row])
             _put(Wz, share, rows[most + row])
         for i in range(n):
             R = rows[2 * most + i]
             add(Wz, beta[i] * dot(R, z, blas), R, blas)
-    return kept + n - first

@@ -7,6 +7,7 @@ Methods differ in the two vectors and in how the inner products of p and q give 
 
 from nearkin.kernels.formulas import (
     direction_of,
+    gram,
     half_quadratic,
     half_quadratic_by,
     is_step,
@@ -20,7 +21,7 @@ from nearkin.kernels.formulas import (
     plausibility_of,
     weight,
 )
-from nearkin.kernels.lowrank import gram, prepare_step
+from nearkin.kernels.lowrank import prepare_step
 from nearkin.kernels.machine.compile import Sweep, body, exact_helper, helper
 from nearkin.kernels.machine.pack import advance, make_factor, unpack_factor
 from nearkin.kernels.machine.simd import lanes, load, total, zeros

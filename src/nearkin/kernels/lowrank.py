@@ -11,6 +11,7 @@ from nearkin.kernels.formulas import (
     factored_kink,
     factored_update,
     factored_z,
+    gram,
     half_quadratic,
     is_step,
     plausibility_of,
@@ -18,7 +19,7 @@ from nearkin.kernels.formulas import (
     vector_directions,
     weight,
 )
-from nearkin.kernels.machine.compile import Sweep, body, helper
+from nearkin.kernels.machine.compile import Sweep, body
 from nearkin.kernels.machine.pack import advance, pack_factor, prefetch_row, unpack_factor
 
 
@@ -57,19 +58,6 @@ def _sweep(components, triplets, rule, is_distance, descent, plausibility):
         advance(factor, pending, old, new)
     unpack_factor(factor, components)
     return n_updates
-
-
-@helper
-def gram(p, q):
-    """``p.p, q.q, p.q`` in double precision."""
-    pp = 0.0
-    qq = 0.0
-    pq = 0.0
-    for j in range(p.shape[0]):
-        pp += p[j] * p[j]
-        qq += q[j] * q[j]
-        pq += p[j] * q[j]
-    return pp, qq, pq
 
 
 @body

@@ -13,6 +13,7 @@ from nearkin.kernels.cone import move_in_cone
 from nearkin.kernels.formulas import (
     Direction,
     directions,
+    gram,
     hedge,
     is_step,
     linear_step,
@@ -22,7 +23,7 @@ from nearkin.kernels.formulas import (
     weight,
 )
 from nearkin.kernels.inverse import Tracked, tracking_workspace
-from nearkin.kernels.lowrank import gram, prepare_step, subgradient_solve
+from nearkin.kernels.lowrank import prepare_step, subgradient_solve
 from nearkin.kernels.machine.compile import Sweep, helper
 from nearkin.kernels.machine.linalg import mirror, multiply
 from nearkin.kernels.machine.pack import addresses, advance, pack_factor, unpack_factor, view

@@ -16,16 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.accelerator import find
 from nearkin.arrays import Array, Codes, Index
-from nearkin.checks import all_or_nothing, check_rows, check_seed, generator
-from nearkin.errors import InputError, owned_by
+from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
-from nearkin.labels import Labels, as_labels
+from nearkin.labels import Labels, as_labels, check_labels
 from nearkin.learners.loop import Lesson, State, explicit_lesson, learn, with_classes
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.parameters import LearningRule, Parameter
-from nearkin.rows import Rows, Scaling, check_range
-from nearkin.settings import check_settings
+from nearkin.rows import Rows, Scaling, check_range, check_rows
+from nearkin.settings import all_or_nothing, check_settings, generator
 from nearkin.triplets import TripletSource, as_source
 
 __all__ = ["OnlineLearner"]
@@ -124,22 +123,23 @@ class OnlineLearner(BaseEstimator):
             `plausibility_` then holds the weights with which these rows were learned.
         """
         self._check_settings()
-        first = not self._is_begun
-        X = self.check_rows(X, reset=first)
-        y = self._check_labels(X, y)
-        declared = None if classes is None else as_labels(classes, type(self).__name__).tolist()
+        first, name = not self._is_begun, type(self).__name__
         if first or self.state_.source is None:  # nothing is drawn later
             rng = generator(self.random_state)
+        X = self.check_rows(X, reset=first)
+        y = check_labels(y, X.shape[0], name)
+        declared = None if classes is None else as_labels(classes, name).tolist()
         if first:
-            state, rows = self._first_state(X, rng, Labels(declared))
+            labels = Labels(declared)
+            codes = labels.encode(y, name)
+            state, rows = self._first_state(X, rng, labels)
         else:
-            state = self.state_.copy()
-            rows = self._scaled(X, state.scaling)
+            state, rows = self._next_state(X)
             if declared is not None:
-                state.labels.check_declared(declared, type(self).__name__)
-        codes = state.labels.encode(y, type(self).__name__)
+                state.labels.check_declared(declared, name)
+            codes = state.labels.encode(y, name)
         source = state.source or self._start_source(state, rows, codes, rng)
-        lesson = self.lesson_kind(state, source, rows, codes, 1, None, self._check_growth)
+        lesson = self.lesson_kind(state, source, rows, codes, 1, None, self._growth)
         self._learn(lesson)
         self.state_, self.plausibility_ = state, lesson.weight
         return self
@@ -186,9 +186,8 @@ class OnlineLearner(BaseEstimator):
         if not self._is_begun:
             state, rows = self._first_state(together, generator(self.random_state), Labels())
         else:
-            state = self.state_.copy()
-            rows = self._scaled(together, state.scaling)
-        lesson = explicit_lesson(state, rows, roles, n_passes, self._check_growth)
+            state, rows = self._next_state(together)
+        lesson = explicit_lesson(state, rows, roles, n_passes, self._growth)
         self._learn(lesson)
         self.state_, self.plausibility_ = state, lesson.weight[: len(roles[0])]
         return self
@@ -196,14 +195,14 @@ class OnlineLearner(BaseEstimator):
     def begin_lesson(self, X: ArrayLike, y: ArrayLike | None) -> Lesson:
         """Check labelled rows and prepare to learn them from nothing, as `fit` and `fit_many` do."""
         self._check_settings()
-        X = self.check_rows(X, reset=True)
-        y = self._check_labels(X, y)
         rng = generator(self.random_state)
-        state, rows = self._first_state(X, rng, Labels())
-        codes = state.labels.encode(y, type(self).__name__)
+        X = self.check_rows(X, reset=True)
+        labels = Labels()
+        codes = labels.encode(check_labels(y, X.shape[0], type(self).__name__), type(self).__name__)
+        state, rows = self._first_state(X, rng, labels)
         source = self._start_source(state, rows, codes, rng)
         order = rng if self.shuffle else None
-        return self.lesson_kind(state, source, rows, codes, self.n_epochs, order, self._check_growth)
+        return self.lesson_kind(state, source, rows, codes, self.n_epochs, order, self._growth)
 
     def end_lesson(self, lesson: Lesson) -> None:
         """Keep what a lesson that `begin_lesson` began has taught."""
@@ -216,7 +215,8 @@ class OnlineLearner(BaseEstimator):
     def _learn(self, lesson: Lesson) -> None:
         """Walk a lesson with the learner's own parameter."""
         parameter, rule = lesson.state.parameter, self.step_rule
-        parameter.on(self._find_device())
+        if self.device != "cpu":
+            parameter.on(self._find_device())
         learn([lesson], lambda pieces: [parameter.learn(pieces[0], rule)])  # type: ignore[arg-type]
 
     @property
@@ -249,8 +249,9 @@ class OnlineLearner(BaseEstimator):
                 "show it labelled rows with partial_fit first."
             )
         X = self.check_rows(X, reset=False)
-        codes = state.labels.encode(self._check_labels(X, y), type(self).__name__, grow=False)
-        return self._score_rows(state, self._scaled(X, state.scaling), codes)
+        name = type(self).__name__
+        codes = state.labels.encode(check_labels(y, X.shape[0], name), name, grow=False)
+        return self._score_rows(state, self._scale(X, state.scaling), codes)
 
     def _score_rows(self, state: State, rows: Rows, codes: Codes) -> Array:
         """Plausibility of every row under the metric as it is; nothing is learned."""
@@ -260,7 +261,8 @@ class OnlineLearner(BaseEstimator):
         first = state.source.n_rows_seen_
         with one_blas_thread():
             for triplets in state.source.probe(rows, codes, state):
-                triplets = with_classes(triplets, state, codes, first)
+                if state.parameter.by_class:
+                    triplets = with_classes(triplets, codes, first)
                 now = loss.plausibility(state.parameter.margins(triplets))
                 if np.isnan(now).any():
                     raise self._growth(state.dtype)
@@ -325,24 +327,16 @@ class OnlineLearner(BaseEstimator):
     def map_blocks(self, X: ArrayLike, mapping: Callable[[Array], Array]) -> Array:
         """Apply a function to validated and scaled rows, block by block."""
         state = self._fitted
-        rows = self._scaled(self.check_rows(X), state.scaling)
+        rows = self._scale(self.check_rows(X), state.scaling)
         return np.concatenate([mapping(block) for _, block in rows.blocks()])
-
-    def _check_labels(self, X: Array | sparse.csr_array, y: ArrayLike | None) -> NDArray[Any]:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        labels = as_labels(y, type(self).__name__)
-        if len(labels) != X.shape[0]:
-            raise InputError(f"X has {X.shape[0]} rows but y has {len(labels)} labels.", owner=self)
-        return labels
 
     def _check_pairs(self, left: Array, right: Array) -> None:
         if len(left) != len(right):
             raise InputError(f"X1 and X2 must have equally many rows; got {len(left)} and {len(right)}.", owner=self)
 
-    def _scaled(self, X: Array | sparse.csr_array, scaling: Scaling) -> Rows:
-        """Scale rows, and refuse those that are too large."""
-        rows = Rows(X, scaling)
+    def _scale(self, X: Array | sparse.csr_array, scaling: Scaling | None = None) -> Rows:
+        """Scale rows, by what they say themselves if nothing was learned yet; refuse those that are too large."""
+        rows = Rows(X, scaling or self._learn_scaling(X))
         hint = "Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?"
         check_range(rows, self, hint)
         return rows
@@ -367,24 +361,33 @@ class OnlineLearner(BaseEstimator):
         self.__dict__.pop("state_", None)
 
     def _check_settings(self) -> None:
+        """Refuse settings that break a rule, a device that is not there, and settings that it does not know."""
         check_settings(self)
-        with owned_by(self):
-            self._make_source()
-            check_seed(self.random_state)
-        self._check_device()
-
-    def _find_device(self) -> Any:
-        """Return the device to learn on, None for the processor."""
-        return None if self.device == "cpu" else find(self.device, type(self).__name__)
+        if self.device != "cpu":
+            self._check_device()
 
     def _check_device(self) -> None:
-        """Refuse a device that is not there, and settings that it does not know."""
+        """Overridden by those that have a choice."""
+
+    def _find_device(self) -> Any:
+        return find(self.device, type(self).__name__)
 
     def _first_state(self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels) -> tuple[State, Rows]:
         """State before the first triplet, and the scaled first batch."""
-        scaling = self._learn_scaling(X)
-        rows = self._scaled(X, scaling)
-        return State(scaling, self._begin(rows, rng), labels, X.dtype), rows
+        rows = self._scale(X)
+        return State(rows.scaling, self._begin(rows, rng), labels, X.dtype), rows
+
+    def _next_state(self, X: Array | sparse.csr_array) -> tuple[State, Rows]:
+        """Copy of the state that learns from the next batch, and the batch on its scale."""
+        state = self.state_.copy()
+        state.scaling, woken = state.scaling.watch(X)
+        rows = self._scale(X, state.scaling)
+        if len(woken):
+            self._widen(state.parameter, rows, woken)
+        return state, rows
+
+    def _widen(self, parameter: Parameter, rows: Rows, columns: Index) -> None:
+        """Let a parameter begun without some columns see them from now on; most see all from the beginning."""
 
     def _learn_scaling(self, X: Array | sparse.csr_array) -> Scaling:
         how = self.scale
@@ -398,8 +401,9 @@ class OnlineLearner(BaseEstimator):
 
     def _start_source(self, state: State, rows: Rows, codes: Codes, rng: np.random.Generator) -> TripletSource:
         source = self._make_source()
-        source.start(rows, codes, state, rng)
-        if len(state.labels.classes) < source.n_classes_needed:
+        source.begin(rows, codes, state, rng)
+        known = state.labels.codes if state.labels.allowed is None else state.labels.allowed
+        if len(known) < source.n_classes_needed:
             raise InputError(
                 f"at least two classes are needed to form triplets; the first batch of {len(rows)} rows holds one "
                 f"class, {state.labels.classes.tolist()}. Pass `classes=` to partial_fit, or rows of a second class.",
@@ -408,13 +412,8 @@ class OnlineLearner(BaseEstimator):
         state.source = source
         return source
 
-    def _check_growth(self, parameter: Parameter) -> None:
-        """Refuse a parameter that is not finite, or so large that the distances it gives would not be."""
-        dtype = parameter.find_overflow()
-        if dtype is not None:
-            raise self._growth(dtype)
-
     def _growth(self, dtype: np.dtype) -> InputError:
+        """Error for a parameter that is not finite, or so large that the distances it gives would not be."""
         known = self.get_params(deep=False)
         lower = " or ".join(f"`{name}`" for name in ("C", "step_size", "degree", "coef0") if name in known)
         scale = "" if self.scale in ("auto", "pairs", "unit") else ", or use scale='auto'"

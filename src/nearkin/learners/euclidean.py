@@ -25,13 +25,7 @@ class Euclidean(MapMixin, OnlineLearner):
 
     Shows what the triplets and the kNN rule give without any metric learning.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     Examples
     --------

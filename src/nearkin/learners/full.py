@@ -24,13 +24,7 @@ class OASIS(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearne
 
     One update costs O(d^2), memory is one d x d matrix however long the stream. For d in the thousands see `LOSL`.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -66,13 +60,7 @@ class OASIS(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearne
 class RobustOASIS(OASIS):
     """`OASIS` with the rescaled hinge (Algorithm 1): implausible triplets move M little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -105,13 +93,7 @@ class ODML(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner
     beside M and follows it, the inverse of M away from its null directions. Memory is these two matrices however
     long the stream. For d in the thousands see `LODML`.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -138,13 +120,11 @@ class ODML(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner
     """
 
     psd: str = setting(
-        "project",
-        OneOf(("project", "exact", "end", "none")),
-        kind='{"project", "exact", "end", "none"}',
+        "project", OneOf(("project", "exact", "end", "none")),
         doc=""""project" clips the negative eigenvalue after each triplet (Algorithm 2); "exact" takes the minimiser of
         Eq. (24) on the cone, which is slow and meant for comparison; "end" clips what is shown, not what is learned on;
         "none" never clips.""",
-    )
+    )  # fmt: skip
 
     measure = DISTANCE
     on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"psd": ("end", "none")}
@@ -157,13 +137,7 @@ class ODML(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner
 class RobustODML(ODML):
     """`ODML` with the rescaled hinge (Algorithm 2): implausible triplets move the metric little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------

@@ -9,16 +9,10 @@ import numpy as np
 from nearkin.accelerator import find
 from nearkin.errors import InputError
 from nearkin.losses import Loss, as_loss, exponential_weight
-from nearkin.settings import BOOLEAN, DEVICE, Instance, Integer, OneOf, Real, declare, setting
+from nearkin.settings import BOOLEAN, DEVICE, SEED, Instance, Integer, OneOf, Real, declare, setting
 from nearkin.triplets import TripletSource
 
-__all__ = [
-    "DeviceSettings",
-    "HedgeSettings",
-    "StepSettings",
-    "StreamSettings",
-    "aggressiveness",
-]
+__all__ = ["DeviceSettings", "HedgeSettings", "StepSettings", "StreamSettings", "aggressiveness"]
 
 #: Device code writes out every half-quadratic iteration.
 _MOST_HQ = 16
@@ -28,7 +22,7 @@ def aggressiveness(default: float = 0.1, *, kw_only: bool = False) -> Any:
     """Declare the setting C."""
     doc = """Aggressiveness: upper bound on a step before robust weighting; 0 never moves, infinity always removes the
         loss."""
-    return setting(default, Real(0.0, np.inf), kind="float", doc=doc, kw_only=kw_only)
+    return setting(default, Real(0.0, np.inf), doc=doc, kw_only=kw_only)
 
 
 @declare
@@ -37,25 +31,19 @@ class StepSettings:
 
     C: float = aggressiveness()
     loss: str | Loss = setting(
-        "hinge",
-        OneOf(("hinge", "rescaled_hinge")),
-        Instance(Loss, "a Loss object"),
+        "hinge", OneOf(("hinge", "rescaled_hinge")), Instance(Loss, "a Loss object"),
         kind='{"hinge", "rescaled_hinge"} or Loss',
         doc=""""hinge" trusts every triplet alike (Eq. 8); "rescaled_hinge" bounds what one triplet can do (Eq. 10).""",
-    )
+    )  # fmt: skip
     eta: float = setting(
-        1.0,
-        Real(0.0, np.inf, open_high=True),
-        kind="float",
+        1.0, Real(0.0, np.inf, open_high=True),
         doc="""How fast a triplet's weight falls with its hinge, for "rescaled_hinge"; 0 is the plain hinge.""",
-    )
+    )  # fmt: skip
     max_hq_iter: int = setting(
-        3,
-        Integer(1),
-        kind="int",
+        3, Integer(1),
         doc="""Half-quadratic iterations per triplet, each weighing it anew at the parameters reached (step 3.3 of
         Algorithm 1).""",
-    )
+    )  # fmt: skip
 
 
 @declare
@@ -63,38 +51,28 @@ class StreamSettings:
     """Which triplets are learned, and in which order."""
 
     triplets: str | TripletSource = setting(
-        "octg",
+        "octg", OneOf(("octg", "one_pass", "batch", "random")), Instance(TripletSource, "a TripletSource"),
         kind='{"octg", "one_pass", "batch", "random"} or TripletSource',
         doc="Where triplets come from when rows and labels are given.",
-    )
-    n_epochs: int = setting(1, Integer(1), kind="int", doc="Passes of `fit` over the rows.")
+    )  # fmt: skip
+    n_epochs: int = setting(1, Integer(1), doc="Passes of `fit` over the rows.")
     shuffle: bool = setting(
-        True,
-        BOOLEAN,
-        kind="bool",
+        True, BOOLEAN,
         doc="Whether each pass of `fit` takes the rows in a new random order; `partial_fit` keeps the order given.",
-    )
+    )  # fmt: skip
     scale: str | None = setting(
-        "auto",
-        OneOf(("auto", "pairs", "unit", None)),
-        kind='{"auto", "pairs", "unit", None}',
+        "auto", OneOf(("auto", "pairs", "unit", None)),
         doc="""How raw features come to the scale on which the margin 1 is meaningful; learned at the first batch.
         "pairs": unit variance per feature, then one number so that two rows have mean squared distance 1 ("auto" for
         distances). "unit": zero mean and unit variance per feature, then rows of length 1 ("auto" for similarities).
         None: as they come.""",
-    )
+    )  # fmt: skip
     rescore: bool = setting(
-        True,
-        BOOLEAN,
-        kind="bool",
+        True, BOOLEAN,
         doc="""Whether `fit` scores all rows with the final metric for `plausibility_`; otherwise these are the weights
         of the last pass.""",
-    )
-    random_state: Any = setting(
-        None,
-        kind="int, Generator, RandomState or None",
-        doc="Seed of the order, of k-means and of drawn triplets.",
-    )
+    )  # fmt: skip
+    random_state: Any = setting(None, SEED, doc="Seed of the order, of k-means and of drawn triplets.")
 
 
 @declare
@@ -105,17 +83,13 @@ class DeviceSettings:
     on_device: ClassVar[dict[str, tuple[Any, ...]]] = {}
 
     device: str = setting(
-        "cpu",
-        DEVICE,
-        kind="str",
+        "cpu", DEVICE,
         doc=""""cuda" or "cuda:N" learns on an NVIDIA GPU, which needs torch and Triton; the results are those of "cpu"
         up to rounding. Without a GPU that is an error: nothing moves to the processor by itself.""",
-    )
+    )  # fmt: skip
 
     def _check_device(self) -> None:
         own: Any = self
-        if own.device == "cpu":
-            return
         where = f"device={own.device!r}"
         if as_loss(own.loss, own.eta).weight_of_hinge is not exponential_weight:
             raise InputError(
@@ -138,14 +112,10 @@ class HedgeSettings:
     """How modalities lose weight."""
 
     beta: float = setting(
-        0.9,
-        Real(0.0, 1.0, open_low=True, open_high=True),
-        kind="float",
+        0.9, Real(0.0, 1.0, open_low=True, open_high=True),
         doc="What is left of a modality's weight when it orders a triplet wrongly, in (0, 1); see `Hedge`.",
-    )
+    )  # fmt: skip
     margin: float = setting(
-        1.0,
-        Real(0.0, np.inf, open_high=True),
-        kind="float",
+        1.0, Real(0.0, np.inf, open_high=True),
         doc="A triplet is learned while the weighted sum of its margins is below this.",
-    )
+    )  # fmt: skip

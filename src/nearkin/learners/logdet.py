@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.checks import all_or_nothing
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import StepSettings, StreamSettings
@@ -17,7 +16,7 @@ from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LogDet, PairBounds
 from nearkin.rows import Rows
-from nearkin.settings import OneOf, Real, declare, setting
+from nearkin.settings import OneOf, Real, all_or_nothing, declare, setting
 
 __all__ = ["ITML", "SLMOML", "RobustITML", "RobustSLMOML"]
 
@@ -28,13 +27,7 @@ class SLMOML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
 
     One update costs O(d^2) for any C and needs no projection. Memory is one d x d matrix however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -74,13 +67,7 @@ class SLMOML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
 class RobustSLMOML(SLMOML):
     """`SLMOML` with the rescaled hinge: implausible triplets move the metric little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -90,10 +77,6 @@ class RobustSLMOML(SLMOML):
     -----
     Not in the article: C is replaced by C times the triplet's half-quadratic weight, every iteration anew from M before
     the triplet, as in Algorithm 2.
-
-    References
-    ----------
-    Zhong, Zheng et al.: SLMOML: Online metric learning with global convergence. IEEE TCSVT, 2017.
 
     Examples
     --------
@@ -131,15 +114,7 @@ class ITML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     A triplet is its two pairs, taken one after the other: ``(anchor, positive)`` must lie within the first bound,
     ``(anchor, negative)`` beyond the second. M stays positive definite without a projection; a pair costs O(d^2).
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    bounds_ : tuple of two floats
-        Bounds in use.
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -174,30 +149,27 @@ class ITML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     (149,)
     """
 
+    fitted = """
+    bounds_ : tuple of two floats
+        Bounds in use.
+    """
+
     C: float = setting(
-        1.0,
-        Real(0.0, np.inf),
-        kind="float",
+        1.0, Real(0.0, np.inf), kw_only=False,
         doc="""Weight of the slack, the article's gamma: with ``step="itml"`` a pair beyond its bound goes the share
         C / (C + 1) of the way back, counted in 1 / d2; with ``step="hinge"`` C caps the step. 0 never moves, infinity
         always reaches the bound.""",
-        kw_only=False,
-    )
+    )  # fmt: skip
     step: str = setting(
-        "itml",
-        OneOf(("itml", "hinge")),
-        kind='{"itml", "hinge"}',
+        "itml", OneOf(("itml", "hinge")),
         doc=""""itml": the article's slack, a LogDet divergence between bounds. "hinge": a hinge on the bound, the pair
         form of `SLMOML`.""",
-    )
+    )  # fmt: skip
     bounds: str | tuple[float, float] = setting(
-        "auto",
-        OneOf(("auto",)),
-        _Bounds(),
-        kind='"auto" or (float, float)',
+        "auto", OneOf(("auto",)), _Bounds(), kind='"auto" or (float, float)',
         doc="""Largest squared distance of a similar and smallest of a dissimilar pair, on the learner's scale. "auto":
         the 5th and 95th percentile of the squared distances between rows of the first batch.""",
-    )
+    )  # fmt: skip
 
     measure = DISTANCE
 
@@ -264,15 +236,7 @@ class ITML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
 class RobustITML(ITML):
     """`ITML` with the rescaled hinge: pairs far beyond their bound move the metric little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    bounds_ : tuple of two floats
-        Bounds in use.
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -283,10 +247,6 @@ class RobustITML(ITML):
     Not in the article: C is replaced by C times the pair's half-quadratic weight, every iteration anew from M before
     the pair. For ``step="hinge"`` this minimises the rescaled hinge of the bound; for ``"itml"``, whose slack is no
     hinge, it is a reading.
-
-    References
-    ----------
-    Davis, Kulis, Jain, Sra, Dhillon: Information-theoretic metric learning. ICML 2007.
 
     Examples
     --------

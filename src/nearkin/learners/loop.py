@@ -17,7 +17,6 @@ from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
-from nearkin.measures import Measure
 from nearkin.parameters import NAMELESS, Parameter
 from nearkin.rows import Rows, Scaling
 from nearkin.stored import stored
@@ -46,19 +45,6 @@ class State:
     n_triplets: int = 0
     n_updates: int = 0
 
-    @property
-    def measure(self) -> Measure:
-        """Distance or similarity."""
-        return self.parameter.measure
-
-    def scores(self, left: Array, right: Array) -> Array:
-        """Score pairs under the metric learned so far."""
-        return self.parameter.scores(left, right)
-
-    def frozen(self) -> Parameter:
-        """Return the metric as it is now."""
-        return self.parameter.copy()
-
     def scaled(self, X: ArrayLike) -> Array:
         """Bring raw rows to the learner's scale."""
         return self.scaling.apply(np.asarray(X, dtype=self.dtype))
@@ -66,12 +52,6 @@ class State:
     def codes_of(self, labels: ArrayLike) -> Codes:
         """Number labels."""
         return self.labels.encode(as_labels(labels, "OCTG"), "OCTG")
-
-    def forget(self) -> None:
-        """Forget the labels of classes that the triplet source has given up."""
-        living = None if self.source is None else self.source.living
-        if living is not None and len(living) < len(self.labels.codes):
-            self.labels.keep(living.tolist())
 
     def copy(self) -> State:
         """Return a state that can learn while this one stays."""
@@ -83,26 +63,10 @@ class State:
 
 @dataclass
 class Lesson:
-    """Passes of one learner over rows.
+    """Passes of one learner over scaled rows and their classes, with triplets from a source that has begun.
 
-    Parameters
-    ----------
-    state : State
-        What learns.
-    source : TripletSource
-        Where triplets come from, started already.
-    rows : Rows
-        Scaled rows.
-    codes : ndarray of int64
-        Their classes.
-    n_passes : int
-        How often to walk through the rows.
-    rng : Generator or None
-        Draws a new order for every pass; None keeps the order.
-    check : callable
-        Called after every pass with the parameter, to refuse what grew too large.
-    first_pass : int, default=0
-        Passes that were done earlier and are not repeated.
+    ``rng`` draws a new order for every pass; None keeps the order. ``grown`` makes the error for a parameter that grew
+    too large. Passes before ``first_pass`` were done earlier; ``after_pass`` is called after each of the others.
     """
 
     state: State
@@ -111,16 +75,12 @@ class Lesson:
     codes: Codes
     n_passes: int
     rng: np.random.Generator | None
-    check: Callable[[Any], None]
+    grown: Callable[[np.dtype], Exception]
     first_pass: int = 0
+    after_pass: Callable[[], None] | None = None
     n_done: int = 0
     order: Index = field(init=False)
     weight: Array = field(init=False)
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of all passes."""
-        return self.n_passes * len(self.rows)
 
     @property
     def plausibility(self) -> Array:
@@ -132,21 +92,27 @@ class Lesson:
     def walk(self) -> Generator[Triplets, Answer, None]:
         """Yield the triplets of all passes in order; expect an `Answer` to each."""
         for number in range(self.first_pass, self.n_passes):
-            is_shuffled = self.rng is not None
-            self.order = self.rng.permutation(len(self.rows)) if self.rng is not None else np.arange(len(self.rows))
-            rows = self.rows.reordered(self.order) if is_shuffled else self.rows
+            rows, self.order = self.rows, np.arange(len(self.rows))
+            if self.rng is not None:
+                self.order = self.rng.permutation(len(rows))
+                rows = rows.reordered(self.order)
             yield from self.walk_pass(rows, self.codes[self.order], number * len(rows))
             if self.source is self.state.source:
                 self.state.n_rows += len(rows)
-            self.state.forget()
-            self.check(self.state.parameter)
+            if (living := self.source.living) is not None:
+                self.state.labels.keep(living)  # the source has given up the other classes
+            if (dtype := self.state.parameter.find_overflow()) is not None:
+                raise self.grown(dtype)
+            if self.after_pass is not None:
+                self.after_pass()
 
     def walk_pass(self, rows: Rows, codes: Codes, done: int) -> Generator[Triplets, Answer, None]:
         """Yield the triplets of one pass over ordered rows, after ``done`` rows of earlier passes."""
         state, source, first = self.state, self.source, self.source.n_rows_seen_
         self.weight = np.ones(len(rows))
         for triplets in source.generate(rows, codes, state):
-            triplets = with_classes(triplets, state, codes, first)
+            if state.parameter.by_class:
+                triplets = with_classes(triplets, codes, first)
             plausibility, n_updates = yield triplets
             source.receive(triplets, plausibility)
             np.minimum.at(self.weight, triplets.row_origin[triplets.anchor] - first, plausibility)
@@ -158,14 +124,9 @@ class Lesson:
 def learn(lessons: Sequence[Lesson], learn_pieces: Callable[[list[Triplets | None]], Sequence[Answer]]) -> None:
     """Walk lessons side by side.
 
-    Parameters
-    ----------
-    lessons : sequence of Lesson
-        One, or several that learn at the same time.
-    learn_pieces : callable
-        Learns the next triplets of each lesson, None where a lesson is over, and returns an answer for each.
+    ``learn_pieces`` learns the next triplets of each, None where a lesson is over, and returns an answer for each.
     """
-    total = sum(one.n_rows for one in lessons)
+    total = sum(one.n_passes * len(one.rows) for one in lessons)
     walks = [one.walk() for one in lessons]
     with one_blas_thread():
         pieces = [next(walk, None) for walk in walks]
@@ -173,23 +134,17 @@ def learn(lessons: Sequence[Lesson], learn_pieces: Callable[[list[Triplets | Non
             answers = learn_pieces(pieces)
             for i, piece in enumerate(pieces):
                 if piece is not None:
-                    pieces[i] = _continue(walks[i], answers[i])
+                    try:
+                        pieces[i] = walks[i].send(answers[i])
+                    except StopIteration:
+                        pieces[i] = None
             done = sum(one.n_done for one in lessons)
             if done:  # explicit triplets are not counted
                 progress.advance("learning", done, total)
 
 
-def _continue(walk: Generator[Triplets, Answer, None], answer: Answer) -> Triplets | None:
-    try:
-        return walk.send(answer)
-    except StopIteration:
-        return None
-
-
-def with_classes(triplets: Triplets, state: State, codes: Codes, first: int) -> Triplets:
-    """Return the triplets with the classes of their anchors, if the parameter learns by class."""
-    if not state.parameter.by_class:
-        return triplets
+def with_classes(triplets: Triplets, codes: Codes, first: int) -> Triplets:
+    """Return the triplets with the classes of their anchors, for a parameter that learns by class."""
     return replace(triplets, classes=codes[triplets.row_origin[triplets.anchor] - first])
 
 
@@ -207,13 +162,13 @@ class Given(TripletSource):
 
 
 def explicit_lesson(
-    state: State, rows: Rows, roles: tuple[Index, Index, Index], n_passes: int, check: Callable[[Any], None]
+    state: State, rows: Rows, roles: tuple[Index, Index, Index], n_passes: int, grown: Callable[[np.dtype], Exception]
 ) -> Lesson:
     """Lesson of triplets given by their places in rows, the first of which are the anchors in order."""
     at = np.arange(len(rows))
     origin = np.where(at < len(roles[0]), at, -1)
     source = Given(Triplets(rows, rows, *roles, origin, origin))
-    return Lesson(state, source, rows, np.full(len(rows), NAMELESS), n_passes, None, check)
+    return Lesson(state, source, rows, np.full(len(rows), NAMELESS), n_passes, None, grown)
 
 
 def merge_states(base: State, shards: Sequence[State]) -> State:
@@ -221,24 +176,8 @@ def merge_states(base: State, shards: Sequence[State]) -> State:
 
     The metric is the mean of the shards' metrics, weighted by the triplets each has learned; counters add up. The order
     of the shards is part of the result: the same shards in the same order give the same bits. Nothing is changed, and
-    the result shares nothing that learning would write to.
-
-    Parameters
-    ----------
-    base : State
-        With which every shard began.
-    shards : sequence of State
-        What they have become, in a fixed order.
-
-    Returns
-    -------
-    State
-        One shard is returned as it is. Shards that have learned nothing leave ``base``.
-
-    Notes
-    -----
-    Shards of equal metrics have that metric as their mean, to the bit. A class that several shards have met for the
-    first time is one class, numbered by the first of them.
+    the result shares nothing that learning would write to. Shards of equal metrics have that metric as their mean, to
+    the bit. A class that several shards have met for the first time is one class, numbered by the first of them.
     """
     if len(shards) == 1:
         return shards[0].copy()
@@ -246,13 +185,15 @@ def merge_states(base: State, shards: Sequence[State]) -> State:
     if not shards:
         return base.copy()
     labels, codes = _unite(base.labels, [one.labels for one in shards])
-    merged = State(base.scaling, _merge_parameters(base, shards), labels, base.dtype)
+    scaling = base.scaling.merged([one.scaling for one in shards])
+    merged = State(scaling, _merge_parameters(base, shards), labels, base.dtype)
     for counter in ("n_rows", "n_triplets", "n_updates"):
         before = getattr(base, counter)
         setattr(merged, counter, before + sum(getattr(one, counter) - before for one in shards))
     assert base.source is not None
     merged.source = base.source.merged([one.source for one in shards if one.source is not None], codes, merged)
-    merged.forget()
+    if (living := merged.source.living) is not None:
+        labels.keep(living)
     return merged
 
 

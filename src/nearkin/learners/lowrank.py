@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.arrays import Array
+from nearkin.arrays import Array, Index
 from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
 from nearkin.learners.base import OnlineLearner
@@ -22,7 +22,7 @@ from nearkin.settings import Integer, OneOf, Real, declare, setting
 __all__ = ["LODML", "LOSL", "LowRankMixin", "RobustLODML", "RobustLOSL", "principal_directions"]
 
 #: Numbers of the sample from which principal directions are found.
-_PCA_NUMBERS = 1 << 23
+PCA_NUMBERS = 1 << 23
 
 
 @declare
@@ -32,33 +32,21 @@ class LowRankMixin:
     on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"solver": ("exact",)}
 
     n_components: int | None = setting(
-        None,
-        Integer(1),
-        OneOf((None,)),
-        kind="int or None",
+        None, Integer(1), OneOf((None,)), kw_only=False,
         doc="Rank r of the map; None for all features up to 128, else 64.",
-        kw_only=False,
-    )
+    )  # fmt: skip
     C: float = aggressiveness(kw_only=True)
     init: str | ArrayLike = setting(
-        "auto",
-        kind='{"auto", "pca", "identity"} or array of shape (n_components, n_features)',
+        "auto", kind='{"auto", "pca", "identity"} or array of shape (n_components, n_features)',
         doc="""Start of the map: "auto" is the identity when r equals the number of features, else the leading principal
         directions of the first batch; "identity" keeps the first r features, as printed in the paper.""",
-    )
+    )  # fmt: skip
     solver: str = setting(
-        "exact",
-        OneOf(("exact", "subgradient")),
-        kind='{"exact", "subgradient"}',
+        "exact", OneOf(("exact", "subgradient")),
         doc=""""exact" solves each step in closed form; "subgradient" takes the paper's steps (Eqs. 32, 33).""",
-    )
-    step_size: float = setting(
-        1.0,
-        Real(0.0, np.inf, open_low=True, open_high=True),
-        kind="float",
-        doc="Of the sub-gradient steps.",
-    )
-    n_steps: int = setting(1, Integer(1), kind="int", doc="Sub-gradient steps per half-quadratic iteration.")
+    )  # fmt: skip
+    step_size: float = setting(1.0, Real(0.0, np.inf, open_low=True, open_high=True), doc="Of the sub-gradient steps.")
+    n_steps: int = setting(1, Integer(1), doc="Sub-gradient steps per half-quadratic iteration.")
 
     measure: ClassVar[Measure]
 
@@ -85,6 +73,11 @@ class LowRankMixin:
             f"parameter `init` must be 'auto', 'pca', 'identity' or an array; got {self.init!r}.", owner=self
         )
 
+    def _widen(self, parameter: Any, rows: Rows, columns: Index) -> None:
+        r, d = parameter.L.shape
+        if isinstance(self.init, str) and (self.init == "pca" or (self.init == "auto" and r < d)):
+            parameter.widen(rows.take(slice(0, PCA_NUMBERS // d)), columns)
+
     def _given_start(self, d: int) -> Array:
         try:
             start = np.asarray(self.init, dtype=np.float64)
@@ -109,13 +102,7 @@ class LOSL(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin,
 
     One update costs O(dr), memory is L however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -143,13 +130,7 @@ class LOSL(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin,
 class RobustLOSL(LOSL):
     """`LOSL` with the rescaled hinge (Algorithm 3): implausible triplets move the map little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -173,13 +154,7 @@ class LODML(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin
 
     Positive semi-definite by construction. One update costs O(dr), memory is L however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -210,13 +185,7 @@ class RobustLODML(LODML):
 
     The paper's best method, and the default of `RobustKNeighborsClassifier`.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -244,7 +213,7 @@ def principal_directions(
     Orthonormal; if the rows span fewer, unit vectors made orthogonal to them fill up.
     """
     d = rows.n_features if columns is None else len(columns)
-    most = max(4 * r, _PCA_NUMBERS // d)
+    most = max(4 * r, PCA_NUMBERS // d)
     which = np.arange(len(rows)) if len(rows) <= most else np.sort(rng.permutation(len(rows))[:most])
     sample = rows.take(which)
     sample = (sample if columns is None else sample[:, columns]).astype(np.float64)

@@ -27,15 +27,7 @@ class LPAODML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     costs O(d^2) while the matrices stay inside the cone and O(d^3) where a class must be brought back to it; memory is
     n_classes + 1 matrices of d x d.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    class_metrics_ : ndarray of shape (n_classes, n_features, n_features)
-        ``M + L_c`` in the order of `classes_`, on the learner's scale.
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -74,13 +66,16 @@ class LPAODML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     ((4, 4), (3, 4, 4))
     """
 
+    fitted = """
+    class_metrics_ : ndarray of shape (n_classes, n_features, n_features)
+        ``M + L_c`` in the order of `classes_`, on the learner's scale.
+    """
+
     mu: float = setting(
-        1.0,
-        Real(0.0, np.inf, open_low=True),
-        kind="float",
+        1.0, Real(0.0, np.inf, open_low=True),
         doc="""How much more it costs to move a local part than the global one: it moves by 1 / mu of the global step.
         Infinity is `ODML`; near 0 every class learns almost alone.""",
-    )
+    )  # fmt: skip
 
     measure = DISTANCE
 
@@ -101,15 +96,7 @@ class LPAODML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
 class RobustLPAODML(LPAODML):
     """`LPAODML` with the rescaled hinge: implausible triplets move neither the global nor the local part much.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    class_metrics_ : ndarray of shape (n_classes, n_features, n_features)
-        See `LPAODML`.
-    {fitted}
+    {sections}
 
     See Also
     --------

@@ -29,13 +29,7 @@ class LSMDML(ModalMixin, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     neither learning nor `transform` ever makes a d x d matrix, so tens of thousands of features train in the memory of
     some hundred vectors.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -72,36 +66,22 @@ class LSMDML(ModalMixin, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """
 
     n_projections: int = setting(
-        100,
-        Integer(1),
-        kind="int",
-        doc="Size m of the sketch. A modality with no more features than this is learned without one.",
+        100, Integer(1), doc="Size m of the sketch. A modality with no more features than this is learned without one."
     )
     rank: int | None = setting(
-        None,
-        Integer(1),
-        OneOf((None,)),
-        kind="int or None",
+        None, Integer(1), OneOf((None,)),
         doc="Eigenpairs kept of what was learned in each modality; None for all features up to 1024, else 64.",
-    )
+    )  # fmt: skip
     buffer: int = setting(
-        64,
-        Integer(1),
-        kind="int",
-        doc="Newest steps kept as they came, before they are merged into the eigenpairs.",
+        64, Integer(1), doc="Newest steps kept as they came, before they are merged into the eigenpairs."
     )
     C_weights: float = setting(
-        0.1,
-        Real(0.0, np.inf),
-        kind="float",
-        doc="Aggressiveness of the weights of the modalities, before robust weighting.",
+        0.1, Real(0.0, np.inf), doc="Aggressiveness of the weights of the modalities, before robust weighting."
     )
     simplex: bool = setting(
-        False,
-        BOOLEAN,
-        kind="bool",
+        False, BOOLEAN,
         doc="Whether weights come back to the nearest weights; otherwise they are cut at zero and normalised.",
-    )
+    )  # fmt: skip
 
     measure = DISTANCE
 
@@ -119,13 +99,7 @@ class LSMDML(ModalMixin, StreamSettings, StepSettings, MapMixin, OnlineLearner):
 class RobustLSMDML(LSMDML):
     """`LSMDML` with the rescaled hinge: implausible triplets move metrics and weights little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------

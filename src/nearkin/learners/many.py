@@ -12,13 +12,13 @@ from scipy import sparse
 
 from nearkin.accelerator import find
 from nearkin.arrays import SMALLEST
-from nearkin.checks import unchanged_on_error
 from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import as_labels
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.loop import Answer, Lesson, learn
 from nearkin.learners.lowrank import LowRankMixin
+from nearkin.settings import unchanged_on_error
 from nearkin.triplets import Triplets
 
 __all__ = ["fit_many"]
@@ -108,7 +108,8 @@ def _fit_together(learners: list[OnlineLearner], X: Any, y: NDArray[Any], shares
         for learner, lesson, L in zip(learners, lessons, sweep.result, strict=True):
             parameter: Any = lesson.state.parameter
             parameter.L = L
-            lesson.check(parameter)
+            if (dtype := parameter.find_overflow()) is not None:
+                raise lesson.grown(dtype)
             learner.end_lesson(lesson)
 
 

@@ -71,12 +71,11 @@ class ModalMixin:
     """
 
     modalities: Any = setting(
-        None,
-        kind="list, dict or None",
+        None, kind="list, dict or None",
         doc="""Which columns belong together: how many each modality has (``[3, 5]``), or its columns as a slice, as
         numbers or, for a data frame, as names; in a dict by name. None is one modality, unless X itself is a dict or
         list of matrices with equally many rows: then `partial_fit`, `transform` and all others take the same form.""",
-    )
+    )  # fmt: skip
 
     measure: ClassVar[Measure] = DISTANCE
     _learned: ClassVar[Any]
@@ -141,9 +140,12 @@ class ModalMixin:
         scaling: Scaling = super()._learn_scaling(X)  # type: ignore[misc]
         if scaling.factor is None or scaling.unit_rows:
             return scaling
-        factor = scaling.factor.copy()
+        factor, late = scaling.factor.copy(), scaling.late
         known = self._group(len(factor))
         n_live = int(np.count_nonzero(factor))
-        for columns in known.columns:
-            factor[columns] *= math.sqrt(n_live / max(1, int(np.count_nonzero(factor[columns]))))
-        return replace(scaling, factor=factor)
+        for k, columns in enumerate(known.columns):
+            live = int(np.count_nonzero(factor[columns]))
+            factor[columns] *= math.sqrt(n_live / max(1, live))
+            if late is not None:
+                late = late.regroup(columns, k, (2.0 * live) ** -0.5 if live else 0.0)
+        return replace(scaling, factor=factor, late=late)

@@ -41,11 +41,9 @@ class KernelMixin:
     """
 
     budget: int = setting(
-        500,
-        Integer(1),
-        kind="int",
+        500, Integer(1),
         doc="Most terms that each kernel keeps. Beyond it the oldest is dropped, and with it what that triplet taught.",
-    )
+    )  # fmt: skip
 
     measure = SIMILARITY
 
@@ -82,15 +80,7 @@ class OKS(KernelMixin, StreamSettings, StepSettings, OnlineLearner):
     ``S(x, y) = k(x, y) + sum_i tau_i k(x, x_i) [k(x_i+, y) - k(x_i-, y)]``. A triplet costs five kernel values per
     term, memory is at most ``budget`` terms of three rows however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    n_terms_ : int
-        Terms of the sum.
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -123,21 +113,21 @@ class OKS(KernelMixin, StreamSettings, StepSettings, OnlineLearner):
     True
     """
 
+    fitted = """
+    n_terms_ : int
+        Terms of the sum.
+    """
+
     kernel: str = setting(
-        "rbf",
-        OneOf(tuple(KERNELS)),
-        kind='{"rbf", "linear", "poly", "cosine"}',
+        "rbf", OneOf(tuple(KERNELS)), kind='{"rbf", "linear", "poly", "cosine"}',
         doc="""``exp(-gamma |x - y|^2)``, ``x'y``, ``(gamma x'y + coef0)^degree`` or ``x'y / (|x| |y|)``.""",
-    )
+    )  # fmt: skip
     gamma: str | float = setting(
-        "scale",
-        OneOf(("scale",)),
-        Real(0.0, np.inf, open_low=True, open_high=True),
-        kind='"scale" or float',
+        "scale", OneOf(("scale",)), Real(0.0, np.inf, open_low=True, open_high=True),
         doc="""Of "rbf" and "poly"; "scale" is 1 / (n_features * variance) of the first batch as it is learned from.""",
-    )
-    degree: int = setting(3, Integer(1), kind="int", doc='Of "poly".')
-    coef0: float = setting(1.0, Real(0.0, np.inf, open_high=True), kind="float", doc='Of "poly".')
+    )  # fmt: skip
+    degree: int = setting(3, Integer(1), doc='Of "poly".')
+    coef0: float = setting(1.0, Real(0.0, np.inf, open_high=True), doc='Of "poly".')
 
     @property
     def n_terms_(self) -> int:
@@ -172,15 +162,7 @@ def scale_gamma(rows: Rows) -> float:
 class RobustOKS(OKS):
     """`OKS` with the rescaled hinge: an implausible triplet becomes a term of little weight.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    n_terms_ : int
-        Terms of the sum.
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -241,17 +223,7 @@ class OMKS(KernelMixin, StreamSettings, StepSettings, OnlineLearner):
     Every kernel learns by itself; when it ranks a triplet wrongly its weight theta_k falls by beta. Costs are those of
     `OKS` times the number of kernels.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    weights_ : ndarray of shape (n_kernels,)
-        Weights theta of the kernels, at least 0, with sum 1.
-    n_terms_ : ndarray of shape (n_kernels,)
-        Terms of each kernel's sum.
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -279,19 +251,22 @@ class OMKS(KernelMixin, StreamSettings, StepSettings, OnlineLearner):
     ((2,), 1.0)
     """
 
+    fitted = """
+    weights_ : ndarray of shape (n_kernels,)
+        Weights theta of the kernels, at least 0, with sum 1.
+    n_terms_ : ndarray of shape (n_kernels,)
+        Terms of each kernel's sum.
+    """
+
     kernels: Sequence[str | dict[str, Any]] | None = setting(
-        None,
-        _Kernels(),
-        kind="list or None",
+        None, _Kernels(), kind="list or None",
         doc="""Each a name or a dictionary of settings of `OKS`, such as ``{"kernel": "rbf", "gamma": 0.5}``. None is
         "rbf" with a quarter of, once and four times the gamma of "scale", "linear" and "poly".""",
-    )
+    )  # fmt: skip
     beta: float = setting(
-        0.9,
-        Real(0.0, 1.0, open_low=True, open_high=True),
-        kind="float",
+        0.9, Real(0.0, 1.0, open_low=True, open_high=True),
         doc="What a wrong order leaves of a kernel's weight, in (0, 1).",
-    )
+    )  # fmt: skip
 
     @property
     def weights_(self) -> NDArray[np.floating]:
@@ -325,17 +300,7 @@ def _made(one: str | dict[str, Any], scale: float) -> MercerKernel:
 class RobustOMKS(OMKS):
     """`OMKS` with the rescaled hinge: an implausible triplet becomes a term of little weight in every kernel's sum.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    weights_ : ndarray of shape (n_kernels,)
-        Weights theta of the kernels.
-    n_terms_ : ndarray of shape (n_kernels,)
-        Terms of each kernel's sum.
-    {fitted}
+    {sections}
 
     See Also
     --------

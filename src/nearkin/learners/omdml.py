@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nearkin.arrays import Array, Index
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import HedgeSettings, StepSettings, StreamSettings, aggressiveness
-from nearkin.learners.lowrank import principal_directions
+from nearkin.learners.lowrank import PCA_NUMBERS, principal_directions
 from nearkin.learners.maps import MapMixin
 from nearkin.learners.modal import ModalMixin
 from nearkin.losses import Loss
@@ -27,13 +29,7 @@ class OMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, O
     Each modality learns its own matrix by passive-aggressive steps and loses weight when it orders a triplet wrongly.
     One update costs O(sum of d_k^2); memory is two matrices per modality however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -80,13 +76,7 @@ class OMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, O
 class RobustOMDML(OMDML):
     """`OMDML` with the rescaled hinge: implausible triplets move the metrics little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -116,13 +106,7 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
 
     Positive semi-definite by construction. One update costs O(dr), memory is the maps however long the stream.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -153,21 +137,15 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
     """
 
     n_components: int | None = setting(
-        None,
-        Integer(1),
-        OneOf((None,)),
-        kind="int or None",
+        None, Integer(1), OneOf((None,)), kw_only=False,
         doc="Most components of each map; None for all features of a modality up to 128, else 64.",
-        kw_only=False,
-    )
+    )  # fmt: skip
     C: float = aggressiveness(kw_only=True)
     init: str = setting(
-        "auto",
-        OneOf(("auto", "pca", "identity")),
-        kind='{"auto", "pca", "identity"}',
+        "auto", OneOf(("auto", "pca", "identity")),
         doc="""Start of each map: "auto" is the identity when r equals the number of features, else the leading
         principal directions of the first batch; "identity" keeps the first r features, as in the re-implementation.""",
-    )
+    )  # fmt: skip
 
     measure = DISTANCE
 
@@ -190,18 +168,18 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
             return principal_directions(rows, r, rng, columns)
         return np.eye(r, d)
 
+    def _widen(self, parameter: Any, rows: Rows, columns: Index) -> None:
+        if self.init != "identity":
+            X = rows.take(slice(0, PCA_NUMBERS // rows.n_features))
+            for block, own in zip(parameter.blocks, parameter.modalities.columns, strict=True):
+                block.widen(X[:, own], np.flatnonzero(np.isin(own, columns)))
+
 
 @declare
 class RobustLOMDML(LOMDML):
     """`LOMDML` with the rescaled hinge: implausible triplets move the maps little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------

@@ -13,7 +13,7 @@ from nearkin.measures import DISTANCE
 from nearkin.parameters import LowRank
 from nearkin.rows import Rows
 from nearkin.settings import BOOLEAN, declare, setting
-from nearkin.triplets import OnePassTriplets, TripletSource
+from nearkin.triplets import OnePassTriplets, TripletSource, as_source
 
 __all__ = ["OPML", "RobustOPML"]
 
@@ -25,13 +25,7 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     Positive semi-definite by construction. One update costs O(d^2), memory is L and, with its own triplets, one row
     per class.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -68,17 +62,13 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """
 
     exact: bool = setting(
-        True,
-        BOOLEAN,
-        kind="bool",
+        True, BOOLEAN,
         doc="Whether a step stops where the loss is removed. False is the step as published, which may go beyond.",
-    )
+    )  # fmt: skip
     cold_start: bool = setting(
-        False,
-        BOOLEAN,
-        kind="bool",
+        False, BOOLEAN,
         doc="Whether to learn from pairs while only one class has been seen (COPML); needs the one-pass triplets.",
-    )
+    )  # fmt: skip
     triplets: str | TripletSource = "one_pass"
 
     measure = DISTANCE
@@ -87,16 +77,19 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
         start = np.eye(rows.n_features, dtype=rows.dtype)
         return LowRank(start, self.measure, "exact" if self.exact else "published")
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.cold_start and not isinstance(as_source(self.triplets), OnePassTriplets):
+            raise InputError(
+                f"cold_start=True needs triplets='one_pass', whose first rows make pairs; got "
+                f"triplets={self.triplets!r}.",
+                owner=self,
+            )
+
     def _make_source(self) -> TripletSource:
         source = super()._make_source()
         if self.cold_start:
-            if not isinstance(source, OnePassTriplets):
-                raise InputError(
-                    f"cold_start=True needs triplets='one_pass', whose first rows make pairs; "
-                    f"got triplets={self.triplets!r}.",
-                    owner=self,
-                )
-            source.cold_start = True
+            source.set_params(cold_start=True)
         return source
 
 
@@ -104,13 +97,7 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
 class RobustOPML(OPML):
     """`OPML` with the rescaled hinge: implausible triplets move the map little or not at all.
 
-    Parameters
-    ----------
-    {settings}
-
-    Attributes
-    ----------
-    {fitted}
+    {sections}
 
     See Also
     --------
@@ -121,11 +108,6 @@ class RobustOPML(OPML):
     Not in the article: ``lambda / 2`` is replaced by C times the triplet's half-quadratic weight, as in Algorithm 4.
     One-pass triplets compare a row with two others only, which may be wrong themselves, so `plausibility_` is a weak
     sign of wrong labels; with ``triplets="octg"`` it is as good as that of `RobustLODML`.
-
-    References
-    ----------
-    Li, Gao, Wang, Zhou, Huo, Shi: OPML: A one-pass closed-form solution for online metric learning. Pattern
-    Recognition 75, 2018.
 
     Examples
     --------

@@ -11,18 +11,27 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.checks import all_or_nothing, check_rows, check_seed
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
 from nearkin.jury.decision import decide
 from nearkin.jury.voters import WIDE, default_learner
-from nearkin.labels import as_labels, sorted_classes
+from nearkin.labels import check_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
 from nearkin.noise import NoiseModel
 from nearkin.parameters import MappedParameter
-from nearkin.rows import Rows, Scaling, check_range
-from nearkin.settings import Integer, OneOf, Real, check_argument, check_settings, declare, setting
+from nearkin.rows import Rows, Scaling, check_range, check_rows
+from nearkin.settings import (
+    SEED,
+    Integer,
+    OneOf,
+    Real,
+    all_or_nothing,
+    check_argument,
+    check_settings,
+    declare,
+    setting,
+)
 
 __all__ = ["RobustKNeighborsClassifier"]
 
@@ -131,9 +140,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         ``n_neighbors="auto"``: all count, alike; with a number of neighbours: "plausibility" where `noise_rate` is a
         number, otherwise "uniform". Trust all labels with ``noise_rate=0, weights="uniform"``.""",
     )  # fmt: skip
-    random_state: Any = setting(
-        None, kind="int, Generator, RandomState or None", doc="Seed for a learner that has none of its own."
-    )
+    random_state: Any = setting(None, SEED, doc="Seed for a learner that has none of its own.")
 
     @classmethod
     def algorithm5(
@@ -179,8 +186,6 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         learner = self._check_learner()
         check_settings(self)
         rows = self._check_rows(X, reset=True)
-        with owned_by(self):
-            check_seed(self.random_state)
         labels, codes = self._check_labels(y, rows.shape[0])
         self._dtype, self._scaling = rows.dtype, None
         self.__dict__.pop("score_", None)  # of an earlier fit
@@ -339,12 +344,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return check_rows(self, whole, dtype=dtype, reset=reset)
 
     def _check_labels(self, y: ArrayLike | None, n_rows: int) -> tuple[NDArray[Any], Codes]:
-        owner = type(self).__name__
-        if y is None:
-            raise ValueError(f"{owner} requires y to be passed, but the target y is None.")  # in scikit-learn's words
-        labels = as_labels(y, owner)
-        if len(labels) != n_rows:
-            raise InputError(f"X has {n_rows} rows but y has {len(labels)} labels.", owner=self)
+        labels = check_labels(y, n_rows, type(self).__name__)
         self.classes_, codes = sorted_classes(labels)
         if len(self.classes_) < 2:
             raise InputError(

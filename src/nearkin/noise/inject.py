@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array, Codes, Index, Mask
-from nearkin.checks import generator
 from nearkin.errors import InputError
 from nearkin.labels import as_labels, sorted_classes
-from nearkin.settings import Real
+from nearkin.settings import Real, generator
 
 __all__ = ["flip_labels", "flip_near_boundary", "flip_to_next"]
 

@@ -17,6 +17,8 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 
 from nearkin import datasets
+from nearkin._version import __version__
+from nearkin.files import claim, replacing
 from nearkin.learners import RobustLODML
 from nearkin.losses import RescaledHinge, hinge
 from nearkin.noise import flip_labels
@@ -26,6 +28,7 @@ from nearkin.paper.report import Record
 __all__ = ["draw_figures"]
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#9A4C95", "#8a6d00", "#555555", "#000000")
+_CREATOR = f"nearkin {__version__}"
 _MARKS = ("o", "s", "^", "D", "v", "x", "*")
 
 
@@ -42,15 +45,23 @@ def draw_figures(
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ValueError(f"figures need matplotlib: pip install 'nearkin[paper]' ({error}).") from error
-    files, left_out = [], []
+    files: list[Path] = []
+    left_out = []
+    marks = {"Date": None, "Creator": _CREATOR} if ending == "svg" else {"Software": _CREATOR}
     out.mkdir(parents=True, exist_ok=True)
+
+    def name(number: int) -> Path:
+        return out / f"figure{number}.{ending}"
+
+    claim((name(number), "figure") for number in (2, 3, 8, 9, 10, 11, 12, 14))
 
     def save(number: int, width: float, height: float, draw: Callable[[Any], None]) -> None:
         with mpl.rc_context({"svg.hashsalt": "nearkin", "svg.fonttype": "path", "legend.frameon": False}):
             figure = Figure(figsize=(width, height), layout="constrained")
             draw(figure)
-            files.append(out / f"figure{number}.{ending}")
-            figure.savefig(files[-1], dpi=110, metadata={"Date": None} if ending == "svg" else None)
+            files.append(name(number))
+            with replacing(files[-1], "figure") as file:
+                figure.savefig(file, format=ending, dpi=110, metadata=marks)
 
     runs, plane = wine.draw_runs(n_runs, seed), _Plane(seed)
     batch, robust = wine.trace_batch(runs, cs), wine.trace_robust(runs, cs)

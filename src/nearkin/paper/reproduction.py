@@ -20,7 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from nearkin import datasets
 from nearkin._version import __version__
 from nearkin.datasets import Dataset
-from nearkin.files import replacing
+from nearkin.files import claim, replacing
 from nearkin.paper.report import Record, lay_out, make_records, render_html, render_markdown
 from nearkin.paper.tables import Cell, Measurement, Outcome, Table, list_cells, measure
 from nearkin.paper.wine import count_triplets
@@ -28,6 +28,8 @@ from nearkin.paper.wine import count_triplets
 __all__ = ["Log", "Result", "load_available", "reproduce", "run_cells"]
 
 Measure = Callable[[Cell, Dataset], Any]
+
+_ENDINGS = ("json", "md", "html")
 
 _SELECTION = {
     "default": "Parameters: untouched defaults.",
@@ -73,12 +75,14 @@ def reproduce(
     if not data:
         raise ValueError(f"nothing of {table.name} can be measured: {' '.join(left_out)}")
     out.mkdir(parents=True, exist_ok=True)
+    log = Log(out / "cells.jsonl")
+    claim([(log.path, "cells"), *((out / f"{table.name}.{ending}", "records") for ending in _ENDINGS)])
     if table.name == "table1":
         records = count_triplets(data["wine"], n_draws=table.n_draws, seed=table.seed)
         about = [f"Means and standard deviations over {table.n_draws} draws of the noise, seed {table.seed}."]
     else:
         cells = list_cells(table, data)
-        outcomes = run_cells(cells, data, Log(out / "cells.jsonl"), n_jobs=n_jobs, fresh=fresh, by=by, say=say)
+        outcomes = run_cells(cells, data, log, n_jobs=n_jobs, fresh=fresh, by=by, say=say)
         records = make_records(outcomes, table.metrics, matrix=table.matrix)
         about = _describe(cells)
     about += [f"nearkin {__version__}.", *(f"Left out: {one}" for one in left_out)]
@@ -132,7 +136,7 @@ class Log:
         """Remove some cells and keep the others."""
         keys = {cell.key for cell in cells}
         kept = [outcome.to_line() + "\n" for key, outcome in self.read().items() if key not in keys]
-        with replacing(self.path) as file:
+        with replacing(self.path, "cells") as file:
             file.write("".join(kept).encode())
 
     def list_missing(self, cells: list[Cell]) -> list[Cell]:
@@ -216,6 +220,6 @@ def _write(out: Path, table: Table, records: list[Record], about: list[str]) -> 
         "html": render_html(table.title, about, sheets),
     }
     for ending, text in texts.items():
-        with replacing(out / f"{table.name}.{ending}") as file:
+        with replacing(out / f"{table.name}.{ending}", "records") as file:
             file.write(text.encode())
     return [out / f"{table.name}.{ending}" for ending in texts]

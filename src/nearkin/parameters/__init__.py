@@ -11,23 +11,7 @@ from nearkin.parameters.sketch import Recovered, Sketched
 from nearkin.parameters.supports import Supports
 
 __all__ = [
-    "NAMELESS",
-    "EqualShares",
-    "FullMatrix",
-    "Hedged",
-    "Identity",
-    "LearningRule",
-    "LocalMetrics",
-    "LogDet",
-    "LowRank",
-    "MappedParameter",
-    "ModalFull",
-    "ModalLowRank",
-    "Modalities",
-    "PairBounds",
-    "Parameter",
-    "Recovered",
-    "Sketched",
-    "Supports",
-    "weighted_mean",
-]
+    "NAMELESS", "EqualShares", "FullMatrix", "Hedged", "Identity", "LearningRule", "LocalMetrics", "LogDet", "LowRank",
+    "MappedParameter", "ModalFull", "ModalLowRank", "Modalities", "PairBounds", "Parameter", "Recovered", "Sketched",
+    "Supports", "weighted_mean",
+]  # fmt: skip

@@ -18,31 +18,16 @@ from nearkin.measures import Measure
 from nearkin.triplets import Triplets
 
 __all__ = [
-    "LearningRule",
-    "MappedParameter",
-    "Parameter",
-    "Resident",
-    "bound_for",
-    "feed",
-    "feed_device",
-    "steps_at_once",
-    "weighted_mean",
-]
+    "LearningRule", "MappedParameter", "Parameter", "Resident", "feed", "feed_device", "steps_at_once", "weighted_mean",
+]  # fmt: skip
+
+#: Learns some triplets, writes how plausible each is, and returns how many moved the parameter.
+Sweep = Callable[[TripletRows, StepRule, Array], int]
 
 
 @dataclass(frozen=True)
 class LearningRule:
-    """How far one triplet may move a parameter.
-
-    Parameters
-    ----------
-    C : float
-        Aggressiveness.
-    loss : Loss
-        Weighs the triplet.
-    max_hq_iter : int
-        Half-quadratic iterations.
-    """
+    """How far one triplet may move a parameter: aggressiveness, loss and half-quadratic iterations."""
 
     C: float
     loss: Loss
@@ -60,11 +45,17 @@ class Parameter(ABC):
     #: Whether one space holds all rows, so that neighbours can be searched there.
     has_one_space: ClassVar[bool] = True
 
+    #: Type of the rows' numbers, in which what is learned is shown, where it is kept.
+    dtype: str | None = None
+
     #: Whether shards have a mean, see `merge`.
     has_mean: ClassVar[bool] = False
 
     #: Attributes that learning changes, which `copy` copies: arrays, parameters, or lists of them.
     moving: ClassVar[tuple[str, ...]] = ()
+
+    #: Those that must stay so small that their power of one over this number is finite; see `find_overflow`.
+    bounded: ClassVar[dict[str, float]] = {}
 
     @abstractmethod
     def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
@@ -86,16 +77,16 @@ class Parameter(ABC):
         """Score all pairs of anchors of known classes with other rows, for a triplet source."""
         return self.scores(anchors, others)
 
-    @property
-    def limits(self) -> tuple[tuple[Array, float], ...]:
-        """Arrays that must stay finite, each with the largest number that it may hold; see `bound_for`."""
-        return ()
-
     def find_overflow(self) -> np.dtype | None:
-        """Return the type of the first array of `limits` that grew too large, None while all is well."""
-        for values, largest in self.limits:
-            if not np.abs(values).max(initial=0.0) <= largest:
-                return values.dtype
+        """Return the type of the first array of `bounded` that grew too large, None while all is well."""
+        for name, power in self.bounded.items():
+            value = getattr(self, name)
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, Parameter):
+                    if (found := one.find_overflow()) is not None:
+                        return found
+                elif not np.abs(one).max(initial=0.0) <= float(np.finfo(self.dtype or one.dtype).max) ** power:
+                    return one.dtype
         return None
 
     def on(self, device: Any) -> None:
@@ -165,12 +156,7 @@ class MappedParameter(Parameter):
 
     def scores(self, left: Array, right: Array) -> Array:
         """Score all pairs by the plain measure between mapped rows."""
-        return self.measure.after_mapping.scores(self.embed(left), self.embed(right))
-
-
-def bound_for(dtype: np.dtype | str, power: float = 0.5) -> float:
-    """Return the largest number whose power of ``1 / power`` a type of numbers still holds."""
-    return float(np.finfo(np.dtype(dtype)).max) ** power
+        return self.measure.scores(self.embed(left), self.embed(right))
 
 
 def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
@@ -189,9 +175,7 @@ def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
     return mean.astype(arrays[0].dtype)
 
 
-def feed(
-    triplets: Triplets, rule: LearningRule, sweep: Callable[..., int], most: int | None = None
-) -> tuple[Array, int]:
+def feed(triplets: Triplets, rule: LearningRule, sweep: Sweep, most: int | None = None) -> tuple[Array, int]:
     """Feed the pieces of a set of triplets to ``sweep(rows, rule, plausibility)``, at most ``most`` at a time.
 
     Compiled code cannot be interrupted, so slow steps are taken in small numbers.
@@ -217,8 +201,10 @@ def steps_at_once(n_features: int) -> int:
 class Resident:
     """An array that lives on a device between sweeps; reading it copies it back."""
 
-    def __set_name__(self, owner: Any, name: str) -> None:
+    def __init__(self, name: str):
         self.name = name
+
+    def __set_name__(self, owner: Any, name: str) -> None:
         owner._device = owner._sweep = None
 
     def __get__(self, one: Any, owner: type | None = None) -> Any:

@@ -9,18 +9,16 @@ import numpy as np
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError
-from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import Measure
 from nearkin.parameters.contract import (
     LearningRule,
     MappedParameter,
     Resident,
-    bound_for,
     feed,
     feed_device,
     steps_at_once,
     weighted_mean,
-)
+)  # fmt: skip
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -35,22 +33,16 @@ _ENOUGH = 12
 class FullMatrix(MappedParameter):
     """M of shape (d, d), begun at the identity.
 
-    Parameters
-    ----------
-    n_features : int
-        d.
-    dtype : dtype
-        Of the rows.
-    measure : Measure
-        What ``g`` is.
-    psd : {"none", "project", "exact", "end"}
-        What a step does at the border of the cone.
+    ``psd`` says what a step does at the border of the cone: "none", "project", "exact" or "end". M is shown in the type
+    of the rows.
     """
 
     has_mean = True
     moving: ClassVar[tuple[str, ...]] = ("M", "numbers", "nulls", "inverse")
+    bounded: ClassVar[dict[str, float]] = {"M": 0.5}
 
-    M = Resident()
+    M = Resident("M")
+    dtype: str
     _sweep: Any
     _root: Array | None = None  # the components of this M, once read
 
@@ -76,21 +68,16 @@ class FullMatrix(MappedParameter):
             return self._learn_on_device(triplets, rule)
         from nearkin.kernels import cone, full
 
-        loss = rule.loss
+        more: Any
         if self.psd in ("project", "exact"):
-            on_cone = cone.project if self.psd == "project" else cone.exact
-
-            def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
-                return on_cone.run(loss, self.M, rows, step, self.tracked, plausibility)
-
-            return feed(triplets, rule, sweep, steps_at_once(len(self.M)))
-        in_blocks = len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
-        free = full.in_blocks if in_blocks else full.one_by_one
-
-        def free_sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
-            return free.run(loss, self.M, rows, step, self.measure.is_distance, plausibility)
-
-        return feed(triplets, rule, free_sweep)
+            run, more = (cone.project if self.psd == "project" else cone.exact).run, self.tracked
+            at_once = steps_at_once(len(self.M))
+        else:
+            in_blocks = len(self.M) >= _IN_BLOCKS and len(triplets) >= _ENOUGH
+            run, more = (full.in_blocks if in_blocks else full.one_by_one).run, self.measure.is_distance
+            at_once = None
+        M = self.M
+        return feed(triplets, rule, lambda rows, step, found: run(rule.loss, M, rows, step, more, found), at_once)
 
     @property
     def tracked(self) -> Any:
@@ -126,11 +113,6 @@ class FullMatrix(MappedParameter):
         left, right = left - centre, right - centre
         mapped = left @ M
         return 2.0 * mapped @ right.T - (mapped * left).sum(1)[:, None] - ((right @ M) * right).sum(1)[None, :]
-
-    @property
-    def limits(self) -> tuple[tuple[Array, float], ...]:
-        """M, which is shown in the type of the rows."""
-        return ((self.M, bound_for(self.dtype)),)
 
     @property
     def metric(self) -> Array:

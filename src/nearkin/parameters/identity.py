@@ -21,6 +21,7 @@ class Identity(MappedParameter):
     """The identity matrix: the Euclidean distance."""
 
     has_mean = True
+    dtype: str
 
     def __init__(self, n_features: int, dtype: np.dtype, measure: Measure):
         self.measure = measure

@@ -10,7 +10,7 @@ import numpy as np
 from nearkin.arrays import Array, Codes
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
-from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, feed, steps_at_once
+from nearkin.parameters.contract import LearningRule, MappedParameter, feed, steps_at_once
 from nearkin.parameters.full import FullMatrix, from_eigenpairs
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
@@ -34,6 +34,7 @@ class LocalMetrics(MappedParameter):
     has_one_space = False
     _shown: dict[int, FullMatrix] = {}  # noqa: RUF012 -- metrics of classes, once read; replaced, never written to
     moving: ClassVar[tuple[str, ...]] = ("shared", "codes", "local", "marks", "clock")
+    bounded: ClassVar[dict[str, float]] = {"shared": 0.5, "local": 0.5}
 
     def __init__(self, n_features: int, dtype: np.dtype, mu: float):
         self.measure = DISTANCE
@@ -123,11 +124,6 @@ class LocalMetrics(MappedParameter):
     def embed(self, X: Array) -> Array:
         """By M."""
         return self.shared.embed(X)
-
-    @property
-    def limits(self) -> tuple[tuple[Array, float], ...]:
-        """M and the local parts."""
-        return *self.shared.limits, (self.local, bound_for(self.local.dtype))
 
     @property
     def metric(self) -> Array:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearkin.arrays import Array
-from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed
 from nearkin.parameters.lowrank import Factor
@@ -24,14 +23,9 @@ _ROWS = 512
 @stored()
 @dataclass(frozen=True)
 class PairBounds:
-    """Bounds on the squared distances of pairs.
+    """Largest squared distance of a similar and smallest of a dissimilar pair.
 
-    Parameters
-    ----------
-    similar, dissimilar : float
-        Largest of a similar and smallest of a dissimilar pair.
-    is_hinge : bool
-        Whether a pair beyond its bound pays a hinge; otherwise the slack is a LogDet divergence, as in ITML.
+    A pair beyond its bound pays a hinge, or else the LogDet divergence of ITML.
     """
 
     similar: float
@@ -56,17 +50,7 @@ class PairBounds:
 
 @stored("measure", "L", "bounds")
 class LogDet(Factor, MappedParameter):
-    """A square L, begun at the identity, learned from triplets or from bounds on their pairs.
-
-    Parameters
-    ----------
-    n_features : int
-        Size of L.
-    dtype : dtype
-        Of the rows.
-    bounds : PairBounds or None
-        None learns from the triplet itself, otherwise from its two pairs.
-    """
+    """A square L, begun at the identity, learned from triplets or, with bounds, from their two pairs."""
 
     def __init__(self, n_features: int, dtype: np.dtype, bounds: PairBounds | None = None):
         super().__init__(np.eye(n_features, dtype=dtype), DISTANCE)
@@ -77,12 +61,9 @@ class LogDet(Factor, MappedParameter):
         from nearkin.kernels import logdet
 
         as_pairs, one = self.bounds is not None, self.bounds or PairBounds(0.0, 0.0)
-        kernel, bounds = logdet.by_pair if as_pairs else logdet.by_triplet, (one.similar, one.dissimilar, one.is_hinge)
-
-        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
-            return kernel.run(rule.loss, self.L, rows, step, as_pairs, bounds, plausibility)
-
-        return feed(triplets, rule, sweep)
+        run, more = (logdet.by_pair if as_pairs else logdet.by_triplet).run, (one.similar, one.dissimilar, one.is_hinge)
+        L = self.L
+        return feed(triplets, rule, lambda rows, step, found: run(rule.loss, L, rows, step, as_pairs, more, found))
 
     def margins(self, triplets: Triplets) -> Array:
         """Those of the triplets; with bounds 1 less the larger excess of the two pairs, the hinge of the worse one."""

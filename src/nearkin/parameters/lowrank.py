@@ -7,18 +7,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from nearkin.arrays import Array
-from nearkin.kernels import StepRule, TripletRows
+from nearkin.arrays import Array, Index
 from nearkin.measures import Measure
-from nearkin.parameters.contract import (
-    LearningRule,
-    MappedParameter,
-    Resident,
-    bound_for,
-    feed,
-    feed_device,
-    weighted_mean,
-)
+from nearkin.parameters.contract import LearningRule, MappedParameter, Resident, feed, feed_device, weighted_mean
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -30,23 +21,15 @@ class Factor:
 
     has_mean = True
     moving: ClassVar[tuple[str, ...]] = ("L",)
+    bounded: ClassVar[dict[str, float]] = {"L": 0.25}  # its squares make M
 
-    L = Resident()
+    L = Resident("L")
+    components: Any = L
     _sweep: Any
 
     def __init__(self, components: Array, measure: Measure):
         self.L = np.array(components, order="C")
         self.measure = measure
-
-    @property
-    def components(self) -> Array:
-        """``L'``."""
-        return self.L
-
-    @property
-    def limits(self) -> tuple[tuple[Array, float], ...]:
-        """L, whose squares make M."""
-        return ((self.L, bound_for(self.L.dtype, 0.25)),)
 
     @classmethod
     def merge(cls, shards: Sequence[Self], weights: Sequence[float]) -> Self:
@@ -58,18 +41,10 @@ class Factor:
 
 @stored("measure", "solver", "step_size", "n_steps", "L")
 class LowRank(Factor, MappedParameter):
-    """L' of shape (r, d), so that ``M = L L'``.
+    """L' of shape (r, d), so that ``M = L L'``, begun at some components.
 
-    Parameters
-    ----------
-    components : ndarray of shape (r, d)
-        Where L' begins.
-    measure : Measure
-        What ``g`` is.
-    solver : {"exact", "published", "subgradient"}
-        How a step is found; "published" is that of OPML.
-    step_size, n_steps : float, int
-        Of sub-gradient steps.
+    ``solver`` says how a step is found, where "published" is that of OPML; ``step_size`` and ``n_steps`` are those of
+    "subgradient".
     """
 
     def __init__(
@@ -79,6 +54,26 @@ class LowRank(Factor, MappedParameter):
         self.solver = solver
         self.step_size = float(step_size)
         self.n_steps = int(n_steps)
+
+    def widen(self, X: Array, columns: Index) -> None:
+        """Begin directions for columns on which L is still zero, from the rows that are learned next.
+
+        Their leading principal directions are added to the components in which these rows vary least: the start has as
+        much of them as a start that had seen them from the beginning, at the least cost for the others.
+        """
+        L = self.L.copy()
+        columns = columns[~L[:, columns].any(axis=0)]
+        if not len(columns):
+            return
+        sample = X[:, columns].astype(np.float64)
+        sample -= sample.mean(axis=0)
+        _, _, found = np.linalg.svd(sample, full_matrices=False)
+        found = found[: len(L)]
+        found *= np.where(found[np.arange(len(found)), np.abs(found).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]
+        weakest = np.argsort((X @ L.T).var(axis=0), kind="stable")[: len(found)]
+        size = np.sqrt((L.astype(np.float64) ** 2).sum(axis=1).mean())
+        L[np.ix_(weakest, columns)] = size * found
+        self.L = L
 
     def on(self, device: Any) -> None:
         """Learn there; L stays there until it is read."""
@@ -90,15 +85,9 @@ class LowRank(Factor, MappedParameter):
             return self._learn_on_device(triplets, rule)
         from nearkin.kernels import lowrank
 
-        kernel = {"exact": lowrank.exact, "published": lowrank.published, "subgradient": lowrank.subgradient}
-        descent = self.step_size, self.n_steps
-
-        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
-            return kernel[self.solver].run(
-                rule.loss, self.L, rows, step, self.measure.is_distance, descent, plausibility
-            )
-
-        return feed(triplets, rule, sweep)
+        kernels = {"exact": lowrank.exact, "published": lowrank.published, "subgradient": lowrank.subgradient}
+        L, run, more = self.L, kernels[self.solver].run, (self.measure.is_distance, (self.step_size, self.n_steps))
+        return feed(triplets, rule, lambda rows, step, found: run(rule.loss, L, rows, step, *more, found))
 
     def _learn_on_device(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         from nearkin.accelerator.factor_sweeps import FactorSweep

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Index
 from nearkin.errors import InputError
-from nearkin.kernels import StepRule, TripletRows
+from nearkin.kernels import TripletRows
 from nearkin.measures import DISTANCE, LinearScores, Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed, steps_at_once, weighted_mean
 from nearkin.parameters.full import FullMatrix
@@ -37,11 +37,6 @@ class EqualShares(Measure):
         """All pairs."""
         return super().scores(left, right) / self.n_modalities
 
-    @property
-    def after_mapping(self) -> Measure:
-        """The distance itself: a learned map holds the weights."""
-        return DISTANCE
-
     def linear(self, right: Array) -> LinearScores:
         """With a smaller unit."""
         form = super().linear(right)
@@ -54,15 +49,7 @@ class EqualShares(Measure):
 
 @stored("names", "columns", "starts", "order")
 class Modalities:
-    """Disjoint sets of columns that together are all.
-
-    Parameters
-    ----------
-    names : sequence
-        One per modality.
-    columns : sequence of ndarray of int
-        Of the joined rows.
-    """
+    """Disjoint sets of columns that together are all, each with a name."""
 
     def __init__(self, names: Sequence[Any], columns: Sequence[Index]):
         self.names = list(names)
@@ -162,15 +149,7 @@ def _columns(spec: Any, n_features: int, feature_names: Any, given: Any) -> Inde
 
 
 class Modal:
-    """Distance ``sum_k theta_k d2_k`` of blocks that each have a map.
-
-    Parameters
-    ----------
-    modalities : Modalities
-        Which columns belong to which.
-    blocks : list
-        One for each modality.
-    """
+    """Distance ``sum_k theta_k d2_k`` of blocks that each have a map, one for each modality."""
 
     measure: Measure
 
@@ -190,6 +169,10 @@ class Modal:
             axis=1,
         )
 
+    def scores(self, left: Array, right: Array) -> Array:
+        """Score all pairs by the distance between mapped rows; the map holds the weights."""
+        return DISTANCE.scores(self.embed(left), self.embed(right))
+
     @property
     def metric(self) -> Array:
         """Block-diagonal, ``theta_k M_k``."""
@@ -208,18 +191,12 @@ class Modal:
 class Hedged(Modal):
     """Blocks that move together in one sweep, with weights by Hedge.
 
-    Parameters
-    ----------
-    modalities, blocks
-        See `Modal`.
-    beta : float
-        What is left of a weight after a mistake.
-    margin : float
-        Sum of margins below which a triplet is learned.
+    A mistake leaves the share ``beta`` of a weight; triplets are learned while the sum of margins is below ``margin``.
     """
 
     has_mean = True
     moving: ClassVar[tuple[str, ...]] = ("theta", "blocks")
+    bounded: ClassVar[dict[str, float]] = {"blocks": 0.5}
 
     def __init__(self, modalities: Modalities, blocks: list[Any], beta: float, margin: float):
         super().__init__(modalities, blocks)
@@ -235,23 +212,17 @@ class Hedged(Modal):
         from nearkin.kernels.modalities import Hedging
 
         kernel, places, at_once = self._sweep()
-        hedging = Hedging(self.modalities.starts, self.theta, self.beta, self.margin)
-
-        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
-            return kernel.run(rule.loss, places, hedging, self._grouped(rows), step, plausibility)
-
-        return feed(triplets, rule, sweep, at_once)
+        run, hedging = kernel.run, Hedging(self.modalities.starts, self.theta, self.beta, self.margin)
+        return feed(
+            triplets, rule,
+            lambda rows, step, found: run(rule.loss, places, hedging, self._grouped(rows), step, found), at_once,
+        )  # fmt: skip
 
     def _grouped(self, v: TripletRows) -> TripletRows:
         group = self.modalities.grouped
         positives = group(v.positives)
         negatives = positives if v.negatives is v.positives else group(v.negatives)
         return v._replace(anchors=group(v.anchors), positives=positives, negatives=negatives)
-
-    @property
-    def limits(self) -> tuple[tuple[Array, float], ...]:
-        """Those of the blocks."""
-        return tuple(one for block in self.blocks for one in block.limits)
 
     @classmethod
     def merge(cls, shards: Sequence[Self], weights: Sequence[float]) -> Self:

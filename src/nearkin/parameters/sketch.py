@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from nearkin.arrays import Array
-from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE
-from nearkin.parameters.contract import LearningRule, MappedParameter, bound_for, feed
+from nearkin.parameters.contract import LearningRule, MappedParameter, feed
 from nearkin.parameters.modalities import Modal, Modalities
 from nearkin.rows import Rows
 from nearkin.sketch import random_pair
@@ -29,18 +28,7 @@ class Recovered:
     Kept are r eigenpairs ``U diag(values) U'`` of the sum and the newest steps as they came. When there are
     ``buffer`` of these, both become the r eigenpairs of largest magnitude of all, the best approximation of that rank.
     Where r is the number of features, the matrix of the sum takes no more memory than all its eigenpairs and is kept
-    instead, exactly.
-
-    Parameters
-    ----------
-    d : int
-        Number of features.
-    rank : int
-        Most eigenpairs kept.
-    buffer : int
-        Steps kept as they came.
-    dtype : dtype
-        Of the vectors; values are in double precision.
+    instead, exactly. Vectors have the type of the rows, values are in double precision.
     """
 
     _root: tuple[Array, Array] | None = None  # eigenpairs of what is kept now, once read
@@ -143,39 +131,17 @@ class Recovered:
 class Sketched(Modal, MappedParameter):
     """Matrices in the sketches of all modalities, their weights, and what is recovered from the steps.
 
-    Parameters
-    ----------
-    modalities : Modalities
-        Which columns belong to which.
-    dtype : dtype
-        Of the rows.
-    n_projections : int
-        Size of a sketch; a modality with no more columns is not sketched.
-    ranks : list of int
-        Eigenpairs kept in each modality.
-    buffer : int
-        Steps kept as they came, see `Recovered`.
-    C_weights : float
-        Aggressiveness of the weights.
-    simplex : bool
-        Whether weights come back to the nearest ones, or are clipped and normalised.
-    rng : Generator
-        Of the projections.
+    A modality with no more columns than ``n_projections`` is not sketched. ``ranks`` and ``buffer`` are those of
+    `Recovered`. With ``simplex`` weights come back to the nearest ones, otherwise they are clipped and normalised.
     """
 
     moving: ClassVar[tuple[str, ...]] = ("theta", "hats", "blocks")  # the projections never change
+    bounded: ClassVar[dict[str, float]] = {"hats": 0.5}
 
     def __init__(
-        self,
-        modalities: Modalities,
-        dtype: np.dtype,
-        n_projections: int,
-        ranks: list[int],
-        buffer: int,
-        C_weights: float,
-        simplex: bool,
-        rng: np.random.Generator,
-    ):
+        self, modalities: Modalities, dtype: np.dtype, n_projections: int, ranks: list[int], buffer: int,
+        C_weights: float, simplex: bool, rng: np.random.Generator,
+    ):  # fmt: skip
         blocks = [Recovered(d, r, buffer, dtype) for d, r in zip(modalities.sizes, ranks, strict=True)]
         super().__init__(modalities, blocks)
         self.C_weights = float(C_weights)
@@ -188,11 +154,6 @@ class Sketched(Modal, MappedParameter):
             for d, pair in zip(modalities.sizes, self.projections, strict=True)
         ]
 
-    @property
-    def limits(self) -> tuple[tuple[Array, float], ...]:
-        """The matrices in the sketches."""
-        return tuple((hat, bound_for(hat.dtype)) for hat in self.hats)
-
     def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """Steps in the sketch, then the same steps in the original space."""
         from nearkin.kernels import sketch
@@ -202,10 +163,11 @@ class Sketched(Modal, MappedParameter):
         places, sizes = addresses(*self.hats), np.array([len(hat) for hat in self.hats])
         sketches = sketch.Sketches(places, sizes, self.theta, self.C_weights, self.simplex)
 
-        def sweep(rows: TripletRows, step: StepRule, plausibility: Array) -> int:
-            return sketch.sweep.run(rule.loss, sketches, rows, step, taus, plausibility)
-
-        learned = feed(self._sketched(triplets), rule, sweep)
+        run = sketch.sweep.run
+        learned = feed(
+            self._sketched(triplets), rule,
+            lambda rows, step, found: run(rule.loss, sketches, rows, step, taus, found),
+        )  # fmt: skip
         for part, g, h in triplets.directions(DISTANCE):
             parts = zip(self.blocks, self.modalities.split(g), self.modalities.split(h), taus[part].T, strict=True)
             for recovered, g_k, h_k, tau in parts:

@@ -12,7 +12,7 @@ from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import SIMILARITY
 from nearkin.mercer import MercerKernel
-from nearkin.parameters.contract import LearningRule, Parameter, bound_for, feed
+from nearkin.parameters.contract import LearningRule, Parameter, feed
 from nearkin.stored import stored
 from nearkin.triplets import Triplets
 
@@ -36,6 +36,7 @@ class Supports(Parameter):
 
     has_one_space = False
     moving: ClassVar[tuple[str, ...]] = ("theta", "seen", "tau", "rows", "squares")
+    bounded: ClassVar[dict[str, float]] = {"tau": 0.5}
 
     def __init__(
         self, kernels: Sequence[MercerKernel], n_features: int, dtype: np.dtype, budget: int, discount: float = 1.0
@@ -134,11 +135,6 @@ class Supports(Parameter):
     def _width(self) -> int:
         """Rows at a time."""
         return max(1, _TABLE // max(1, self.tau.shape[1], self.rows.shape[3]))
-
-    @property
-    def limits(self) -> tuple[tuple[Array, float], ...]:
-        """Step sizes."""
-        return ((self.tau, bound_for(self.tau.dtype)),)
 
 
 def _pieces(n: int, step: int) -> Iterator[slice]:

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nearkin import progress
+from nearkin._version import __version__
 from nearkin.arrays import Array
-from nearkin.checks import generator
 from nearkin.errors import InputError, Option, Row
 from nearkin.files import replacing
 from nearkin.search.adapter import NO_GAIN, STRENGTHS, SimilarityAdapter
 from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.inputs import as_vectors, check_lengths, zero_rows
 from nearkin.search.ranking import CANDIDATES, METRICS, Interval, RankingTask, bootstrap
-from nearkin.settings import Integer, OneOf, Real, check_argument
+from nearkin.settings import Integer, OneOf, Real, check_argument, generator
 
 __all__ = ["Adaptation", "adapt"]
 
@@ -98,11 +98,11 @@ class Adaptation:
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
         """Write all figures to a file."""
-        figures = {name: value for name, value in vars(self).items() if name != "adapter"}
+        figures = {"nearkin": __version__, **{name: one for name, one in vars(self).items() if name != "adapter"}}
         for name in ("before", "after", "gain"):
             figures[name] = {key: asdict(one) for key, one in figures[name].items()}
         figures |= {"kept_identity": self.kept_identity, "strength": self.adapter.strength_}
-        with replacing(path) as file:
+        with replacing(path, "json") as file:
             file.write(json.dumps(figures, indent=2).encode())
 
 

@@ -12,14 +12,23 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array, Mask
-from nearkin.checks import all_or_nothing
 from nearkin.errors import InputError, Option, Row
 from nearkin.learners import RobustOASIS
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY, Measure
 from nearkin.search.inputs import as_vectors, check_lengths, zero_rows
 from nearkin.search.ranking import Interval
-from nearkin.settings import Instance, Integer, OneOf, Real, check_argument, check_settings, declare, setting
+from nearkin.settings import (
+    Instance,
+    Integer,
+    OneOf,
+    Real,
+    all_or_nothing,
+    check_argument,
+    check_settings,
+    declare,
+    setting,
+)
 from nearkin.stored import stored
 
 __all__ = ["NO_GAIN", "STRENGTHS", "SimilarityAdapter"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from nearkin.search.adapter import SimilarityAdapter
 from nearkin.search.engines import require_faiss
 from nearkin.search.inputs import as_vectors
 from nearkin.settings import OneOf, check_argument
+from nearkin.tables import write_arrays
 
 __all__ = ["SideMap", "faiss_transform", "require_onnx", "side_map", "write_numpy", "write_onnx"]
 
@@ -142,10 +142,7 @@ def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -
     ...     sorted(np.load(pathlib.Path(folder) / "map.npz").files)
     ['factor', 'matrix', 'offset', 'shift', 'unit']
     """
-    buffer = io.BytesIO()
-    np.savez(buffer, **vars(side_map(model, side)))
-    with replacing(path) as file:
-        file.write(buffer.getvalue())
+    write_arrays(path, vars(side_map(model, side)), "map")
 
 
 def require_onnx() -> Any:
@@ -201,7 +198,7 @@ def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") ->
     )
     made.ir_version = min(made.ir_version, _FORMAT)
     onnx.checker.check_model(made)
-    with replacing(path) as file:
+    with replacing(path, "onnx") as file:
         file.write(made.SerializeToString())
 
 

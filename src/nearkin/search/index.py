@@ -14,11 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array, Mask
 from nearkin.arrays import Index as Positions
-from nearkin.checks import all_or_nothing
 from nearkin.errors import InputError, Option, Row
 from nearkin.search.engines import FaissCells, add_lengths, require_faiss, search_exactly
 from nearkin.search.inputs import IdTable, as_ids, as_vectors, check_lengths, zero_rows
-from nearkin.settings import Integer, OneOf, Real, check_argument, check_settings, declare, setting
+from nearkin.settings import Integer, OneOf, Real, all_or_nothing, check_argument, check_settings, declare, setting
 from nearkin.stored import stored
 
 __all__ = ["Index"]

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array, Index, Mask
-from nearkin.checks import generator
 from nearkin.errors import InputError
 from nearkin.search.feedback import Feedback
 from nearkin.search.inputs import as_vectors, check_lengths
-from nearkin.settings import Integer, OneOf, check_argument
+from nearkin.settings import Integer, OneOf, check_argument, generator
 from nearkin.stored import stored
 
 __all__ = ["CANDIDATES", "METRICS", "Interval", "RankingTask", "bootstrap", "evaluate", "ranking_scores", "ranks_of"]

@@ -113,6 +113,11 @@ class FileStream:
         """Files in order."""
         return list(dict.fromkeys(one.path for one in self.units))
 
+    @property
+    def files(self) -> list[str]:
+        """All files that are read: those of rows, and npy files of labels."""
+        return [*self.paths, *(self.reader.labels.values() if isinstance(self.reader, NpyReader) else ())]
+
     def pieces(self, epoch: int, number: int) -> list[Piece]:
         """Return where the rows of a batch are."""
         if self._order is None or self._order[0] != epoch:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from nearkin import progress
 from nearkin.errors import InputError, Option
-from nearkin.files import replacing
+from nearkin.files import claim, naming, replacing
 from nearkin.learners import LPAODML, OnlineLearner
 from nearkin.settings import Integer, Real, check_argument
 from nearkin.streams.batch import Batch, Stream
@@ -215,6 +215,11 @@ class Run:
         if options.resume and options.checkpoint is None:
             problem = "to resume, the checkpoint must be named with {checkpoint}."
             raise InputError(problem, checkpoint=Option("checkpoint"))
+        outputs = ((options.checkpoint, "checkpoint"), (options.log, "log"))
+        claim(
+            [(path, kind) for path, kind in outputs if path is not None],
+            stream.files if isinstance(stream, FileStream) else (),
+        )
         self.learner, self.stream, self.options, self.epochs = learner, stream, options, int(epochs)
         self.at = Position()
         self._plan = plan
@@ -431,12 +436,12 @@ class Journal:
                         kept.append(line + b"\n")
                 except (ValueError, KeyError, TypeError):
                     continue
-        with replacing(self.path, durable=True) as file:
+        with replacing(self.path, "log", durable=True) as file:
             file.writelines(kept)
 
     def append(self, record: dict[str, Any]) -> None:
         """Add a line."""
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
 

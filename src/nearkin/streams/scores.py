@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
+from nearkin.files import claim, replacing
 from nearkin.learners import OnlineLearner
-from nearkin.saving import replacing, write_tree
+from nearkin.saving import write_tree
 from nearkin.streams.batch import Batch
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.opening import SCORES
 from nearkin.tables import require_pyarrow
 
-__all__ = ["Scores", "score_batch", "score_stream", "write_scores"]
+__all__ = ["Scores", "list_score_files", "score_batch", "score_stream", "write_scores"]
 
 #: Labels and plausibilities of consecutive rows of a file; None and NaN where there are none.
 Scores = tuple[list[Any], NDArray[np.float32]]
@@ -84,6 +85,12 @@ def score_batch(learner: OnlineLearner, batch: Batch) -> Scores:
     return labels, found
 
 
+def list_score_files(source: FileStream, folder: str | os.PathLike[str] | None = None) -> list[Path]:
+    """Return where the scores of each file of a stream go."""
+    places = [Path(one) for one in source.paths]
+    return [(one.parent if folder is None else Path(folder)) / (one.name + SCORES) for one in places]
+
+
 def write_scores(
     learner: OnlineLearner, source: FileStream, folder: str | os.PathLike[str] | None, scored: Any, *, resume: bool
 ) -> list[Path]:
@@ -91,11 +98,12 @@ def write_scores(
     require_pyarrow("score_stream")
     mark = _mark(learner)
     written, done = [], 0
-    for path in source.paths:
+    targets = list_score_files(source, folder)
+    claim([(one, "table") for one in targets], source.files)
+    for path, target in zip(source.paths, targets, strict=True):
         part = source.of_file(path)
-        target = (Path(path).parent if folder is None else Path(folder)) / (Path(path).name + SCORES)
         if not (resume and _is_scored(target, mark, part.n_rows)):
-            with replacing(target) as file:
+            with replacing(target, "table", durable=True) as file:
                 for at in _write(file, scored(part), mark):
                     progress.advance("scoring", done + at, source.n_rows)
         done += part.n_rows

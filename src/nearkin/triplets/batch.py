@@ -22,7 +22,7 @@ _TABLE = 1 << 22
 
 
 @declare
-class BatchTriplets(TripletSource):
+class BatchTriplets(TripletSource, name="batch"):
     """All pairs (target neighbour, impostor) of every row within its batch.
 
     O(n^2 d) time; nothing is remembered of earlier batches.
@@ -41,15 +41,13 @@ class BatchTriplets(TripletSource):
     [(0, 1, 2), (1, 0, 2), (2, 3, 0), (2, 3, 1)]
     """
 
-    n_targets: int = setting(3, Integer(1), kind="int", doc="Target neighbours per row.", kw_only=False)
+    n_targets: int = setting(3, Integer(1), kw_only=False, doc="Target neighbours per row.")
     margin: float = setting(
-        1.0,
-        Real(0.0, np.inf, open_high=True),
-        kind="float",
+        1.0, Real(0.0, np.inf, open_high=True),
         doc="Gap in squared distances (or in similarities), on the learner's scale.",
-    )
+    )  # fmt: skip
     max_impostors: int | None = setting(
-        None, Integer(1), OneOf((None,)), kind="int or None", doc="Keep only this many nearest impostors of a pair."
+        None, Integer(1), OneOf((None,)), doc="Keep only this many nearest impostors of a pair."
     )
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
@@ -63,7 +61,7 @@ class BatchTriplets(TripletSource):
         for start in range(0, len(rows), step):
             anchors = rows.take(slice(start, start + step))
             for part, block in rows.blocks():
-                scores[: len(anchors), part] = view.measure.scores(anchors, block)
+                scores[: len(anchors), part] = view.parameter.measure.scores(anchors, block)
             found = scan_batch(scores[: len(anchors)], start, codes, self.n_targets, self.margin, most)
             if len(found):
                 anchor, positive, negative = found.T.copy()
@@ -71,7 +69,7 @@ class BatchTriplets(TripletSource):
 
 
 @declare
-class RandomTriplets(TripletSource):
+class RandomTriplets(TripletSource, name="random"):
     """For every row: another row of its class and a row of another class, uniformly from the batch.
 
     Parameters
@@ -90,7 +88,7 @@ class RandomTriplets(TripletSource):
     [1, 0, 3, 2]
     """
 
-    n_per_row: int = setting(1, Integer(1), kind="int", doc="Triplets per row.", kw_only=False)
+    n_per_row: int = setting(1, Integer(1), kw_only=False, doc="Triplets per row.")
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """One piece for the whole batch."""

@@ -29,7 +29,7 @@ _JUDGES = 20_000
 
 
 @declare
-class OCTG(TripletSource):
+class OCTG(TripletSource, name="octg"):
     """Online cluster-based triplet generator: anchors are rows, positives and negatives are class centres.
 
     For a row ``(x, y)`` the positive is the nearest centre ``V+`` of class y; every centre ``V-`` of another class
@@ -66,82 +66,62 @@ class OCTG(TripletSource):
     """
 
     n_centers: int | str = setting(
-        1,
-        Integer(1),
-        OneOf(("auto",)),
-        kind='int or "auto"',
+        1, Integer(1), OneOf(("auto",)), kw_only=False,
         doc="""Centres per class, by k-means on the first batch. Under label noise one is the safe choice: with several,
         a centre may settle on wrongly labelled rows. "auto" takes more (2, 5, 10, 20 or 40) where they clearly predict
         the labels of other rows better: classes that fall into parts, with rows enough.""",
-        kw_only=False,
-    )
+    )  # fmt: skip
     margin: float = setting(
-        1.0,
-        Real(0.0, np.inf, open_high=True),
-        kind="float",
+        1.0, Real(0.0, np.inf, open_high=True),
         doc="Required gap between squared distances (or between similarities), on the learner's scale.",
-    )
+    )  # fmt: skip
     metric: str = setting(
-        "auto",
-        OneOf(("auto", "euclidean", "dot", "learned")),
-        kind='{"auto", "euclidean", "dot", "learned"}',
+        "auto", OneOf(("auto", "euclidean", "dot", "learned")),
         doc="""What selects the centres: Euclidean distance or inner product, or the metric learned so far. "auto" is
         the learner's own measure before learning.""",
-    )
+    )  # fmt: skip
     max_impostors: int | None = setting(
-        None, Integer(1), OneOf((None,)), kind="int or None", doc="Keep only this many nearest impostors of a row."
+        None, Integer(1), OneOf((None,)), doc="Keep only this many nearest impostors of a row."
     )
     update_centers: bool = setting(
-        False,
-        BOOLEAN,
-        kind="bool",
+        False, BOOLEAN,
         doc="Move the nearest centre of its class towards each row, with the row's plausibility as its weight.",
-    )
+    )  # fmt: skip
     refresh: int = setting(
-        32,
-        Integer(1),
-        kind="int",
+        32, Integer(1),
         doc="""With ``metric="learned"`` or ``update_centers=True``, rows between two looks at the learned metric and
         centres; 1 is the literal algorithm. Counted along the stream, so that the chunks it comes in do not matter.""",
-    )
+    )  # fmt: skip
     n_init: int | None = setting(
-        None, Integer(2), OneOf((None,)), kind="int or None", doc="Rows of the first batch for k-means; None for all."
+        None, Integer(2), OneOf((None,)), doc="Rows of the first batch for k-means; None for all."
     )
     centers: ArrayLike | None = setting(
-        None,
-        kind="array-like of shape (n_given, n_features) or None",
+        None, kind="array-like of shape (n_given, n_features) or None",
         doc="Centres to use instead of k-means, as raw features.",
-    )
+    )  # fmt: skip
     center_labels: ArrayLike | None = setting(
         None, kind="array-like of shape (n_given,) or None", doc="Labels of `centers`."
     )
     max_centers: int | None = setting(
-        None,
-        Integer(2),
-        OneOf((None,)),
-        kind="int or None",
+        None, Integer(2), OneOf((None,)),
         doc="""Most centres in all. A class that appears when there are as many takes the place of the centre that has
         not been the nearest of its class for the longest time; a class without any centre is forgotten.""",
-    )
+    )  # fmt: skip
     forget_after: float | None = setting(
-        None,
-        Real(1.0, np.inf, open_high=True),
-        OneOf((None,)),
-        kind="float or None",
+        None, Real(1.0, np.inf, open_high=True), OneOf((None,)),
         doc="""With ``update_centers=True``, most weight behind a centre, so that it follows a class that moves: old
         rows count for less, about as if only the newest `forget_after` rows stood behind it.""",
-    )
+    )  # fmt: skip
 
     is_share_ = False  # whether it goes on with a share of the rows
 
     @property
-    def watches_metric(self) -> bool:
+    def watches_metric(self) -> bool:  # type: ignore[override]
         """Whether centres are chosen by the metric learned so far."""
         return self.metric == "learned"
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Find the centres of every class in the first batch, or take those that were given."""
-        super().start(rows, codes, view, rng)
         if self.centers is not None:
             self._take_given(view, rows)
         else:
@@ -309,7 +289,7 @@ class OCTG(TripletSource):
         if self.metric == "learned":
             scores = self.shown_metric_.anchor_scores(block, codes, self.shown_centers_)
             return scan(scores, scores.dtype.type(self.margin), codes, self.center_codes_, most)
-        measure = {"auto": view.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
+        measure = {"auto": view.parameter.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
         form = measure.linear(self.shown_centers_)
         return search(block, form, block.dtype.type(self.margin / form.unit), codes, self.center_codes_, most)
 
@@ -323,7 +303,7 @@ class OCTG(TripletSource):
         """What the next rows are compared with; kept until the next look, wherever the stream is cut into chunks."""
         self.shown_centers_ = self.centers_
         if self.metric == "learned":
-            self.shown_metric_ = view.frozen()
+            self.shown_metric_ = view.parameter.copy()
 
     def _found_class(self, row: Array, code: int) -> None:
         if self.max_centers is not None:

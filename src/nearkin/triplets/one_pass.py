@@ -19,7 +19,7 @@ _BLOCK = 4096
 
 
 @declare
-class OnePassTriplets(TripletSource):
+class OnePassTriplets(TripletSource, name="one_pass"):
     """Triplets from the newest row of each class; at most one per row, memory O(n_classes * d).
 
     Once two classes exist and y has been seen: if the previous row has label y it is the positive, and the
@@ -54,21 +54,18 @@ class OnePassTriplets(TripletSource):
     """
 
     cold_start: bool = setting(
-        False,
-        BOOLEAN,
-        kind="bool",
+        False, BOOLEAN,
         doc="""Whether to learn while only one class has been seen (COPML): each row and the one before it are then a
         similar pair, given as the triplet ``(x, previous, x)`` whose negative is the anchor itself.""",
-    )
+    )  # fmt: skip
 
     @property
-    def n_classes_needed(self) -> int:
+    def n_classes_needed(self) -> int:  # type: ignore[override]
         """One, if pairs may begin."""
         return 1 if self.cold_start else 2
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Forget every class."""
-        super().start(rows, codes, view, rng)
         self.newest_ = np.empty((0, rows.n_features), rows.dtype)
         self.newest_origin_ = np.empty(0, np.int64)
         self.registered_ = np.empty(0, np.int64)
@@ -107,9 +104,7 @@ class OnePassTriplets(TripletSource):
 
     def _block(self, block: NDArray[np.floating], codes: list[int]) -> Triplets:
         n_known = len(self.registered_)
-        where = {
-            int(code): i for i, code in enumerate(self.registered_)
-        }  # class -> position of its newest row in the pool
+        where = {int(code): i for i, code in enumerate(self.registered_)}  # newest row of each class in the pool
         order = self.registered_.tolist()
         previous = self.previous_
         out: list[tuple[int, int, int]] = []

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_X_y
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.checks import generator
+from nearkin.errors import InputError
 from nearkin.kernels import TripletRows
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.rows import Rows
-from nearkin.settings import check_settings
+from nearkin.settings import check_settings, generator
 
-__all__ = ["NoisyRoles", "Scorer", "TripletSource", "Triplets", "View"]
+__all__ = ["Metric", "NoisyRoles", "PlainView", "TripletSource", "Triplets", "View", "as_source"]
 
 #: Triplets whose vectors are gathered at once, and most numbers that their anchors may take.
 _GATHER = 4096
@@ -92,10 +92,8 @@ class Triplets:
         """Pieces of the triplets with their dense vectors; a single piece without copies when all is dense."""
         if self.rows.is_dense and self.pool.is_dense:
             pool = self.pool.dense
-            yield (
-                slice(0, len(self)),
-                TripletRows(self.rows.dense, pool, pool, self.anchor, self.positive, self.negative),
-            )
+            rows = TripletRows(self.rows.dense, pool, pool, self.anchor, self.positive, self.negative)
+            yield slice(0, len(self)), rows
             return
         step = self._step
         for start in range(0, len(self), step):
@@ -161,11 +159,19 @@ class Triplets:
         )
 
 
-class Scorer(Protocol):
-    """Scores anchors of known classes against other rows, all scaled."""
+class Metric(Protocol):
+    """The metric of a learner as a source sees it; all rows are scaled."""
+
+    measure: Measure
+
+    def scores(self, left: Array, right: Array) -> Array:
+        """Score all pairs; larger is closer."""
 
     def anchor_scores(self, anchors: Array, codes: Codes, others: Array) -> Array:
-        """Score all pairs; larger is closer."""
+        """Score all pairs of anchors of known classes with other rows."""
+
+    def copy(self) -> Metric:
+        """Return the metric as it is now, which later learning does not change."""
 
 
 class View(Protocol):
@@ -174,60 +180,82 @@ class View(Protocol):
     Examples
     --------
     >>> view = PlainView(DISTANCE)  # of no learner at all
-    >>> view.codes_of(["b", "a", "b"]).tolist(), view.scores(np.array([[0.0]]), np.array([[2.0]])).tolist()
+    >>> scores = view.parameter.scores(np.array([[0.0]]), np.array([[2.0]]))
+    >>> view.codes_of(["b", "a", "b"]).tolist(), scores.tolist()
     ([0, 1, 0], [[-4.0]])
     """
 
     @property
-    def measure(self) -> Measure:
-        """Distance or similarity."""
-
-    def scores(self, left: Array, right: Array) -> Array:
-        """All pairs of scaled rows under the metric learned so far; larger is closer."""
+    def parameter(self) -> Metric:
+        """The metric learned so far."""
 
     def scaled(self, X: ArrayLike) -> Array:
-        """Raw rows on the learner's scale."""
-
-    def frozen(self) -> Scorer:
-        """The metric learned so far, as something that later learning does not change."""
+        """Bring raw rows to the learner's scale."""
 
     def codes_of(self, labels: ArrayLike) -> Codes:
-        """Whole numbers that stand for labels; new ones are given to new labels."""
+        """Number labels; new ones get new numbers."""
 
 
 class PlainView:
-    """A view without a learner: no scaling, nothing learned."""
+    """A view without a learner, and its own metric: no scaling, nothing learned."""
 
     def __init__(self, measure: Measure):
-        self.measure = measure
+        self.measure, self.scores = measure, measure.scores
         self.classes: dict[Any, int] = {}
 
-    def scores(self, left: Array, right: Array) -> Array:
-        """Scores under the identity."""
-        return self.measure.scores(left, right)
+    @property
+    def parameter(self) -> Metric:
+        """The identity."""
+        return self
 
     def anchor_scores(self, anchors: Array, codes: Codes, others: Array) -> Array:
         """Score under the identity; classes do not matter."""
         return self.scores(anchors, others)
 
-    def frozen(self) -> Scorer:
-        """Nothing is learned here."""
+    def copy(self) -> Metric:
+        """Return itself: nothing is learned here."""
         return self
 
     def scaled(self, X: ArrayLike) -> Array:
-        """The rows as they are."""
+        """Return the rows as they are."""
         return np.asarray(X)
 
     def codes_of(self, labels: ArrayLike) -> Codes:
-        """Labels numbered by first appearance."""
+        """Number labels by first appearance."""
         one = [self.classes.setdefault(label, len(self.classes)) for label in np.asarray(labels).tolist()]
         return np.asarray(one, dtype=np.int64)
+
+
+#: Sources by the names that settings use.
+_BY_NAME: dict[str, type[TripletSource]] = {}
+
+
+def as_source(triplets: str | TripletSource) -> TripletSource:
+    """Fresh source from a name or from an instance, which is not touched.
+
+    Parameters
+    ----------
+    triplets : {"octg", "one_pass", "batch", "random"} or TripletSource
+        What the learners take as their ``triplets`` parameter.
+
+    Examples
+    --------
+    >>> as_source("octg")
+    OCTG()
+    """
+    if isinstance(triplets, TripletSource):
+        return clone(triplets)
+    if isinstance(triplets, str) and triplets in _BY_NAME:
+        return _BY_NAME[triplets]()
+    raise InputError(
+        f"parameter `triplets` must be {', '.join(map(repr, _BY_NAME))} or a TripletSource; got {triplets!r}."
+    )
 
 
 class TripletSource(BaseEstimator):
     """Base of all sources: settings in the constructor, state in attributes that end in an underscore.
 
-    A learner calls `start` with its first batch, then for every batch iterates over `generate` and tells the source
+    A learner calls `begin` with its first batch, then for every batch iterates over `generate` and tells the source
     with `receive` how plausible each triplet was before it asks for the next piece. Labels arrive as whole numbers
     in order of first appearance, so nothing can depend on their names.
 
@@ -256,21 +284,26 @@ class TripletSource(BaseEstimator):
 
     n_rows_seen_: int
 
-    @property
-    def watches_metric(self) -> bool:
-        """Whether triplets depend on the metric learned so far."""
-        return False
+    #: Classes that must be known before anything can be learned.
+    n_classes_needed: int = 2
 
-    @property
-    def n_classes_needed(self) -> int:
-        """Classes that must be known before anything can be learned."""
-        return 2
+    #: Whether triplets depend on the metric learned so far.
+    watches_metric: bool = False
+
+    def __init_subclass__(cls, name: str = "", **more: Any):
+        """Let settings call the class by a name."""
+        super().__init_subclass__(**more)
+        if name:
+            _BY_NAME[name] = cls
+
+    def begin(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
+        """Begin a stream with its first batch."""
+        check_settings(self)
+        self.n_rows_seen_, self.rng_ = 0, rng
+        self.start(rows, codes, view, rng)
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
-        """Begin a stream with its first batch; overriding methods call this first."""
-        check_settings(self)
-        self.n_rows_seen_ = 0
-        self.rng_ = rng
+        """Prepare what the source remembers, from the first batch."""
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Pieces of the triplets of a batch, in the order in which they are to be learned."""
@@ -340,7 +373,7 @@ class TripletSource(BaseEstimator):
         X, y = check_X_y(X, y, dtype=[np.float64, np.float32])
         view = PlainView(DISTANCE if measure == "distance" else SIMILARITY)
         rows, codes = Rows(X), view.codes_of(y)
-        self.start(rows, codes, view, generator(random_state))
+        self.begin(rows, codes, view, generator(random_state))
         parts = []
         for part in self.generate(rows, codes, view):
             self.receive(part, np.ones(len(part)))

@@ -23,6 +23,7 @@ from typing import Any
 
 from numba import njit
 
+from nearkin.kernels.machine.cache import LoopCache
 from nearkin.losses import Loss, exponential_weight
 
 _REORDER = {"reassoc", "contract", "nsz"}
@@ -35,7 +36,6 @@ step = njit(inline="always", error_model="numpy")
 body = njit(inline="always", error_model="numpy", fastmath=_REORDER)
 helper = njit(error_model="numpy", fastmath=_REORDER, **_INSIDE)
 exact_helper = njit(error_model="numpy", fastmath=False, **_INSIDE)  # unset, it would inherit the caller's
-kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 _uncached = njit(nogil=True, error_model="numpy", fastmath=_REORDER)
 
 #: Text of the notice; the README says the same.
@@ -43,6 +43,13 @@ COMPILES = "compiles its loops for this machine, up to 20 seconds, once per kind
 
 #: Seconds before the notice appears.
 _PATIENCE = 2.0
+
+
+def kernel(function: Any) -> Any:
+    """Compile an entry point: cached on disk (`nearkin.kernels.machine.cache`), runs without the interpreter lock."""
+    compiled = _uncached(function)
+    compiled._cache = LoopCache(function)  # as ``cache=True`` sets numba's own
+    return compiled
 
 
 class Sweep:
