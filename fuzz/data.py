@@ -155,8 +155,26 @@ def info(folder: Path, rng: np.random.Generator) -> tuple[Arguments, Path]:
     return ["info", str(damaged)], damaged
 
 
+def reproduce(folder: Path, rng: np.random.Generator) -> tuple[Arguments, Path]:
+    out = folder / "results"
+    out.mkdir()
+    for name, content in results().items():
+        (out / name).write_bytes(content)
+    files = sorted(out.glob("*.json*"))
+    return [*REPRODUCE, "--out", str(out)], files[rng.integers(len(files))]
+
+
+@cache
+def results() -> dict[str, bytes]:
+    """Return the files of a finished table of one cell."""
+    with tempfile.TemporaryDirectory() as name:
+        warm([*REPRODUCE, "--out", name])
+        return {path.name: path.read_bytes() for path in Path(name).iterdir()}
+
+
+REPRODUCE = ["reproduce", "table3", "--datasets", "wine", "--noise", "0", "--methods", "Euclidean", "--quick"]
 TABLES = ("csv", "csv.gz", "tsv", "npy", "npz", "parquet")
 SCENARIOS: dict[str, Callable[[Path, np.random.Generator], tuple[Arguments, Path]]] = {
     "fit": fit, "fit --stream": fit_stream, "fit of many": fit_many, "audit": audit, "predict": predict,
-    "transform": transform, "adapt": adapt, "info": info,
+    "transform": transform, "adapt": adapt, "info": info, "reproduce": reproduce,
 }  # fmt: skip

@@ -58,6 +58,7 @@ def try_file(name: str, folder: Path, rng: np.random.Generator) -> str | None:
         ["info", path],
     ]
     args = commands[rng.integers(len(commands))]
+    data.warm_up("fit --stream" if "--stream" in args else str(args[0]))
     found = command(*args, folder=folder, seconds=SECONDS, memory=MEMORY)
     problem = command_problem(found, path.name, "data row ", inside)
     if problem is None and (folder / "evil2").exists():
@@ -345,6 +346,18 @@ def full_disk(folder: Path) -> str | None:
     return None
 
 
+def odd_data_sets(folder: Path) -> str | None:
+    """A folder of data sets may hold anything."""
+    os.mkfifo(folder / "wine.npz")
+    (folder / "letters.npz").symlink_to("/dev/zero")
+    (folder / "german.npz").mkdir()
+    (folder / "ionosphere.npz").write_bytes(b"PK")
+    for args in (["list"], ["info", "wine"], ["info", "german"], ["info", "ionosphere"]):
+        if problem := command_problem(command("datasets", *args, "--data", folder, seconds=SECONDS, memory=MEMORY)):
+            return f"[{' '.join(args)}] {problem}"
+    return None
+
+
 def _must_work(found: Outcome) -> str | None:
     return command_problem(found) or (None if found.code == 0 else f"refused: {found.err.strip()[-200:]}")
 
@@ -360,4 +373,5 @@ def _is_number(cell: str) -> bool:
 JOBS: dict[str, Callable[[Path], str | None]] = {
     "20,000 columns": wide, "20,000 columns in batches": wide_stream, "formulas and control characters": formulas,
     "600 classes of 4 rows": many_classes, "far queries": far_queries, "odd names": odd_names, "a full disk": full_disk,
+    "odd data sets": odd_data_sets,
 }  # fmt: skip

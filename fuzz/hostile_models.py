@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shutil
 import socket
 import struct
 import warnings
@@ -20,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 import nearkin
-from fuzz import models, seeds
+from fuzz import data, models, seeds
 from fuzz.child import call, command, command_problem
 from fuzz.report import Report
 from nearkin import saving
@@ -28,6 +29,13 @@ from nearkin import saving
 WEIGHT = 0.3
 #: What a file may cost that is refused: seconds, and bytes beyond what the process already has.
 SECONDS, MEMORY = 5.0, 1 << 28
+#: Commands that read a model, an adapter or a checkpoint.
+WAYS = (
+    "info {path}",
+    "predict {path} {good}",
+    "fit {good} --label y --stream --voters 0 -o {out}/m --checkpoint {path} --resume",
+    "adapt --start {path} --queries {good} --items {good} --feedback {good} -o {out}/a",
+)
 
 
 def run(seconds: float, seed: int, report: Report) -> None:
@@ -57,9 +65,22 @@ def try_file(name: str, folder: Path) -> str | None:
         _deep()  # a child with little memory cannot import torch
     problem = models.problem_of(call(_load, path, False, seconds=SECONDS, memory=MEMORY))
     problem = problem or (deep and models.problem_of(call(_load, path, True, seconds=SECONDS, memory=MEMORY))) or None
-    args = ["info", path] if len(name) % 2 else ["predict", path, path]
-    problem = problem or command_problem(command(*args, seconds=SECONDS, memory=MEMORY), path.name)
+    problem = problem or next((one for way in WAYS if (one := _try_command(way, path))), None)
     return problem or _side_effects(folder)
+
+
+def _try_command(way: str, path: Path) -> str | None:
+    """Return what a command does with the file that it must not do."""
+    good = data.models() / "data.csv"
+    out = path.parent.parent / "out"
+    out.mkdir(exist_ok=True)
+    args = [word.format(path=path, good=good, out=out) for word in way.split()]
+    found = command(*args, folder=out, seconds=SECONDS, memory=MEMORY)
+    shutil.rmtree(out)
+    problem = command_problem(found, path.name)
+    if problem is None and found.code == 0 and "--resume" not in way:
+        problem = "it was accepted"
+    return problem and f"[{' '.join(args[:1])}] {problem}"
 
 
 def try_forged(name: str, folder: Path) -> str | None:

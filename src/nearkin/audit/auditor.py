@@ -172,6 +172,8 @@ def _audit(
             "A label can be judged only by other rows that have it.",
             owner=owner,
         )
+    if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
+        raise InputError("all rows of X are equal, so nothing tells right labels from wrong ones.", owner=owner)
     if isinstance(learner, RobustKNeighborsClassifier):
         return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels)
     chosen = "auto" if learner is None else learner
@@ -185,6 +187,13 @@ def _audit(
             owner=owner,
         )
     return LabelAudit(model, X, labels)
+
+
+def _differ(X: Any) -> bool:
+    """Whether two rows differ; found among the first few, as a rule."""
+    rows = X.iloc if hasattr(X, "iloc") else X
+    first = np.asarray(rows[:1])
+    return any((np.asarray(rows[start : start + 1000]) != first).any() for start in range(0, len(X), 1000))
 
 
 def check_labelled_rows(X: Any, y: ArrayLike, owner: str) -> tuple[Any, NDArray[Any]]:

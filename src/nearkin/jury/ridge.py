@@ -42,6 +42,9 @@ _LEAST = 1e-3
 _KEPT = 1 << 24
 _AT_ONCE = 1 << 20
 
+#: Votes on new rows beyond this size are computed in double precision: the rows are far, and may overflow.
+_FAR = 1e6
+
 #: Parts whose sums are held before they are added up.
 _TOGETHER = 16
 
@@ -245,8 +248,12 @@ class RidgeVoter:
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
         _, coefficients = self._solution(np.maximum(weights, _LEAST))
-        fit = _standardise(self.features.of(queries), self._shift, self._factor) @ coefficients
-        return _shares(fit.astype(np.float64))
+        made = self.features.of(queries)
+        with np.errstate(over="ignore", invalid="ignore"):  # done again below
+            fit = (_standardise(made, self._shift, self._factor) @ coefficients).astype(np.float64)
+        far = np.flatnonzero(~(np.abs(fit).max(axis=1, initial=0.0) < _FAR))
+        fit[far] = _standardise(made[far], self._shift, self._factor, np.float64) @ coefficients.astype(np.float64)
+        return _shares(fit)
 
     def _features(self, part: Any) -> Array:
         if self._made is not None:
@@ -293,9 +300,9 @@ def _indicators(codes: Codes, n_classes: int) -> sparse.csr_array:
     return sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(n_classes, n))
 
 
-def _standardise(made: Array, shift: Array, factor: float) -> Array:
+def _standardise(made: Array, shift: Array, factor: float, dtype: Any = np.float32) -> Array:
     """Features of mean 0 and mean length 1 and a constant, in single precision: they are many and of order one."""
-    out = np.empty((len(made), made.shape[1] + 1), np.float32)
+    out = np.empty((len(made), made.shape[1] + 1), dtype)
     out[:, :-1] = (made - shift) * factor
     out[:, -1] = _CONSTANT
     return out

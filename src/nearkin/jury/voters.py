@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury.local_scaling import LocalNeighbours
+from nearkin.jury.local_scaling import LocalNeighbours, narrow
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import ArrayOf, Count, Either, Items, Maybe, Number, Part, Text, stored
@@ -313,7 +313,7 @@ class CrossFittedVoter(_RankVoter):
 
 def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: NeighbourVoter) -> NeighbourVoter:
     """Neighbours in a learned space, with the bandwidth of the input space."""
-    found = LocalNeighbours(map_rows(space, scaled).astype(np.float32))
+    found = LocalNeighbours(narrow(map_rows(space, scaled)))
     return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space)
 
 

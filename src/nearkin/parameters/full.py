@@ -100,9 +100,9 @@ class FullMatrix(MappedParameter):
     @property
     def tracked(self) -> Any:
         """State of the projecting sweep as it takes it."""
-        from nearkin.kernels.inverse import Tracked
+        from nearkin.kernels.inverse import resume_tracking
 
-        return Tracked(self.numbers, self.nulls, self.inverse)
+        return resume_tracking(self.numbers, self.nulls, self.inverse)
 
     def _learn_on_device(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         from nearkin.accelerator.matrix_sweep import FullSweep

@@ -77,6 +77,11 @@ class Modalities:
     def __len__(self) -> int:
         return len(self.columns)
 
+    def check_width(self, n_features: int) -> None:
+        """Refuse rows of another width: compiled loops go by the modalities'."""
+        if n_features != self.starts[-1]:
+            raise InputError(f"the modalities have {self.starts[-1]} columns together; these rows have {n_features}.")
+
     @property
     def sizes(self) -> list[int]:
         """Columns of each."""
@@ -226,14 +231,15 @@ class Hedged(Modal):
         self.margin = float(margin)
 
     @abstractmethod
-    def _sweep(self) -> tuple[Any, NDArray[np.intp], int | None]:
-        """The loop, the addresses of the blocks, and how many triplets to take at once."""
+    def _sweep(self, dtype: np.dtype) -> tuple[Any, NDArray[np.intp], int | None]:
+        """The loop for rows of this type, the addresses of the blocks, and how many triplets to take at once."""
 
     def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep over all modalities."""
         from nearkin.kernels.modalities import Hedging
 
-        kernel, places, at_once = self._sweep()
+        self.modalities.check_width(triplets.rows.n_features)
+        kernel, places, at_once = self._sweep(triplets.rows.dtype)
         run, hedging = kernel.run, Hedging(self.modalities.starts, self.theta, self.beta, self.margin)
         return feed(
             triplets, rule,
@@ -275,13 +281,13 @@ class ModalFull(Hedged, MappedParameter):
         blocks = [FullMatrix(d, dtype, DISTANCE, "project") for d in modalities.sizes]
         super().__init__(modalities, blocks, beta, margin)
 
-    def _sweep(self) -> tuple[Any, NDArray[np.intp], int | None]:
+    def _sweep(self, dtype: np.dtype) -> tuple[Any, NDArray[np.intp], int | None]:
         from nearkin.kernels import modalities
 
         for block in self.blocks:
             block.forget_root()
         matrices, states = [block.M for block in self.blocks], [block.tracked for block in self.blocks]
-        places = modalities.matrix_addresses(matrices, states)
+        places = modalities.matrix_addresses(self.modalities.starts, matrices, states)
         return modalities.full, places, steps_at_once(max(self.modalities.sizes))
 
     def margins(self, triplets: Triplets) -> Array:
@@ -309,7 +315,8 @@ class ModalLowRank(Hedged, MappedParameter):
         blocks = [LowRank(start.astype(dtype), DISTANCE, "subgradient") for start in starts]
         super().__init__(modalities, blocks, beta, margin)
 
-    def _sweep(self) -> tuple[Any, NDArray[np.intp], int | None]:
+    def _sweep(self, dtype: np.dtype) -> tuple[Any, NDArray[np.intp], int | None]:
         from nearkin.kernels import modalities
 
-        return modalities.low_rank, modalities.factor_addresses([block.L for block in self.blocks]), None
+        factors = [block.L for block in self.blocks]
+        return modalities.low_rank, modalities.factor_addresses(self.modalities.starts, factors, dtype), None

@@ -188,8 +188,10 @@ class Sketched(Modal, MappedParameter):
         from nearkin.kernels import sketch
         from nearkin.kernels.machine.pack import addresses
 
+        self.modalities.check_width(triplets.rows.n_features)
         taus = np.empty((len(triplets), len(self.hats)))
-        places, sizes = addresses(*self.hats), np.array([len(hat) for hat in self.hats])
+        sizes = np.array([len(hat) for hat in self.hats])
+        places = np.array([addresses(np.float64, "m m", hat)[0] for hat in self.hats], dtype=np.intp)
         sketches = sketch.Sketches(places, sizes, self.theta, self.C_weights, self.simplex)
 
         run = sketch.sweep.run

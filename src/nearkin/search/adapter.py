@@ -16,7 +16,7 @@ from nearkin.errors import InputError, Option, Row
 from nearkin.learners import RobustOASIS
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY, Measure
-from nearkin.search.inputs import as_vectors, zero_rows
+from nearkin.search.inputs import as_vectors, check_lengths, zero_rows
 from nearkin.search.ranking import Interval
 from nearkin.settings import (
     Instance,
@@ -236,6 +236,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         checked: list[Array] = []
         for name, one in zip(_MEMBERS, triplets, strict=True):
             found = as_vectors(one, name, width, dtype)
+            check_lengths(found, name)
             width, dtype = found.shape[1], found.dtype
             checked.append(found)
         sizes = [len(one) for one in checked]

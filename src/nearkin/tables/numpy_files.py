@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from nearkin.errors import InputError, Option, quote_names
 from nearkin.tables.batches import Chunk, Unit
 from nearkin.tables.cells import parse_labels
-from nearkin.tables.table import Labels, check_classes, single_or_double
+from nearkin.tables.table import Labels, check_classes, check_regular, decoding, single_or_double
 
 __all__ = ["Arrays", "NpyReader", "read_arrays", "read_labels"]
 
 #: Rows of one unit.
 _RANGE = 1 << 16
-_ERRORS = (ValueError, EOFError, KeyError, zipfile.BadZipFile)
 
 
 class Arrays:
@@ -117,21 +116,20 @@ class NpyReader:
 
 def read_arrays(path: Path) -> Arrays:
     """Read an npz or npy file; Python objects are never unpickled."""
-    try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                return Arrays(path, {"": found})
-            with found:
-                return Arrays(path, {name: found[name] for name in found.files})
-    except _ERRORS as error:
-        raise _damage(path, error) from None
+    check_regular(path)
+    with _decoding(path), path.open("rb") as file:
+        found = np.load(file, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return Arrays(path, {"": found})
+        with found:
+            return Arrays(path, {name: np.asarray(found[name]) for name in found.files})
 
 
 def read_labels(path: Path) -> Labels:
     """Read labels from an npy file, or from text with one label a line, and say which are missing."""
     if path.suffix.lower() == ".npy":
         return _one_label_a_row(read_arrays(path).array(""), str(path))
+    check_regular(path)
     try:
         return parse_labels(path.read_text(encoding="utf-8-sig").splitlines())
     except UnicodeDecodeError:
@@ -139,19 +137,23 @@ def read_labels(path: Path) -> Labels:
 
 
 def _map(path: str) -> NDArray[Any]:
-    try:
+    check_regular(Path(path))
+    with _decoding(path):
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except _ERRORS as error:
-        raise _damage(path, error) from None
     if not isinstance(found, np.ndarray):
         raise InputError(f"{path} is an npz archive, which cannot be read in pieces; save its arrays as npy files.")
     return found
 
 
-def _damage(path: str | Path, error: Exception) -> InputError:
-    if "Object arrays" in str(error):
-        return InputError(f"{path} holds Python objects; save plain numbers or text instead.")
-    return InputError(f"{path} is not an npy or npz file, or it is damaged ({error}).")
+@contextmanager
+def _decoding(path: str | Path) -> Iterator[None]:
+    with decoding(path, "an npy or npz file"):
+        try:
+            yield
+        except ValueError as error:
+            if "Object arrays" not in str(error):
+                raise
+            raise InputError(f"{path} holds Python objects; save plain numbers or text instead.") from None
 
 
 def _one_label_a_row(y: NDArray[Any], title: str) -> Labels:
@@ -162,7 +164,8 @@ def _one_label_a_row(y: NDArray[Any], title: str) -> Labels:
     if y.dtype.kind not in "fiubUS":
         raise InputError(f"{title} holds {y.dtype}; whole numbers or text are needed as labels.")
     if y.dtype.kind == "S":
-        y = np.char.decode(y, "utf-8")
+        with decoding(title, "an array of UTF-8 labels"):
+            y = np.char.decode(y, "utf-8")
     if y.dtype.kind == "f":
         return y, np.isnan(y)
     return y, (y == "") if y.dtype.kind == "U" else np.zeros(len(y), dtype=bool)
