@@ -6,16 +6,16 @@ ever rewritten.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, SupportsInt
+from unicodedata import category
 
 __all__ = ["InputError", "Option", "Row", "name_of", "owned_by", "placed_at", "printable", "quote_names"]
 
-#: Characters that a terminal obeys or that turn the order of text around; not line ends and tabs.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+#: Kinds of characters that act on a terminal or a page instead of being seen, and two that only join letters.
+_UNSEEN, _JOINERS = ("Cc", "Cf", "Cs", "Zl", "Zp"), "\u200c\u200d"
 
 
 @dataclass(frozen=True)
@@ -159,10 +159,19 @@ def quote_names(names: Iterable[Any], most: int = 8) -> str:
     return ", ".join(quoted[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def printable(text: str) -> str:
-    r"""Return text with its control characters written out, so that they are seen and do nothing.
+def printable(value: Any, most: int | None = None) -> str:
+    r"""Return a label, a name or a text on one line, cut if it is long, with control characters as escapes.
 
-    >>> print(printable("\x1b[31mred"))
-    \x1b[31mred
+    Examples
+    --------
+    >>> print(printable("a\x1b[31m\u202e"))
+    a\x1b[31m\u202e
     """
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    text = str(value)
+    text = text if most is None or len(text) <= most else text[: most - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(
+        char.encode("unicode_escape").decode() if category(char) in _UNSEEN and char not in _JOINERS else char
+        for char in text
+    )

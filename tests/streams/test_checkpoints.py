@@ -474,6 +474,14 @@ def test_many_processes_at_once_and_one_of_them_has_the_lock(tmp_path):
     assert sorted(ends) == [0] + [1] * 11
 
 
+def test_a_link_to_a_checkpoint_stays_a_link(tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "ck").symlink_to(tmp_path / "store" / "real")
+    fit(streams.open([tables.rows()], batch_rows=128), tmp_path / "ck", checkpoint_every=0)
+    assert (tmp_path / "ck").is_symlink()
+    assert sorted(one.name for one in (tmp_path / "store").iterdir()) == ["real", "real.previous"]
+
+
 # ---------------------------------------------------------------- what a checkpoint may hold
 
 FORGED = {

@@ -113,7 +113,7 @@ def test_a_mistake_is_one_line(home, change, message, monkeypatch):
 def test_options_of_streams_mean_nothing_for_one_table(home):
     for one in (
         ("--resume",), ("--shuffle",), ("--plausibility",), ("--missing", "drop"), ("--shards", 2), ("--voters", 5),
-        ("--batch-rows", 9), ("--checkpoint-every", 1), ("--text-labels",), ("--log", home / "l"), ("--missing", "error"),
+        ("--batch-rows", 9), ("--checkpoint-every", 1), ("--text-labels",), ("--log", home / "l"),
     ):  # fmt: skip
         outcome = run("fit", home / "big" / "0.parquet", "--label", "y", "-o", home / "m.nearkin", *one)
         assert outcome.exit_code == 2

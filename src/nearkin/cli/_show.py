@@ -32,7 +32,7 @@ _BOLD = ("\ue000", "\ue001")
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print text that may hold names of the user's; their control characters are written out."""
-    shown = printable(text)
+    shown = "\n".join(printable(line) for line in text.split("\n"))
     for mark, code in zip(_BOLD, ("\x1b[1m", "\x1b[0m"), strict=True):
         shown = shown.replace(mark, code)
     click.echo(shown, err=err)

@@ -84,6 +84,17 @@ class Sources:
             raise InputError(f"nothing in {self.feedback} can be used: {_count(feedback.skipped)}.")
         return queries, items, feedback
 
+    @contextmanager
+    def naming_files(self) -> Iterator[None]:
+        """Put the file in place of what the library calls its content."""
+        files = {"queries": self.queries, "items": self.items}
+        try:
+            yield
+        except InputError as error:
+            if error.place in files or error.owner == "feedback":
+                error.place = str(files.get(error.place, self.feedback))
+            raise
+
 
 @options
 class Learning:
@@ -199,7 +210,7 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
     adapter = learning.open_adapter(sources.bad)
     with _own_options():
         queries, items, feedback = sources.read()
-        with _show.progress_bar(quiet=quiet):
+        with sources.naming_files(), _show.progress_bar(quiet=quiet):
             done = search.adapt(queries, items, feedback, adapter=adapter, bad=sources.bad, **vars(check))
     outputs.write(done)
     if not quiet:

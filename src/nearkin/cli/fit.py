@@ -219,8 +219,8 @@ def _describe_learner(learner: Any) -> list[tuple[str, str]]:
 
 
 def _describe_jury(jury: Any) -> list[tuple[str, str]]:
-    shares = zip(jury.voters, jury.shares, strict=True)
-    return [("voters", ", ".join(f"{one.name} {_show.percent(share)}" for one, share in shares))]
+    shares = zip(jury.voters, jury.percents, strict=True)
+    return [("voters", ", ".join(f"{one.name} {share} %" for one, share in shares))]
 
 
 def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:

@@ -21,9 +21,7 @@ class Checkpoint:
     """A file that is replaced as a whole, with its predecessor beside it, and a lock for the process that writes it."""
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = Path(path)
-        if self.path.is_symlink():  # a link stays a link
-            self.path = self.path.resolve()
+        self.path = Path(path).resolve() if Path(path).is_symlink() else Path(path)  # a link stays a link
         self.previous = self.path.with_name(self.path.name + ".previous")
         self.lock = Lock(self.path.with_name(self.path.name + ".lock"), str(self.path))
         self._whole = False  # whether the newest is known to be readable

@@ -23,6 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from nearkin import progress
 from nearkin.errors import InputError
 
 try:
@@ -191,3 +192,6 @@ def _release_all() -> None:
     for path, lock in tuple(_held.items()):
         if lock.process == os.getpid():
             path.unlink(missing_ok=True)
+
+
+progress.at_exit.append(_release_all)

@@ -32,7 +32,7 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArr
             if sys.stdout.isatty():
                 shown = io.BytesIO()
                 write_csv(shown, columns)
-                sys.stdout.write(printable(shown.getvalue().decode()))
+                sys.stdout.writelines(f"{printable(line)}\n" for line in shown.getvalue().decode().split("\n")[:-1])
             else:
                 write_csv(sys.stdout.buffer, columns)  # always UTF-8, whatever the locale
                 sys.stdout.buffer.flush()
