@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nearkin
-from nearkin.files import unquote_formula
 from nearkin.errors import printable
+from nearkin.files import unquote_formula
 
 BROWSER = os.environ.get("NEARKIN_BROWSER") or shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
