@@ -6,7 +6,6 @@ import contextlib
 import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any
-from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,28 +16,7 @@ from nearkin.arrays import Codes
 from nearkin.errors import InputError
 from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
-__all__ = ["Labels", "as_labels", "check_labels", "first_appearance", "printable", "sorted_classes"]
-
-#: Kinds of characters that act on a terminal or a page instead of being seen, and two that only join letters.
-_UNSEEN, _JOINERS = ("Cc", "Cf", "Cs", "Zl", "Zp"), "\u200c\u200d"
-
-
-def printable(value: Any, most: int | None = None) -> str:
-    r"""Return a label, a name or a text on one line, cut if it is long, with control characters as escapes.
-
-    Examples
-    --------
-    >>> print(printable("a\x1b[31m\u202e"))
-    a\x1b[31m\u202e
-    """
-    text = str(value)
-    text = text if most is None or len(text) <= most else text[: most - 1] + "…"
-    if text.isprintable():
-        return text
-    return "".join(
-        char.encode("unicode_escape").decode() if category(char) in _UNSEEN and char not in _JOINERS else char
-        for char in text
-    )
+__all__ = ["Labels", "as_labels", "check_labels", "first_appearance", "sorted_classes"]
 
 
 def check_labels(y: Any, n_rows: int, owner: str) -> NDArray[Any]:
