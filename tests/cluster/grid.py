@@ -21,6 +21,9 @@ from nearkin.distributed import tasks
 from nearkin.streams.watch import learn_batch as learn
 
 ORDERS = os.environ["NEARKIN_TEST_ORDERS"]
+if "NEARKIN_TEST_VERSION" in os.environ:
+    import nearkin
+    nearkin.__version__ = os.environ["NEARKIN_TEST_VERSION"]
 
 def carry_out(order, number):
     try:
@@ -78,12 +81,12 @@ class Grid:
                 assert time.monotonic() < end
                 time.sleep(0.05)
 
-    def add_host(self, n_workers):
+    def add_host(self, n_workers, **settings):
         self.hosts.append(
             self._run(
                 "worker", self.address, "--host", "127.0.0.1", "--nworkers", n_workers, "--nthreads", 1,
                 "--no-dashboard", "--death-timeout", 60, "--preload", self.folder / "preload.py",
-                "--local-directory", self.folder,
+                "--local-directory", self.folder, **settings,
             )
         )  # fmt: skip
 
@@ -106,8 +109,9 @@ class Grid:
             if one is not None and one.poll() is None:
                 self.kill(one)
 
-    def _run(self, *arguments):
+    def _run(self, *arguments, **more):
         settings = {
+            **more,
             "PYTHONPATH": SOURCES,
             "NEARKIN_TEST_ORDERS": str(self.orders),
             "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",

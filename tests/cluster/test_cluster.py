@@ -208,6 +208,27 @@ nearkin.distributed.fit(model, stream, client=address, n_shards=3, merge_every=1
         )
 
 
+def lose_scheduler(own, folder, seconds, **more):
+    """Learn on a cluster, kill its scheduler after some seconds of work; return the error, and when it came."""
+    failed = []
+
+    def drive():
+        try:
+            nearkin.distributed.fit(learner(), opened(folder), client=own.address, **{**HOW, **more})
+        except BaseException as error:
+            failed.append((error, time.monotonic()))
+
+    thread = threading.Thread(target=drive)
+    thread.start()
+    own.wait_until_busy()
+    time.sleep(seconds)
+    own.kill(own.scheduler)
+    begun = time.monotonic()
+    thread.join(timeout=100)
+    assert not thread.is_alive()
+    return failed[0][0], failed[0][1] - begun
+
+
 def test_a_scheduler_killed_and_started_again(folder, undisturbed, tmp_path):
     """Also a cluster without workers, and an address where nobody listens."""
     own = Grid(tmp_path / "grid")
@@ -216,26 +237,11 @@ def test_a_scheduler_killed_and_started_again(folder, undisturbed, tmp_path):
         with pytest.raises(ClusterLost, match=r"no worker, and none has come within 0\.5 s"):
             nearkin.distributed.fit(learner(), opened(folder), client=own.address, timeout=0.5)
         own.add_host(1)
-        failed = []
-
-        def drive():
-            try:
-                nearkin.distributed.fit(
-                    learner(), opened(folder), client=own.address, checkpoint=tmp_path / "ck", **{**HOW, "timeout": 60}
-                )
-            except ClusterLost as error:
-                failed.append(str(error))
-
-        thread = threading.Thread(target=drive)
-        thread.start()
-        own.wait_until_busy()
-        own.kill(own.scheduler)
-        begun = time.monotonic()
-        thread.join(timeout=100)
-        assert not thread.is_alive()
-        assert time.monotonic() - begun < 60
-        assert "scheduler" in failed[0]
-        assert "resume" in failed[0]
+        error, waited = lose_scheduler(own, folder, 0.0, checkpoint=tmp_path / "ck")
+        assert isinstance(error, ConnectionError)
+        assert "scheduler" in str(error)
+        assert "resume" in str(error)
+        assert waited < 20  # the documented 15, and a busy machine
         own.kill(own.hosts[0])
         own.start_scheduler()
         own.add_host(1)
@@ -244,6 +250,9 @@ def test_a_scheduler_killed_and_started_again(folder, undisturbed, tmp_path):
         )
         assert same(ours, undisturbed)
         assert same(in_shares(learner(), opened(folder), 3, 2), undisturbed)
+        error, waited = lose_scheduler(own, folder, 0.7, epochs=50)
+        assert isinstance(error, ConnectionError)
+        assert waited < 20
     finally:
         own.close()
     with (
@@ -251,6 +260,32 @@ def test_a_scheduler_killed_and_started_again(folder, undisturbed, tmp_path):
         nearkin.distributed.connect(own.address, timeout=0.5),
     ):
         pass
+
+
+def test_a_worker_of_another_version_is_refused_by_name_at_the_start_and_when_it_joins(folder, tmp_path):
+    own = Grid(tmp_path / "grid")
+    found = r"the worker tcp://127\.0\.0\.1:\d+ has python 3\.\d+, numpy \d\.\d+, nearkin 0\.0\.7, this process python"
+    try:
+        own.start_scheduler()
+        own.add_host(1)
+
+        def join(report):
+            if report.batch == 5:
+                own.add_host(1, NEARKIN_TEST_VERSION="0.0.7")
+
+        with nearkin.distributed.connect(own.address) as client:
+            model = learner()
+            with pytest.raises(ValueError, match=found):
+                nearkin.distributed.fit(model, opened(folder), client=client, epochs=500, on_report=join, **HOW)
+            assert model.n_rows_seen_ > 64
+            model = learner()
+            with pytest.raises(ValueError, match=found):
+                nearkin.distributed.fit(model, opened(folder), client=client, **HOW)
+            assert not model.__sklearn_is_fitted__()
+            with pytest.raises(ValueError, match=found):
+                nearkin.distributed.score(learner().fit(*tables.rows(300)), opened(folder), tmp_path, client=client)
+    finally:
+        own.close()
 
 
 # ---------------------------------------------------------------- bad input

@@ -118,7 +118,7 @@ def test_a_folder_in_the_place_of_a_file_costs_time_only(folder, caplog):
 
 
 def test_a_full_disk_is_told_once_and_stops_nothing(folder, monkeypatch, caplog):
-    def full(path):
+    def full(*given):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(cache, "replacing", full)
@@ -128,12 +128,22 @@ def test_a_full_disk_is_told_once_and_stops_nothing(folder, monkeypatch, caplog)
     assert "set NUMBA_CACHE_DIR" in caplog.text
 
 
+def test_a_folder_that_cannot_be_written_is_still_read(folder, monkeypatch):
+    def refused(*given):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    was_loaded()
+    monkeypatch.setattr(cache, "replacing", refused)
+    assert was_loaded()
+    assert not was_loaded(add_two, 3.0)
+
+
 # ---------------------------------------------------------------- whose folder
 
 
 @pytest.fixture
 def base(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache.config, "CACHE_DIR", str(tmp_path / "given"))
+    monkeypatch.setattr(cache.numba.config, "CACHE_DIR", str(tmp_path / "given"))
     cache._say_once.cache_clear()
     cache.own_folder.cache_clear()
     yield tmp_path / "given" / (f"nearkin-{os.getuid()}" if os.name == "posix" else "nearkin")
@@ -177,18 +187,6 @@ def test_other_sources_have_another_folder(base, monkeypatch):
     assert cache._hash_of_sources() != before
 
 
-def test_files_left_by_killed_processes_are_removed_after_a_day(base):
-    folder = cache.own_folder()
-    old, young = folder / ".nearkin-old.part", folder / ".nearkin-young.part"
-    for part in (old, young):
-        part.write_text("half")
-    os.utime(old, (0, 0))
-    cache.own_folder.cache_clear()
-    cache.own_folder()
-    assert not old.exists()
-    assert young.exists()
-
-
 # ---------------------------------------------------------------- real processes
 
 
@@ -229,8 +227,8 @@ def test_a_fit_survives_a_cache_of_garbled_files(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_fit_survives_every_kind_of_damage(damage, tmp_path):
+@pytest.mark.parametrize("damage", ["half", "zeros", "text"])
+def test_a_fit_survives_other_kinds_of_damage(damage, tmp_path):
     for path in fill(tmp_path / "cache"):
         DAMAGES[damage](path)
     ended_well(start(tmp_path / "cache"))
@@ -253,14 +251,6 @@ def test_a_fit_after_kills_at_any_moment(tmp_path):
         time.sleep(draw.uniform(0.5, 8.0))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    ended_well(start(tmp_path / "cache"))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="needs a user whom modes bind")
-def test_a_read_only_folder_is_read(tmp_path):
-    for path in fill(tmp_path / "cache"):
-        path.parent.chmod(0o500)
     ended_well(start(tmp_path / "cache"))
 
 

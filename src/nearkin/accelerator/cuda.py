@@ -35,6 +35,8 @@ class DeviceFunction:
         held = [
             ctypes.c_void_p(one.data_ptr()) if isinstance(one, torch.Tensor) else ctypes.c_int(one) for one in arguments
         ]
+        if any(isinstance(one, int) and not 0 <= one < 1 << 31 for one in arguments):
+            raise ValueError(f"a device counts up to 2^31; got {max(x for x in arguments if isinstance(x, int))}.")
         places = (ctypes.c_void_p * len(held))(*(ctypes.cast(ctypes.byref(one), ctypes.c_void_p) for one in held))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         code = _driver().cuLaunchKernel(self.function, blocks, 1, 1, threads, 1, 1, self.shared, stream, places, None)

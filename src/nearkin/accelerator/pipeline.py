@@ -13,6 +13,7 @@ import numpy as np
 
 from nearkin.accelerator.device import full_precision, name_of_type, step_settings, to_device, to_host
 from nearkin.arrays import Array
+from nearkin.kernels import TRIPLETS, check_shapes
 
 __all__ = ["Aside", "BlockSweep", "Feed", "Pipeline", "Stage"]
 
@@ -222,6 +223,7 @@ class BlockSweep(ABC):
         """Learn from triplets (`TripletRows`) in order; returns their plausibilities and the number of updates."""
         import torch
 
+        check_shapes(TRIPLETS, vectors, d=len(self.numbers))
         n = len(vectors.anchor)
         block, most_blocks = self.block_for(n)
         step = block * min(most_blocks, -(-n // block))

@@ -84,6 +84,17 @@ class Sources:
             raise InputError(f"nothing in {self.feedback} can be used: {_count(feedback.skipped)}.")
         return queries, items, feedback
 
+    @contextmanager
+    def naming_files(self) -> Iterator[None]:
+        """Put the file in place of what the library calls its content."""
+        files = {"queries": self.queries, "items": self.items}
+        try:
+            yield
+        except InputError as error:
+            if error.place in files or error.owner == "feedback":
+                error.place = str(files.get(error.place, self.feedback))
+            raise
+
 
 @options
 class Learning:
@@ -199,14 +210,14 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
     adapter = learning.open_adapter(sources.bad)
     with _own_options():
         queries, items, feedback = sources.read()
-        with _show.progress_bar(quiet=quiet):
+        with sources.naming_files(), _show.progress_bar(quiet=quiet):
             done = search.adapt(queries, items, feedback, adapter=adapter, bad=sources.bad, **vars(check))
     outputs.write(done)
     if not quiet:
         _summarise(done, queries, items, feedback)
         size = _show.size(outputs.output.stat().st_size)
         last = [("result", done.verdict), ("saved", f"{outputs.output} ({size})")]
-        click.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
+        _show.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
 
 
 @contextmanager
@@ -232,9 +243,9 @@ def _summarise(done: Adaptation, queries: Any, items: Any, feedback: Feedback) -
         ("chosen on", chosen),
         ("measured on", f"{held} that were held out"),
     ]
-    click.echo(_show.pairs(line for line in lines if line[1]) + "\n")
-    click.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
-    click.echo("  means with 95 % bootstrap intervals over queries\n")
+    _show.echo(_show.pairs(line for line in lines if line[1]) + "\n")
+    _show.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
+    _show.echo("  means with 95 % bootstrap intervals over queries\n")
 
 
 def _count(skipped: Mapping[str, int]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import platform
 import re
 import threading
 import time
@@ -15,6 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from nearkin._version import __version__
 from nearkin.errors import InputError
 
 __all__ = ["Cluster", "ClusterLost", "Task", "connect"]
@@ -75,8 +80,21 @@ def connect(where: Any, *, tls: Sequence[str | os.PathLike[str]] | None = None, 
         raise InputError(problem, owner="connect")
     else:
         place = nullcontext(where if "://" in where else f"{'tls' if security else 'tcp'}://{where}")
-    with place as target, _client(distributed, target, where, security, timeout) as client:
+    with _silence(), place as target, _client(distributed, target, where, security, timeout) as client:
         yield client
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep Dask from printing tracebacks of connections that are lost, which our errors tell in words."""
+    handlers = [(one, one.level) for one in logging.getLogger("distributed").handlers]
+    try:
+        for handler, _ in handlers:
+            handler.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for handler, level in handlers:
+            handler.setLevel(level)
 
 
 def _security(distributed: Any, tls: Sequence[str | os.PathLike[str]] | None) -> Any:
@@ -168,6 +186,7 @@ class Cluster:
         self.timeout = timeout
         self.attempts = attempts
         self._hanging: set[str] = set()
+        self._checked: set[str] = set()
 
     def workers(self) -> list[str]:
         """Return the addresses of the workers that are there and do not hang."""
@@ -178,8 +197,24 @@ class Cluster:
         try:
             return self.client.sync(question, **arguments, callback_timeout=_PATIENCE)
         except (OSError, TimeoutError) as error:
-            self._check_connection()
+            self._check_connection(0.0)
             raise ClusterLost(f"the Dask scheduler does not answer ({type(error).__name__}: {error}).") from None
+
+    def check_versions(self) -> None:
+        """Refuse workers with another nearkin, or another release of NumPy or Python; each worker is asked once."""
+        new = sorted(set(self.workers()) - self._checked)
+        if not new:
+            return
+        ours = _own_versions()
+        for worker, theirs in zip(new, self._call(lambda: _ask_versions(self.client, new)), strict=True):
+            if theirs is None:
+                continue  # it does not answer: whoever hangs or dies is found by its tasks
+            if theirs != ours:
+                has, here = (
+                    ", ".join(f"{name} {one or 'none'}" for name, one in part.items()) for part in (theirs, ours)
+                )
+                raise InputError(f"the worker {worker} has {has}, this process {here}; install the same versions.")
+            self._checked.add(worker)
 
     def wait_for_workers(self) -> list[str]:
         """Return the workers, as soon as there is one."""
@@ -193,6 +228,7 @@ class Cluster:
 
     def run(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
         """Return the results of tasks, in their order."""
+        self.check_versions()
         results: dict[int, dict[str, Any]] = {}
         submissions = [_Submission() for _ in tasks]
         try:
@@ -206,6 +242,9 @@ class Cluster:
                     found = self._collect(tasks[number], submissions[number])
                     if found is not None:
                         results[number] = found
+        except _closed_client():
+            self._check_connection(0.0)
+            raise
         finally:
             self._release([one for submission in submissions for one in submission.futures])
         return [results[number] for number in range(len(tasks))]
@@ -243,8 +282,10 @@ class Cluster:
         for future in list(submission.futures):
             if future.status == "finished":
                 try:
-                    return future.result(timeout=self.timeout)
-                except (TimeoutError, distributed.TimeoutError, distributed.CancelledError, OSError):
+                    return future.result(timeout=min(self.timeout, _PATIENCE))
+                except (TimeoutError, distributed.TimeoutError):
+                    self._check_connection()  # it is on its way, or its worker hangs
+                except (distributed.CancelledError, OSError):
                     submission.futures.remove(future)  # its worker went away with the result
             elif future.status == "error":
                 self._handle_error(task, future, submission)
@@ -268,7 +309,7 @@ class Cluster:
         the task.
         """
         distributed = _require_dask()
-        error = future.exception(timeout=self.timeout)
+        error = future.exception(timeout=min(self.timeout, _PATIENCE))
         if not isinstance(error, distributed.scheduler.KilledWorker):
             raise RuntimeError(f"{task.name}: the worker failed with {type(error).__name__}: {error}") from error
         submission.futures.remove(future)
@@ -284,20 +325,57 @@ class Cluster:
     def _avoid_hanging(self, futures: list[Any]) -> None:
         """Give no more tasks to the workers that still run these futures, and restart them where a nanny can."""
         keys = {one.key for one in futures}
-        held: dict[str, Any] = {}
-        with suppress(Exception):
-            held = self._call(self.client.scheduler.processing, workers=None) or {}
+        held: dict[str, Any] = self._call(self.client.scheduler.processing, workers=None) or {}
         stuck = [address for address, working in held.items() if keys & set(map(str, working))]
         self._hanging.update(stuck)
         if stuck:
             with suppress(Exception):
                 self._call(lambda: self.client.restart_workers(stuck, timeout=5, raise_for_error=False))
 
-    def _check_connection(self) -> None:
-        if self.client.status == "running":
-            return
-        end = time.monotonic() + min(self.timeout, _PATIENCE)
+    def _check_connection(self, patience: float = _PATIENCE) -> None:
+        """Raise if the scheduler is gone; a connection that was interrupted may come back."""
+        end = time.monotonic() + min(self.timeout, patience)
         while self.client.status == "connecting" and time.monotonic() < end:
             time.sleep(0.1)
         if self.client.status != "running":
             raise ClusterLost("the connection to the Dask scheduler was lost.")
+
+
+def _closed_client() -> type[Exception]:
+    """Return what Dask raises when a client that has given up is used."""
+    from distributed.client import ClosedClientError
+
+    return ClosedClientError
+
+
+async def _ask_versions(client: Any, workers: list[str]) -> list[dict[str, str] | None]:
+    """Return the versions that workers have, None for those that do not answer."""
+
+    def read_version() -> str:  # inside a function, so that it travels as code and a worker without nearkin can run it
+        import importlib
+
+        try:
+            return importlib.import_module("nearkin").__version__
+        except ImportError:
+            return ""
+
+    async def ask(worker: str) -> dict[str, str] | None:
+        message = {"op": "versions", "packages": []}
+        told = await client.scheduler.broadcast(msg=message, workers=[worker], on_error="ignore")
+        found = _releases(told[worker]["packages"])
+        if found["python"] == _own_versions()["python"]:  # code is for one release of Python
+            found["nearkin"] = str((await client.run(read_version, workers=[worker], on_error="return"))[worker])
+        return found
+
+    waiting = [asyncio.wait_for(ask(one), _PATIENCE / 2) for one in workers]
+    told = await asyncio.gather(*waiting, return_exceptions=True)
+    return [None if isinstance(one, BaseException) else one for one in told]
+
+
+def _own_versions() -> dict[str, str]:
+    return {**_releases({"python": platform.python_version(), "numpy": np.__version__}), "nearkin": __version__}
+
+
+def _releases(packages: dict[str, Any]) -> dict[str, str]:
+    """Return major and minor versions."""
+    return {name: ".".join(str(packages.get(name)).split(".")[:2]) for name in ("python", "numpy")}

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from numpy.typing import ArrayLike
 
 from nearkin import progress
+from nearkin._version import __version__
 from nearkin.distributed.cluster import Cluster, ClusterLost, Task, connect
 from nearkin.distributed.tasks import learn_share, pack, score_share, unpack
 from nearkin.errors import InputError, owned_by
@@ -75,8 +76,10 @@ def fit(
     Raises
     ------
     ConnectionError
-        If the cluster is lost, or no worker can do the work. What was learned before is in the learner, and in the
-        checkpoint if there is one: resume from it.
+        If the scheduler is lost (within 15 seconds), or no worker can do the work. What was learned before is in the
+        learner, and in the checkpoint if there is one: resume from it.
+    ValueError
+        If a worker has another version of nearkin, NumPy or Python.
 
     Examples
     --------
@@ -95,6 +98,7 @@ def fit(
     options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)
+        cluster.check_versions()
         if n_shards is None and resume:
             n_shards = _read_n_shards(checkpoint)
         n_shards = int(n_shards or len(cluster.wait_for_workers()))
@@ -160,6 +164,8 @@ def _run(cluster: Cluster, tasks: list[Task]) -> list[dict[str, Any]]:
     for one in results:
         if "error" in one:
             raise (OSError if one["is_os_error"] else InputError)(one["error"])
+        if one.get("nearkin") != __version__:  # a worker that has joined since the workers were asked
+            raise InputError(f"a worker has nearkin {one.get('nearkin')}, this process {__version__}.")
     return results
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from nearkin._version import __version__
 from nearkin.learners import OnlineLearner
 from nearkin.saving import read_tree, write_tree
 from nearkin.streams import Batch
@@ -49,14 +50,14 @@ def learn_share(learner: bytes, work: dict[str, Any], number: int, of: int, *, t
     if of > 1 and model.state_.source is not None:
         model.state_.source = model.state_.source.for_shard(number)
     found = _read_batches(work, lambda batch: asdict(learn_batch(model, batch, None, test=test)))
-    return found if "error" in found else {"learner": pack(model), "seen": found["results"]}
+    return found if "error" in found else {"learner": pack(model), "seen": found["results"], "nearkin": __version__}
 
 
 def score_share(learner: bytes, work: dict[str, Any]) -> dict[str, Any]:
     """Return labels and plausibilities of the rows of some batches, or an error."""
     model: OnlineLearner = unpack(learner)
     found = _read_batches(work, lambda batch: score_batch(model, batch))
-    return found if "error" in found else {"scores": pack(found["results"])}
+    return found if "error" in found else {"scores": pack(found["results"]), "nearkin": __version__}
 
 
 def _read_batches(work: dict[str, Any], use: Callable[[Batch], Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Compiled loops: one module per sweep of the paper, above `nearkin.kernels.machine`.
 
 A module of this package loads numba when it is imported; the package itself does not. It holds what callers share: the
-two structures that every sweep takes, and the threads that run beside compiled loops.
+two structures that every sweep takes, the check of arrays before compiled code, which trusts them, and the threads that
+run beside compiled loops.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["StepRule", "TripletRows", "one_blas_thread", "worker_pool"]
+from nearkin.errors import InputError
+
+__all__ = ["StepRule", "TripletRows", "check_shapes", "one_blas_thread", "worker_pool"]
 
 
 class TripletRows(NamedTuple):
@@ -36,6 +40,76 @@ class StepRule(NamedTuple):
     C: NDArray[np.float64]
     params: tuple[float, float]
     max_hq_iter: int
+
+
+#: Shapes of `TripletRows`, for `check_shapes`.
+TRIPLETS = "a d, p d, q d, n<a, n<p, n<q"
+
+#: Sizes that may be zero: of rows, triplets, covered directions and an inverse that is not tracked.
+_MAY_BE_ZERO: frozenset[int | str] = frozenset("apqnyz")
+
+
+def check_shapes(shapes: str, *arguments: Any, **sizes: int) -> None:
+    """Refuse arrays that do not fit together: compiled code would read beyond them.
+
+    Parameters
+    ----------
+    shapes : str
+        One entry per array: "r d" has r rows of d numbers, "n<m" n whole numbers from 0 to m - 1. A letter stands for
+        the same size everywhere.
+    *arguments : array or tuple or object
+        Holds the arrays in this order, also inside tuples; other objects are skipped.
+    **sizes : int
+        Sizes known before.
+
+    Raises
+    ------
+    InputError
+        If an array has another shape, holds another number, or is not C-ordered without gaps.
+
+    Examples
+    --------
+    >>> check_shapes("r d, n d, n<r", np.eye(2), np.zeros((3, 2)), np.array([0, 1, 1]))
+    >>> check_shapes("r d, n d", np.eye(2), np.zeros((3, 4)))
+    Traceback (most recent call last):
+    nearkin.errors.InputError: ...an array of shape (3, 4) where (n, d) is needed, with d = 2, n = 3...
+    """
+    for (wanted, below), array in zip(_parse(shapes), _find_arrays(arguments), strict=True):
+        if not _fits(array, wanted, below, sizes):
+            known = ", ".join(f"{name} = {size}" for name, size in sizes.items() if name in (*wanted, below))
+            holds = f" of whole numbers below {below}" if below else ""
+            raise InputError(
+                f"what was learned does not fit the rows: an array of shape {array.shape} where "
+                f"({', '.join(map(str, wanted))}){holds} is needed, with {known}. Was its file changed? Fit it again."
+            )
+
+
+def _fits(array: NDArray[Any], wanted: list[int | str], below: str, sizes: dict[str, int]) -> bool:
+    if array.ndim != len(wanted) or not array.flags.c_contiguous:
+        return False
+    for name, size in zip(wanted, array.shape, strict=True):
+        if size != (name if isinstance(name, int) else sizes.setdefault(name, size)):
+            return False
+        if size == 0 and name not in _MAY_BE_ZERO:
+            return False
+    if not below or not len(array):
+        return True
+    # Without its sign, a negative number is a large one.
+    return array.dtype == np.int64 and bool(array.view(np.uint64).max() < sizes[below])
+
+
+@lru_cache(maxsize=64)
+def _parse(shapes: str) -> list[tuple[list[int | str], str]]:
+    entries = (one.partition("<") for one in shapes.split(","))
+    return [([int(one) if one.isdigit() else one for one in dims.split()], below.strip()) for dims, _, below in entries]
+
+
+def _find_arrays(arguments: Iterable[Any]) -> Iterator[NDArray[Any]]:
+    for one in arguments:
+        if isinstance(one, np.ndarray):
+            yield one
+        elif isinstance(one, tuple):
+            yield from _find_arrays(one)
 
 
 _lock = threading.RLock()

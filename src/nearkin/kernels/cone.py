@@ -81,7 +81,7 @@ def _clip_negative(M):
     return values, vectors
 
 
-project = Sweep(_sweep)
+project = Sweep(_sweep, "d d, *, 5, 2 z d, d d, n")
 
 
 # ---------------------------------------------------------------- the step's problem on the cone
@@ -154,4 +154,4 @@ def _copy(source, target):
             target[i, k] = source[i, k]
 
 
-exact = Sweep(_sweep, take_step=exact_step)
+exact = Sweep(_sweep, "d d, *, 5, 2 z d, y y, n", take_step=exact_step)

@@ -5,6 +5,8 @@ Every sweep of this package takes the parameter (changed in place), the triplets
 (`nearkin.kernels.machine.compile.Sweep`).
 """
 
+from functools import partial
+
 import numpy as np
 
 from nearkin.kernels.formulas import (
@@ -22,7 +24,7 @@ from nearkin.kernels.machine.simd import REGISTER_BYTES, fill, load_few, store
 from nearkin.kernels.machine.tiles import PAIR_ROWS, add_margins, add_products, step_table
 
 
-@Sweep
+@partial(Sweep, shapes="d d, *, n")
 def one_by_one(M, triplets, rule, is_distance, plausibility):
     """Passive-aggressive steps (Eqs. 22 and 25)."""
     d = M.shape[0]
@@ -77,7 +79,7 @@ def move(M, g, h, tau, is_distance):
                 row[k] += gi * h[k]
 
 
-@Sweep
+@partial(Sweep, shapes="d d, *, n")
 def in_blocks(M, triplets, rule, is_distance, plausibility):
     """The same steps at matrix-product speed.
 

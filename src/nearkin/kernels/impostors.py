@@ -11,10 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearkin.errors import InputError
+from nearkin.kernels import check_shapes
 from nearkin.kernels.machine.compile import body, helper, kernel
 from nearkin.kernels.machine.linalg import products, workspace
 from nearkin.kernels.machine.simd import above, count_bits, equal, largest, load_few, lowest_bit, not_below
 from nearkin.measures import LinearScores
+
+#: More classes than there can be: a code is checked for its sign alone.
+_MANY = np.iinfo(np.int64).max
 
 #: Bytes of a table of scores, and of the rows behind it, that stay in the cache; and most rows at once.
 _CACHED = 1 << 20
@@ -64,6 +69,9 @@ def search(rows, form, gap, row_class, centre_class, max_impostors):
     A centre of another class is an impostor unless the best of the row's own class, less ``gap``, scores higher.
     ``form`` holds the scores of the centres (`LinearScores`), and ``gap`` is in its unit.
     """
+    check_shapes("n d, n<c, d, m d, m, m<c", rows, row_class, *form[:3], centre_class, c=_MANY)
+    if not rows.dtype == form.origin.dtype == form.directions.dtype:
+        raise InputError(f"centres of {form.directions.dtype} cannot be compared with rows of {rows.dtype}.")
     order, start = _by_class(centre_class)
     form = form._replace(directions=form.directions[order], offsets=form.offsets[order])
     return _find_all(rows, False, form, gap, row_class, order, start, max_impostors)
@@ -71,6 +79,7 @@ def search(rows, form, gap, row_class, centre_class, max_impostors):
 
 def scan(table, gap, row_class, centre_class, max_impostors):
     """`search` with known scores: ``table[i, j]`` is larger when row i is closer to centre j."""
+    check_shapes("n m, n<c, m<c", table, row_class, centre_class, c=_MANY)
     order, start = _by_class(centre_class)
     form = LinearScores(table[0], table[:0], np.zeros(len(order), table.dtype), 1.0)
     return _find_all(table, True, form, gap, row_class, order, start, max_impostors)
@@ -245,9 +254,16 @@ def _nearest_first(found, values, n):
         gap //= 3
 
 
-@kernel
 def scan_batch(scores, first, codes, n_targets, margin, max_impostors):
     """Triplets of anchors ``first, first + 1, ...`` against all rows: the nearest targets, each with its impostors."""
+    check_shapes("a n, n", scores, codes)
+    if not 0 <= first <= len(codes) - len(scores):
+        raise InputError(f"anchors {first} to {first + len(scores)} are not among {len(codes)} rows.")
+    return _scan_batch(scores, first, codes, n_targets, margin, max_impostors)
+
+
+@kernel
+def _scan_batch(scores, first, codes, n_targets, margin, max_impostors):
     n_anchors, n = scores.shape
     out = np.empty((1024, 3), np.int64)
     count = 0

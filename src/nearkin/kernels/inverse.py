@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from nearkin.errors import InputError
 from nearkin.kernels.formulas import shift
 from nearkin.kernels.machine.compile import body, helper
 from nearkin.kernels.machine.linalg import (
@@ -105,6 +106,13 @@ def track_mean(states):
     """State of a mean of matrices: its smallest eigenvalue is not below the smallest of all, its inverse is unknown."""
     bound = min(map(bound_of, states))
     return Tracked(_untracked(bound), np.zeros_like(states[0].nulls), np.zeros_like(states[0].inverse))
+
+
+def resume_tracking(numbers, nulls, inverse):
+    """State from its arrays; a file may hold any numbers, and compiled code trusts the number of rows of Z."""
+    if numbers.shape != (5,) or not 0.0 <= numbers[_N_NULLS] <= nulls.shape[1]:
+        raise InputError("what was learned is damaged: the state of its projection is not one. Fit it again.")
+    return Tracked(numbers, nulls, inverse)
 
 
 def bound_of(tracked):

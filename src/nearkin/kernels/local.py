@@ -7,6 +7,7 @@ step, whatever the class, so the sum of all drops (the clock) tells how much of 
 Cholesky decomposition tells whether an eigenvalue is negative, and LAPACK finds those eigenpairs alone.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +50,7 @@ def restart_clock(local):
     local.clock[:] = 0.0
 
 
-@Sweep
+@partial(Sweep, shapes="d d, c d d, c 3, 1, n<c, *, 5, 2 z d, d d, n")
 def sweep(M, local, classes, triplets, rule, tracked, plausibility):
     """Both parts move along A, the local one by ``share`` of the global one's step; ``classes`` chooses it."""
     d = M.shape[0]

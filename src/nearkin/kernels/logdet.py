@@ -146,5 +146,5 @@ def pairs_solve(pp, qq, pq, rest, C, rule, weight, bounds):
 
 
 solve = triplet_solve
-by_triplet = Sweep(_sweep, solve=triplet_solve)
-by_pair = Sweep(_sweep, solve=pairs_solve)
+by_triplet = Sweep(_sweep, "d d, *, n", solve=triplet_solve)
+by_pair = Sweep(_sweep, "d d, *, n", solve=pairs_solve)

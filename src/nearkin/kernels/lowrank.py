@@ -112,6 +112,6 @@ def subgradient_solve(of_gh, of_pq, C, rule, weight, descent):
 
 
 solve = exact_solve
-exact = Sweep(_sweep, solve=exact_solve)
-published = Sweep(_sweep, solve=published_solve)
-subgradient = Sweep(_sweep, solve=subgradient_solve)
+exact = Sweep(_sweep, "r d, *, n", solve=exact_solve)
+published = Sweep(_sweep, "r d, *, n", solve=published_solve)
+subgradient = Sweep(_sweep, "r d, *, n", solve=subgradient_solve)

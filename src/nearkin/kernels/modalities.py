@@ -5,6 +5,7 @@ triplet moves nothing unless the weighted sum of its margins is below ``margin``
 step, and those that order the triplet wrongly lose weight.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -38,18 +39,23 @@ class Hedging(NamedTuple):
     margin: float
 
 
-def matrix_addresses(matrices, states):
+def matrix_addresses(starts, matrices, states):
     """Rows of addresses for `full`: M and the arrays of its `Tracked` state, then the shapes of the first two."""
-    rows = [[*addresses(M, *one), len(one.numbers), *one.nulls.shape] for M, one in zip(matrices, states, strict=True)]
+    blocks = zip(np.diff(starts), matrices, states, strict=True)
+    rows = [
+        [*addresses(np.float64, "d d, 5, 2 z d, d d", M, *one, d=d), len(one.numbers), *one.nulls.shape]
+        for d, M, one in blocks
+    ]
     return np.array(rows, dtype=np.intp)
 
 
-def factor_addresses(components):
+def factor_addresses(starts, components, dtype):
     """Rows of addresses for `low_rank`: components and their number."""
-    return np.array([[*addresses(one), len(one)] for one in components], dtype=np.intp)
+    blocks = zip(np.diff(starts), components, strict=True)
+    return np.array([[*addresses(dtype, "r d", one, d=d), len(one)] for d, one in blocks], dtype=np.intp)
 
 
-@Sweep
+@partial(Sweep, shapes="k 8, s, k, *, n")
 def full(places, hedging, triplets, rule, plausibility):
     """Full matrices on the cone."""
     starts, theta = hedging.starts, hedging.theta
@@ -94,7 +100,7 @@ def full(places, hedging, triplets, rule, plausibility):
     return n_updates
 
 
-@Sweep
+@partial(Sweep, shapes="k 2, s, k, *, n")
 def low_rank(places, hedging, triplets, rule, plausibility):
     """Factors by the gradient step; a step stays pending until the next triplet, as in `nearkin.kernels.lowrank`."""
     starts, theta = hedging.starts, hedging.theta

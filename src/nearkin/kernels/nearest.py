@@ -5,6 +5,7 @@ A number costs one comparison, where a heap would pay ``log k`` for each that it
 the order of the tiles: equal numbers go by their index.
 """
 
+from nearkin.kernels import check_shapes
 from nearkin.kernels.machine.compile import helper, kernel
 
 #: Numbers compared at once.
@@ -50,8 +51,14 @@ def _select(values, found, k, size):
             high = at - 1
 
 
+def gather(products, k, *arrays):
+    """Add a tile to the reservoirs of its rows; see `_gather` for the arrays."""
+    check_shapes("n m, n, n, m, m, m, n r, n r, n, n", products, *arrays, m=products.shape[1])
+    _gather(products, k, *arrays)
+
+
 @kernel
-def gather(products, k, row_norms, row_numbers, column_norms, factors, column_numbers, values, found, size, bounds):
+def _gather(products, k, row_norms, row_numbers, column_norms, factors, column_numbers, values, found, size, bounds):
     """Add ``(|x|^2 + |z|^2 - 2 x'z) * factor(z)`` of a tile of ``products`` to the reservoirs of its rows x.
 
     The products are overwritten; norms are squared lengths, and a pair with equal numbers is left out. Each row of

@@ -4,6 +4,7 @@ A row of modality k comes as ``(R_1'x, R_2'x)``, twice ``sizes[k]`` numbers side
 the sketch of A is ``(g_1 h_2' + h_1 g_2') / 2``, and the matrix at ``places[k]`` moves along it.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ class Sketches(NamedTuple):
     is_simplex: bool
 
 
-@Sweep
+@partial(Sweep, shapes="k, k, k, *, n k, n")
 def sweep(sketches, triplets, rule, taus, plausibility):
     """Steps of all modalities, recorded in ``taus``, then a passive-aggressive step of their weights (sheet 3.8)."""
     sizes, theta = sketches.sizes, sketches.theta

@@ -9,6 +9,7 @@ One pass over the three rows of a term computes its inner products; the kernel f
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class Spaces(NamedTuple):
     discount: float
 
 
-@Sweep
+@partial(Sweep, shapes="k m, k 3 m d, k 3 m, k, k, k 3, k, *, n")
 def sweep(terms, spaces, triplets, rule, plausibility):
     """Every kernel learns by itself; its weight falls when it ranks a triplet wrongly (Hedge)."""
     seen, theta = terms.seen, spaces.theta

@@ -15,21 +15,26 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.accelerator import find
-from nearkin.arrays import Array, Codes, Index, check_memory
+from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels, check_labels
 from nearkin.learners.loop import Lesson, State, explicit_lesson, learn, with_classes
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
+from nearkin.memory import check_memory
 from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Rows, Scaling, check_range, check_rows
 from nearkin.settings import all_or_nothing, check_settings, generator
+from nearkin.stored import ArrayOf, Part, stored
 from nearkin.triplets import TripletSource, as_source
 
 __all__ = ["OnlineLearner"]
 
 
+@stored(
+    together=("state_", "n_features_in_"), state_=Part(State, d="d"), plausibility_=ArrayOf(None, low=0.0, high=1.0)
+)
 class OnlineLearner(BaseEstimator):
     """Base of the learners; a learner adds its settings, its measure and `_begin`, which makes its parameter.
 

@@ -167,5 +167,7 @@ class _Round:
             rows.append(np.concatenate([block for _, block in piece.rows.blocks()]))
             pools.append(np.concatenate([block for _, block in piece.pool.blocks()]))
             n_rows, n_pool = n_rows + len(piece.rows), n_pool + len(piece.pool)
+        if max(n_rows, n_pool) >= 1 << 31:
+            raise InputError("these learners have 2^31 rows or more together. Fit fewer at once.", owner="fit_many")
         self.rows, self.pool = np.concatenate(rows), np.concatenate(pools)
         self.index = np.concatenate(index, axis=1).astype(np.int32)

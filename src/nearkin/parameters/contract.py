@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from nearkin.arrays import SMALLEST, Array, Codes, check_memory
+from nearkin.arrays import SMALLEST, Array, Codes
 from nearkin.errors import InputError
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
 from nearkin.measures import Measure
+from nearkin.memory import check_memory
 from nearkin.triplets import Triplets
 
 __all__ = [
@@ -134,7 +135,8 @@ class MappedParameter(Parameter):
         """M, of shape (d, d)."""
         L = self.components
         what = f"a matrix of {L.shape[1]:,} features"
-        check_memory(float(L.shape[1]) ** 2 * L.dtype.itemsize, what, "Use components_, which makes it, or transform.")
+        advice = "Use components_, which makes it, or transform."
+        check_memory(float(L.shape[1]) ** 2 * L.dtype.itemsize, what, advice, None)
         return L.T @ L
 
     @property

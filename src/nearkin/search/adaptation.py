@@ -18,7 +18,7 @@ from nearkin.errors import InputError, Option, Row
 from nearkin.files import replacing
 from nearkin.search.adapter import NO_GAIN, STRENGTHS, SimilarityAdapter
 from nearkin.search.feedback import Feedback, FeedbackTriplets
-from nearkin.search.inputs import as_vectors, zero_rows
+from nearkin.search.inputs import as_vectors, check_lengths, zero_rows
 from nearkin.search.ranking import CANDIDATES, METRICS, Interval, RankingTask, bootstrap
 from nearkin.settings import Integer, OneOf, Real, check_argument, generator
 
@@ -177,6 +177,8 @@ def adapt(
     check_argument("adapt", "bad", bad, OneOf(("raise", "skip")))
     items = as_vectors(items, "items")
     queries = as_vectors(queries, "queries", items.shape[1], items.dtype)
+    check_lengths(items, "items")
+    check_lengths(queries, "queries")
     rng = generator(random_state)
     feedback, skipped = _select_usable(queries, items, feedback, bad)
     rest, held = feedback.split(holdout, rng)

@@ -336,16 +336,17 @@ def read_feedback(
             raise InputError(f"{role!r} is not a column of feedback; the columns are {quote_names(sorted(roles))}.")
     options: dict[str, Any] = {} if duplicates is None else {"duplicates": duplicates}
     table = open_table(Path(path))
+    held = {role: names.get(role, role) for role in roles if names.get(role, role) in table.names}
     with placed_at(path):
-        held = {role: names.get(role, role) for role in roles if names.get(role, role) in table.names}
         form = _recognise_form(form, held, table.names)
-        for role in FORMS[form]:
-            if role in held:
-                options[role], missing = table.labels(held[role])
-                if missing.any():
-                    raise InputError(f"column {held[role]!r} holds nothing in {{row}}.", row=Row(missing.argmax()))
-        make = getattr(Feedback, f"from_{form}")
-        return make(**options, query_ids=query_ids, item_ids=item_ids, bad=bad)
+    for role in FORMS[form]:
+        if role in held:
+            options[role], missing = table.labels(held[role])
+            if missing.any():
+                problem = f"column {held[role]!r} holds nothing in {{row}}."
+                raise InputError(problem, place=str(path), row=Row(missing.argmax()))
+    with placed_at(path):
+        return getattr(Feedback, f"from_{form}")(**options, query_ids=query_ids, item_ids=item_ids, bad=bad)
 
 
 def _recognise_form(form: str, held: Collection[str], names: Collection[str]) -> str:

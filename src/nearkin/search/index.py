@@ -16,9 +16,9 @@ from nearkin.arrays import Array, Mask
 from nearkin.arrays import Index as Positions
 from nearkin.errors import InputError, Option, Row
 from nearkin.search.engines import FaissCells, add_lengths, require_faiss, search_exactly
-from nearkin.search.inputs import IdTable, as_ids, as_vectors, zero_rows
+from nearkin.search.inputs import IdTable, as_ids, as_vectors, check_lengths, zero_rows
 from nearkin.settings import Integer, OneOf, Real, all_or_nothing, check_argument, check_settings, declare, setting
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Text, Type, stored
 
 __all__ = ["Index"]
 
@@ -32,7 +32,23 @@ _SPARSE = 0.05
 _DEAD = 0.25
 
 
-@stored(but=("_engine",))
+@stored(
+    but=("_engine",),
+    together=(
+        "ids_", "n_features_in_", "_dtype", "_centre", "_rows", "plausibility_", "_alive", "_centroids", "_n_probe",
+        "engine_", "recall_",
+    ),
+    _dtype=Type(),
+    _centre=Maybe(ArrayOf("e")),
+    _rows=ArrayOf("n", "w"),
+    ids_=ArrayOf("n", of="labels"),
+    plausibility_=ArrayOf("n", low=0.0, high=1.0),
+    _alive=ArrayOf("n", of="flags"),
+    _centroids=Maybe(ArrayOf(None, "e")),
+    _n_probe=Count(1),
+    engine_=Text("exact", "faiss"),
+    recall_=Number(0.0, 1.0),
+)  # fmt: skip
 @declare
 class Index(BaseEstimator):
     """Search among vectors under a plain or a learned measure.
@@ -189,6 +205,7 @@ class Index(BaseEstimator):
         """
         check_is_fitted(self, "ids_")
         check_argument(self, "k", k, Integer(1))
+        check_argument(self, "min_plausibility", min_plausibility, Real())
         mapped = self._map_queries(queries)
         keep = self._alive & (self.plausibility_ >= min_plausibility) if min_plausibility > 0 else self._alive
         n_kept = int(keep.sum())
@@ -198,6 +215,8 @@ class Index(BaseEstimator):
                 f"{min_plausibility:g}. Lower k or min_plausibility.",
                 owner=self,
             )
+        if not len(mapped):
+            return np.empty((0, k), mapped.dtype), np.empty((0, k), self.ids_.dtype)
         if self.engine_ == "exact" or n_kept < _SPARSE * len(keep):
             values, at = self._search_exactly(mapped, k, keep)
         else:
@@ -216,6 +235,16 @@ class Index(BaseEstimator):
         return hasattr(self, "ids_")
 
     # ------------------------------------------------------------------ inside: engines
+
+    def check_stored(self) -> None:
+        """Refuse rows and cells of other widths than the map gives them."""
+        width = self._rows.shape[1] - (self._centre is not None)
+        if self._centre is not None and len(self._centre) != width:
+            raise ValueError(f"rows have {width} columns, their centre {len(self._centre)}")
+        if self.learner is None and width != self.n_features_in_:
+            raise ValueError(f"rows have {width} columns, queries {self.n_features_in_}")
+        if self.engine_ == "faiss" and (self._centroids is None or self._centroids.shape[1] != width):
+            raise ValueError("the cells have no centroids, or some of another width")
 
     def _prepare(self, rows: Array) -> Array:
         """Return mapped items as exact search needs them."""
@@ -266,15 +295,16 @@ class Index(BaseEstimator):
             )  # fmt: skip
 
     def _map_items(self, X: Array) -> Array:
-        return self._scale(X, "items") if self.learner is None else np.ascontiguousarray(self.learner.map_items(X))
+        return self._scale(X if self.learner is None else np.ascontiguousarray(self.learner.map_items(X)), "items")
 
     def _map_queries(self, queries: ArrayLike) -> Array:
         Q = as_vectors(queries, "queries", self.n_features_in_, self._dtype)
-        return self._scale(Q, "queries") if self.learner is None else np.ascontiguousarray(self.learner.map_queries(Q))
+        return self._scale(Q if self.learner is None else np.ascontiguousarray(self.learner.map_queries(Q)), "queries")
 
     def _scale(self, X: Array, name: str) -> Array:
-        """Give vectors unit length if the measure is cosine."""
+        """Give vectors unit length if the measure is cosine; for the others they must not be too long."""
         if self.measure != "cosine":
+            check_lengths(X, name)
             return X
         zero = zero_rows(X)
         if len(zero):
@@ -289,6 +319,10 @@ class Index(BaseEstimator):
             if taken is not None and taken.dtype.kind == "U":
                 raise InputError("its items have text as ids, so new ones need {ids}.", owner=self, ids=Option("ids"))
             first = 0 if taken is None else int(taken.max()) + 1
+            if first + n > 2**63:
+                raise InputError(
+                    f"no numbers follow its largest id, {first - 1}; give {{ids}}.", owner=self, ids=Option("ids")
+                )
             return np.arange(first, first + n)
         new = IdTable(ids, "items").ids
         if len(new) != n:
@@ -316,7 +350,10 @@ class Index(BaseEstimator):
     def _check_plausibility(self, values: ArrayLike | None, n: int) -> Array:
         if values is None:
             return np.ones(n)
-        found = np.array(values, dtype=np.float64)
+        try:
+            found = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError("plausibility must be numbers in [0, 1], one per item.", owner=self) from None
         if found.shape != (n,):
             raise InputError(f"one plausibility per item is needed; got shape {found.shape} for {n} items.", owner=self)
         outside = np.flatnonzero(~((found >= 0) & (found <= 1)))

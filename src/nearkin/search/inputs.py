@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ from scipy import sparse
 
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, Option, Row
-from nearkin.settings import OneOf, check_argument
+from nearkin.settings import Integer, OneOf, check_argument
 from nearkin.tables import open_table, read_labels, read_matrix
 
-__all__ = ["IdTable", "Log", "as_ids", "as_vectors", "read_vectors", "zero_rows"]
+__all__ = ["IdTable", "Log", "as_ids", "as_vectors", "check_lengths", "read_vectors", "zero_rows"]
 
 #: Columns that are taken for ids.
 _IDS = ("id", "ids")
@@ -58,6 +59,16 @@ def _as_matrix(X: ArrayLike, name: str) -> NDArray[Any]:
     if found.dtype.kind not in "fiub":
         raise InputError(f"vectors must be numbers; got dtype {found.dtype}.", place=name)
     return found
+
+
+def check_lengths(X: Array, name: str) -> None:
+    """Refuse vectors so long that inner products or distances overflow, since infinite scores have no order."""
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", X, X)
+    too_long = ~(squares <= np.finfo(X.dtype).max / 4)
+    if too_long.any():
+        problem = f"{{row}} is so long that its square overflows {X.dtype}; divide all vectors by a number."
+        raise InputError(problem, place=name, row=Row(too_long.argmax()))
 
 
 def zero_rows(X: Array) -> Index:
@@ -110,6 +121,7 @@ def read_vectors(
         raise InputError(f"{title} holds {len(found):,} ids for {len(X):,} vectors.")
     if missing.any():
         raise InputError(f"{title} holds no id in {{row}}; every vector needs one.", row=Row(missing.argmax()))
+    IdTable(found, title)  # repeated ids are named here, where their file is known
     return X, found
 
 
@@ -120,7 +132,10 @@ class IdTable:
     """
 
     def __init__(self, ids: ArrayLike | int, name: str):
-        self.ids = as_ids(np.arange(ids) if isinstance(ids, (int, np.integer)) else ids, name)
+        if isinstance(ids, (int, np.integer)):
+            check_argument(name, "ids", ids, Integer(0))
+            ids = np.arange(ids)
+        self.ids = as_ids(ids, name)
         self.name = name
         self._order = np.argsort(self.ids, kind="stable")
         self._sorted = self.ids[self._order]
@@ -147,22 +162,49 @@ class IdTable:
 
 def as_ids(ids: ArrayLike, name: str) -> NDArray[Any]:
     """Return ids as an array of int64 or of text."""
-    found = np.asarray(ids)
-    if found.ndim != 1:
-        raise InputError(f"one id per row is needed; got shape {found.shape}.", place=name)
+    found = _as_column(ids, name)
     if found.dtype.kind == "U":
         return found
     if found.dtype.kind == "O" and all(isinstance(one, str) for one in found.tolist()):
         return found.astype(str)
-    if found.dtype.kind not in "iuf":
+    if found.dtype.kind not in "iufO":
         raise InputError(f"ids must be whole numbers or text; got dtype {found.dtype}.", place=name)
-    if found.dtype.kind == "f":
-        fractional = ~(np.isfinite(found) & (found == np.floor(found)))
-        if fractional.any():
-            row = int(fractional.argmax())
-            problem = f"ids must be whole numbers or text; {{row}} holds {found[row]}."
-            raise InputError(problem, place=name, row=Row(row))
-    return found.astype(np.int64)
+    numbers, wrong = _as_whole(found)
+    if wrong.any():
+        row = int(wrong.argmax())
+        problem = f"ids must be whole numbers or text; {{row}} holds {found[row]!r}, which 64 bits do not hold exactly."
+        raise InputError(problem, place=name, row=Row(row))
+    return numbers
+
+
+def _as_column(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return one value per row."""
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        raise InputError("one value per row is needed; got lists of different lengths.", place=name) from None
+    if found.ndim != 1:
+        raise InputError(f"one value per row is needed; got shape {found.shape}.", place=name)
+    return found
+
+
+def _as_whole(values: NDArray[Any]) -> tuple[Index, Mask]:
+    """Return values as int64, and where they are not whole numbers that fit there without a change."""
+    if values.dtype.kind in "iu":
+        wrong = values > np.iinfo(np.int64).max if values.dtype == np.uint64 else np.zeros(len(values), dtype=bool)
+    elif values.dtype.kind == "f":  # beyond 2**53 a float stands for several whole numbers
+        wrong = ~((np.abs(values) <= 2.0**53) & (values == np.floor(values)))
+    else:
+        wrong = np.array([not _is_whole(one) for one in values.tolist()], dtype=bool)
+    numbers = np.zeros(len(values), dtype=np.int64)
+    numbers[~wrong] = values[~wrong].astype(np.int64)
+    return numbers, wrong
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, str):
+        value = int(value) if re.fullmatch(r"[+-]?\d{1,18}", value.strip(), re.ASCII) else None
+    return Integer(-(2**63)).allows(value) and value < 2**63
 
 
 class Log:
@@ -178,11 +220,11 @@ class Log:
         check_argument("feedback", "bad", bad, OneOf(("raise", "skip")))
         check_argument("feedback", "duplicates", duplicates, OneOf(("raise", "skip", "keep")))
         self.bad, self.duplicates = bad, duplicates
-        self.columns = {name: np.asarray(values) for name, values in columns.items()}
-        shapes = {name: values.shape for name, values in self.columns.items()}
-        if len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
-            raise InputError(f"columns must be equally long, with one value per row; got {shapes}.", owner="feedback")
-        self.n_rows = next(iter(shapes.values()))[0]
+        self.columns = {name: _as_column(values, f"feedback, {name!r}") for name, values in columns.items()}
+        lengths = {name: len(values) for name, values in self.columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"columns must be equally long; got {lengths}.", owner="feedback")
+        self.n_rows = next(iter(lengths.values()))
         if not self.n_rows:
             raise InputError("there are no rows to learn from.", owner="feedback")
         self.queries = IdTable(query_ids, "queries")
@@ -209,7 +251,7 @@ class Log:
         if values.dtype.kind == "b":
             return values
         try:
-            numbers = values.astype(np.float64)
+            numbers = values.astype(np.float64) if values.dtype.kind in "iufOU" else np.full(self.n_rows, np.nan)
         except (TypeError, ValueError):
             numbers = np.array([_WORDS.get(str(one).strip().lower(), np.nan) for one in values.tolist()])
         needed = "1 or 0, true or false are needed. Turn grades into flags first, as in grade >= 2."
@@ -218,12 +260,9 @@ class Log:
 
     def whole_numbers(self, name: str) -> Index:
         """Return a column of whole numbers."""
-        values = self.columns[name]
-        if values.dtype.kind not in "iu":
-            is_number = values.dtype.kind == "f"
-            wrong = values != np.floor(values) if is_number else np.ones(self.n_rows, dtype=bool)
-            self._refuse(name, wrong, "whole numbers are needed.")
-        return values.astype(np.int64)
+        numbers, wrong = _as_whole(self.columns[name])
+        self._refuse(name, wrong, "whole numbers are needed.")
+        return numbers
 
     def _refuse(self, name: str, which: Mask, needed: str) -> None:
         if which.any():

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
 from nearkin.search.feedback import Feedback
-from nearkin.search.inputs import as_vectors
+from nearkin.search.inputs import as_vectors, check_lengths
 from nearkin.settings import Integer, OneOf, check_argument, generator
-from nearkin.stored import stored
+from nearkin.stored import Number, stored
 
 __all__ = ["CANDIDATES", "METRICS", "Interval", "RankingTask", "bootstrap", "evaluate", "ranking_scores", "ranks_of"]
 
@@ -121,7 +121,7 @@ def ranking_scores(query: Index, ranks: Index, k: int) -> dict[str, Array]:
     }
 
 
-@stored()
+@stored(mean=Number(), low=Number(), high=Number())
 @dataclass(frozen=True)
 class Interval:
     """A mean with its 95 % bootstrap interval.
@@ -210,6 +210,8 @@ def evaluate(
     check_argument("evaluate", "candidates", candidates, *CANDIDATES)
     items = as_vectors(items, "items")
     queries = as_vectors(queries, "queries", items.shape[1], items.dtype)
+    check_lengths(items, "items")
+    check_lengths(queries, "queries")
     rng = generator(random_state)
     task = RankingTask.from_feedback(feedback, candidates, len(queries), rng)
     return {name: bootstrap(values, rng) for name, values in task.score(queries, items, k).items()}

@@ -16,12 +16,15 @@ __all__ = ["Checkpoint"]
 
 KIND = "nearkin-checkpoint"
 
+#: Bytes written at once: a file torn by a kill holds at least the beginning, which says whose it is.
+_BUFFER = 1 << 20
+
 
 class Checkpoint:
     """A file that is replaced as a whole, with its predecessor beside it, and a lock for the process that writes it."""
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = Path(path)
+        self.path = Path(path).resolve() if Path(path).is_symlink() else Path(path)  # a link stays a link
         self.previous = self.path.with_name(self.path.name + ".previous")
         self.lock = Lock(self.path.with_name(self.path.name + ".lock"), str(self.path))
         self._whole = False  # whether the newest is known to be readable
@@ -34,7 +37,7 @@ class Checkpoint:
         """Put a value on disk; until that is done, the older ones stay."""
         following = self.path.with_name(self.path.name + ".next")  # one name, so kills do not leave many files
         try:
-            with following.open("wb") as file:
+            with following.open("wb", buffering=_BUFFER) as file:
                 write_tree(value, file, KIND)
                 file.flush()
                 os.fsync(file.fileno())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,9 +18,10 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from nearkin.errors import InputError
+from nearkin.files import unquote_formula
 from nearkin.tables.batches import Chunk, Layout, Unit
 from nearkin.tables.cells import NO_NUMBER, label_kind
-from nearkin.tables.table import ArrowTable, CellTable, Table, require_pyarrow
+from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
 __all__ = ["CsvReader", "read_csv"]
 
@@ -28,13 +30,15 @@ _DELIMITERS = (",", ";", "\t")
 _PROBE = 20
 #: Bytes searched for line ends at once, and about the size of a unit.
 _BLOCK = 1 << 22
+#: Longest field that Python's reader takes; its own limit is less than a line of 20,000 columns.
+_FIELD = 1 << 30
 
 
 def read_csv(path: Path) -> Table:
     """Read a whole file; ``.gz`` is decompressed."""
     with _readable(path):
         header, delimiter = _header(path)
-        names = [name.strip() for name in header]
+        names = _names(header)
         types = dict.fromkeys(header, "string")
         table = _parse(path, delimiter, types)
         if table is not None and table.column_names == header and table.num_rows:
@@ -79,7 +83,7 @@ class CsvReader:
             with _readable(Path(path)):
                 header, delimiter = _header(Path(path))
                 units += _find_units(path)
-            names = [name.strip() for name in header]
+            names = _names(header)
             headers[path] = names, delimiter
             table = CellTable(path, {name: [] for name in names}, 0)
             if path == paths[0]:
@@ -122,13 +126,13 @@ class CsvReader:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
+    """Name the file in errors, and let fields of any size through while the block lasts."""
+    limit = csv.field_size_limit(_FIELD)
     try:
-        yield
-    except UnicodeDecodeError as error:
-        found = error.object[error.start]
-        raise InputError(f"{path} is not UTF-8 text (byte {found:#04x}); save it as UTF-8.") from None
-    except (csv.Error, EOFError, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is not a readable CSV file: {error}.") from None
+        with decoding(path, "a readable CSV file"):
+            yield
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _open(path: Path) -> TextIO:
@@ -158,12 +162,16 @@ def _header(path: Path) -> tuple[list[str], str]:
         fit = (len({len(row) for row in rows[:-1] or rows}) == 1 and len(rows[0]) > 1, len(rows[0]))
         if fit > best:
             best, header, delimiter = fit, rows[0], candidate
-    _check_header(path, [name.strip() for name in header])
+    _check_header(path, _names(header))
     return header, delimiter
 
 
+def _names(header: Sequence[str]) -> list[str]:
+    return [unquote_formula(name.strip()) for name in header]
+
+
 def _check_header(path: Path, names: list[str]) -> None:
-    repeated = next((name for i, name in enumerate(names) if name and name in names[:i]), None)
+    repeated = next((name for name, count in Counter(names).items() if name and count > 1), None)
     try:
         numbers = [float(name) for name in names]
     except ValueError:

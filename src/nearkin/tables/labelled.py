@@ -15,7 +15,7 @@ from nearkin.errors import InputError, Option, quote_names
 from nearkin.tables.csv_files import read_csv
 from nearkin.tables.numpy_files import Arrays, read_arrays, read_labels
 from nearkin.tables.parquet_files import read_parquet
-from nearkin.tables.table import Table, check_classes, find_gap, single_or_double
+from nearkin.tables.table import Table, check_classes, check_regular, find_gap, single_or_double
 
 __all__ = ["LabelledRows", "kind_of", "open_table", "read_for_model", "read_matrix", "read_training"]
 
@@ -24,6 +24,7 @@ _SUFFIXES = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".npy", ".npz"), "arrays"),
 }
+_READERS: dict[str, Callable[[Path], Table | Arrays]]
 _READERS = {"csv": read_csv, "parquet": read_parquet, "arrays": read_arrays}
 _FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "arrays", b"\x93NUM": "arrays"}
 
@@ -47,16 +48,12 @@ class LabelledRows:
 
 def open_table(path: Path) -> Table | Arrays:
     """Open a file of data; its name or its first bytes tell the format."""
-    read: Callable[[Path], Table | Arrays] = _READERS[kind_of(path)]
-    return read(path)
+    return _READERS[kind_of(path)](path)
 
 
 def kind_of(path: Path) -> str:
     """Return "csv", "parquet" or "arrays"."""
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not a data file.")
-    if not path.exists():
-        raise InputError(f"{path}: no such file.")
+    check_regular(path)
     suffix = path.with_suffix("").suffix if path.suffix.lower() == ".gz" else path.suffix
     kind = _SUFFIXES.get(suffix.lower())
     if kind is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,13 +15,12 @@ from numpy.typing import NDArray
 from nearkin.errors import InputError, Option, quote_names
 from nearkin.tables.batches import Chunk, Unit
 from nearkin.tables.cells import parse_labels
-from nearkin.tables.table import Labels, check_classes, single_or_double
+from nearkin.tables.table import Labels, check_classes, check_regular, decoding, single_or_double
 
 __all__ = ["Arrays", "NpyReader", "read_arrays", "read_labels"]
 
 #: Rows of one unit.
 _RANGE = 1 << 16
-_ERRORS = (ValueError, EOFError, KeyError, zipfile.BadZipFile)
 
 
 class Arrays:
@@ -64,6 +64,7 @@ class Arrays:
         if name not in self._arrays:
             held = quote_names(self.names) or "an array without a name"
             raise InputError(f"{self.path} has no array {name!r}; it holds {held}.")
+        _check_text(self._arrays[name], f"array {name!r} of {self.path}" if name else str(self.path))
         return self._arrays[name]
 
 
@@ -117,21 +118,20 @@ class NpyReader:
 
 def read_arrays(path: Path) -> Arrays:
     """Read an npz or npy file; Python objects are never unpickled."""
-    try:
-        with path.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                return Arrays(path, {"": found})
-            with found:
-                return Arrays(path, {name: found[name] for name in found.files})
-    except _ERRORS as error:
-        raise _damage(path, error) from None
+    check_regular(path)
+    with _decoding(path), path.open("rb") as file:
+        found = np.load(file, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return Arrays(path, {"": found})
+        with found:
+            return Arrays(path, {name: np.asarray(found[name]) for name in found.files})
 
 
 def read_labels(path: Path) -> Labels:
     """Read labels from an npy file, or from text with one label a line, and say which are missing."""
     if path.suffix.lower() == ".npy":
         return _one_label_a_row(read_arrays(path).array(""), str(path))
+    check_regular(path)
     try:
         return parse_labels(path.read_text(encoding="utf-8-sig").splitlines())
     except UnicodeDecodeError:
@@ -139,19 +139,31 @@ def read_labels(path: Path) -> Labels:
 
 
 def _map(path: str) -> NDArray[Any]:
-    try:
+    check_regular(Path(path))
+    with _decoding(path):
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except _ERRORS as error:
-        raise _damage(path, error) from None
     if not isinstance(found, np.ndarray):
         raise InputError(f"{path} is an npz archive, which cannot be read in pieces; save its arrays as npy files.")
     return found
 
 
-def _damage(path: str | Path, error: Exception) -> InputError:
-    if "Object arrays" in str(error):
-        return InputError(f"{path} holds Python objects; save plain numbers or text instead.")
-    return InputError(f"{path} is not an npy or npz file, or it is damaged ({error}).")
+@contextmanager
+def _decoding(path: str | Path) -> Iterator[None]:
+    with decoding(path, "an npy or npz file"):
+        try:
+            yield
+        except ValueError as error:
+            if "Object arrays" not in str(error):
+                raise
+            raise InputError(f"{path} holds Python objects; save plain numbers or text instead.") from None
+
+
+def _check_text(y: NDArray[Any], title: str) -> None:
+    """Refuse text that Python could not hold."""
+    if y.dtype.kind == "U" and y.size:
+        codes = np.frombuffer(y.tobytes(), np.dtype(np.uint32).newbyteorder(y.dtype.byteorder))
+        if codes.max() > sys.maxunicode or ((codes >= 0xD800) & (codes < 0xE000)).any():
+            raise InputError(f"{title} is damaged: it holds text with characters that do not exist.")
 
 
 def _one_label_a_row(y: NDArray[Any], title: str) -> Labels:
@@ -161,8 +173,10 @@ def _one_label_a_row(y: NDArray[Any], title: str) -> Labels:
         raise InputError(f"{title} has shape {y.shape}; one label per row is needed.")
     if y.dtype.kind not in "fiubUS":
         raise InputError(f"{title} holds {y.dtype}; whole numbers or text are needed as labels.")
+    _check_text(y, title)
     if y.dtype.kind == "S":
-        y = np.char.decode(y, "utf-8")
+        with decoding(title, "an array of UTF-8 labels"):
+            y = np.char.decode(y, "utf-8")
     if y.dtype.kind == "f":
         return y, np.isnan(y)
     return y, (y == "") if y.dtype.kind == "U" else np.zeros(len(y), dtype=bool)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from nearkin.errors import InputError
 from nearkin.tables.batches import Chunk, Layout, Unit, layout_of
-from nearkin.tables.table import ArrowTable, Table, require_pyarrow
+from nearkin.tables.table import ArrowTable, Table, decoding, require_pyarrow
 
 __all__ = ["ParquetReader", "read_parquet"]
+
+#: Columns read together if there are many.
+_TOGETHER = 256
 
 
 def read_parquet(path: Path) -> Table:
@@ -21,13 +25,21 @@ def read_parquet(path: Path) -> Table:
     if not file.metadata.num_rows:
         raise InputError(f"{path} holds no rows.")
 
-    def column(name: str) -> Any:
-        try:
-            return file.read(columns=[name]).column(0)
-        except _errors() as error:
-            raise InputError(f"{path}: column {name!r} cannot be read, it is damaged ({error}).") from None
+    names = file.schema_arrow.names
+    numbers = {name: i for i, name in enumerate(names)}
 
-    return ArrowTable(str(path), file.schema_arrow.names, file.metadata.num_rows, column)
+    @lru_cache(maxsize=1)
+    def block(number: int) -> Any:  # of many columns some are read together, which is much faster
+        return file.read(columns=names[number * _TOGETHER : (number + 1) * _TOGETHER])
+
+    def column(name: str) -> Any:
+        if len(names) > 4 * _TOGETHER:
+            with suppress(*_errors()):  # to be named below
+                return block(numbers[name] // _TOGETHER).column(name)
+        with decoding(f"{path}, column {name!r}"):
+            return file.read(columns=[name]).column(0)
+
+    return ArrowTable(str(path), names, file.metadata.num_rows, column)
 
 
 @dataclass(frozen=True)
@@ -58,12 +70,13 @@ class ParquetReader:
             with _open(path) as file:
                 schema, metadata = file.schema_arrow, file.metadata
                 if layout is None:
-                    layout = layout_of(schema, path, partial(_width, file), label, features, drop)
+                    layout = layout_of(schema, path, partial(_width, file, path), label, features, drop)
                 ArrowTable(path, schema.names, 0, schema.empty_table().column).check_known(layout.needed)
                 first = 0
                 for number in range(metadata.num_row_groups):
                     group = metadata.row_group(number)
-                    largest = max(largest, _stored(group, layout.needed))
+                    # Not the sizes of its columns: in a damaged file pyarrow's row_group.column(i) ends the process.
+                    largest = max(largest, group.total_byte_size * len(layout.needed) // max(1, group.num_columns))
                     if group.num_rows:
                         units.append(Unit(path, group.num_rows, first, (number,)))
                     first += group.num_rows
@@ -76,13 +89,16 @@ class ParquetReader:
         with _open(unit.path) as file:
             if unit.at[0] >= file.num_row_groups or file.metadata.row_group(unit.at[0]).num_rows != unit.n_rows:
                 raise InputError(f"{where}: the file has changed since the stream was opened.")
-            batches = file.iter_batches(size, row_groups=list(unit.at), columns=self.layout.needed, use_threads=False)
+            with decoding(where):
+                batches = file.iter_batches(
+                    size, row_groups=list(unit.at), columns=self.layout.needed, use_threads=False
+                )
             at = 0
             while at < unit.n_rows:
-                try:
-                    batch = next(batches)
-                except _errors() as error:
-                    raise InputError(f"{where} cannot be read, it is damaged ({error}).") from None
+                with decoding(where):
+                    batch = next(batches, None)
+                if batch is None:
+                    raise InputError(f"{where} is damaged: it holds {at:,} rows and says {unit.n_rows:,}.")
                 skip, at = min(max(start - at, 0), batch.num_rows), at + batch.num_rows
                 if skip < batch.num_rows:
                     part, first = batch.slice(skip), unit.first_row + at - batch.num_rows + skip
@@ -101,23 +117,17 @@ def _open(path: str | Path) -> Any:
     require_pyarrow(path)
     from pyarrow import parquet
 
-    try:
-        return parquet.ParquetFile(path, pre_buffer=False)
-    except (PermissionError, FileNotFoundError):
-        raise
-    except _errors() as error:
-        raise InputError(f"{path} is not a Parquet file, or it is damaged ({error}).") from None
+    with decoding(path, "a Parquet file"):
+        file = parquet.ParquetFile(path, pre_buffer=False)
+        file.schema_arrow.empty_table()  # which fails if names or types are damaged
+        return file
 
 
-def _stored(group: Any, columns: Sequence[str]) -> int:
-    chunks = (group.column(i) for i in range(group.num_columns))
-    return sum(one.total_compressed_size for one in chunks if one.path_in_schema.split(".")[0] in columns)
-
-
-def _width(file: Any, name: str) -> int:
+def _width(file: Any, path: str, name: str) -> int:
     """Return the length of the first vector in a column whose type does not tell it."""
-    for batch in file.iter_batches(64, columns=[name], use_threads=False):
-        for one in batch.column(0):
-            if one.is_valid:
-                return len(one)
-    raise InputError(f"column {name!r} holds no vector at all; leave it out.")
+    with decoding(f"{path}, column {name!r}"):
+        for batch in file.iter_batches(64, columns=[name], use_threads=False):
+            for one in batch.column(0):
+                if one.is_valid:
+                    return len(one)
+    raise InputError(f"{path}: column {name!r} holds no vector at all; leave it out.")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,13 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
+from nearkin.files import unquote_formula
 from nearkin.tables.cells import BadCell, parse_labels, parse_numbers
 
-__all__ = ["ArrowTable", "CellTable", "Table", "check_classes", "find_gap", "require_pyarrow", "single_or_double"]
+__all__ = [
+    "ArrowTable", "CellTable", "Table", "check_classes", "check_regular", "decoding", "find_gap", "require_pyarrow",
+    "single_or_double",
+]  # fmt: skip
 
 Labels = tuple[NDArray[Any], NDArray[np.bool_]]
 
@@ -65,7 +71,7 @@ class Table(ABC):
 
     def check_known(self, columns: Iterable[str]) -> None:
         """Refuse a name that is not a column, and suggest the nearest one."""
-        held = [name for name in self.names if name]
+        held = dict.fromkeys(name for name in self.names if name)
         for name in columns:
             if name not in held:
                 lower = {one.lower(): one for one in held}
@@ -137,10 +143,10 @@ class CellTable(Table):
         return parse_numbers(self._columns[name])
 
     def labels(self, name: str, kind: str | None = None) -> Labels:
-        return parse_labels(self._columns[name], kind)
+        return parse_labels(self.values(name), kind)
 
     def values(self, name: str) -> list[str]:
-        return self._columns[name]
+        return [unquote_formula(cell) for cell in self._columns[name]]
 
 
 class ArrowTable(Table):
@@ -155,10 +161,11 @@ class ArrowTable(Table):
 
     def numbers(self, name: str) -> NDArray[Any]:
         column = self._whole(name)
-        if self._holds_cells and is_text(column.type):
-            fast = _cast_cells(column)
-            return parse_numbers(column.to_pylist()) if fast is None else fast
-        return _vectors(column) if is_list(column.type) else _numbers(column)
+        with self._decoding(name):
+            if self._holds_cells and is_text(column.type):
+                fast = _cast_cells(column)
+                return parse_numbers(column.to_pylist()) if fast is None else fast
+            return _vectors(column) if is_list(column.type) else _numbers(column)
 
     def labels(self, name: str, kind: str | None = None) -> Labels:
         column = self._whole(name)
@@ -166,24 +173,60 @@ class ArrowTable(Table):
             column = column.dictionary_decode()
         holds_text = is_text(column.type)
         if self._holds_cells and holds_text:
-            return parse_labels(column.to_pylist(), kind)
+            return parse_labels(self.values(name), kind)
         check_label_type(column.type, name, self.path)
         if kind is not None and holds_text != (kind == "text"):
             raise InputError(
                 f"{self.path}: label column {name!r} holds {column.type} here and "
                 f"{'text' if kind == 'text' else 'numbers'} elsewhere; write it as one type."
             )
-        missing = np.asarray(column.is_null(nan_is_null=True))
-        if holds_text:
-            return np.array(column.fill_null("").to_pylist(), dtype=np.str_), missing
-        return np.asarray(column.fill_null(False if str(column.type) == "bool" else 0)), missing
+        with self._decoding(name):
+            missing = np.asarray(column.is_null(nan_is_null=True))
+            if holds_text:
+                return np.array(column.fill_null("").to_pylist(), dtype=np.str_), missing
+            return np.asarray(column.fill_null(False if str(column.type) == "bool" else 0)), missing
 
     def values(self, name: str) -> list[Any]:
-        return self._column(name).to_pylist()
+        column = self._column(name)
+        with self._decoding(name):
+            found = column.to_pylist()
+        return [unquote_formula(cell) for cell in found] if self._holds_cells and is_text(column.type) else found
 
     def _whole(self, name: str) -> Any:
         column = self._column(name)
         return column.combine_chunks() if hasattr(column, "combine_chunks") else column
+
+    def _decoding(self, name: str) -> AbstractContextManager[None]:
+        return decoding(f"{self.path}, column {name!r}")
+
+
+@contextmanager
+def decoding(path: object, what: str = "") -> Iterator[None]:
+    """Make whatever a decoder raises in the block one error that names the file; foreign files raise anything."""
+    try:
+        yield
+    except (InputError, BadCell, FileNotFoundError, PermissionError):
+        raise
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not UTF-8 text (byte {error.object[error.start]:#04x}); save it as UTF-8."
+        ) from None
+    except MemoryError:
+        raise InputError(f"{path} does not fit into memory, or it is damaged.") from None
+    except Exception as error:
+        words = " ".join(str(error).split()) or type(error).__name__
+        problem = f"is not {what}, or it is damaged" if what else "cannot be read, it is damaged"
+        raise InputError(f"{path} {problem} ({words[:200]}).") from None
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is not a file that can be read again: a folder, a pipe, a device."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a data file.")
+    if not path.exists():
+        raise InputError(f"{path}: no such file.")
+    if not path.is_file():
+        raise InputError(f"{path} is not a regular file but a device or a pipe; write its content to a file first.")
 
 
 def require_pyarrow(what: object) -> Any:

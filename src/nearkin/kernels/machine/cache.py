@@ -14,15 +14,12 @@ import logging
 import os
 import stat
 import sys
-import time
-from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import llvmlite
 import numba
-from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.misc.appdirs import AppDirs
 
@@ -30,9 +27,6 @@ import nearkin
 from nearkin.files import replacing
 
 _DIGEST = hashlib.sha256().digest_size
-
-#: Seconds after which a file in the making was left by a process that has ended.
-_LEFT = 86_400.0
 
 
 class LoopCache(FunctionCache):
@@ -125,7 +119,7 @@ class _CheckedFile(IndexDataCacheFile):
         data = super()._dump(obj)
         return data + hashlib.sha256(data).digest()
 
-    def _open_for_write(self, filepath: str) -> AbstractContextManager[BinaryIO]:
+    def _open_for_write(self, filepath: str) -> Any:
         return replacing(filepath, None)
 
 
@@ -133,9 +127,10 @@ class _CheckedFile(IndexDataCacheFile):
 def own_folder() -> Path | None:
     """Return the folder of this user for the loops of these sources; None, and a warning, if there cannot be one."""
     try:
-        if config.CACHE_DIR:  # NUMBA_CACHE_DIR, which several users may share
+        given: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # NUMBA_CACHE_DIR
+        if given:  # several users may share it
             user = f"-{os.getuid()}" if os.name == "posix" else ""
-            base = Path(config.CACHE_DIR) / f"nearkin{user}"
+            base = Path(given) / f"nearkin{user}"
         else:
             base = Path(AppDirs("nearkin", False).user_cache_dir) / "loops"
         base.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +138,6 @@ def own_folder() -> Path | None:
         for one in (base, folder):
             one.mkdir(mode=0o700, exist_ok=True)
             _check_own(one)
-        _remove_left(folder)
         return folder
     except (OSError, RuntimeError) as error:
         _say_once(f"compiled loops cannot be kept: {error}")
@@ -166,14 +160,6 @@ def _hash_of_sources() -> str:
     for path in sorted([*(home / "kernels").rglob("*.py"), *home.glob("*.py")]):
         digest.update(path.relative_to(home).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:24]
-
-
-def _remove_left(folder: Path) -> None:
-    """Remove what processes left behind that were killed while they wrote."""
-    with suppress(OSError):
-        for part in folder.glob(".nearkin-*"):
-            if time.time() - part.stat().st_mtime > _LEFT:
-                part.unlink(missing_ok=True)
 
 
 @cache

@@ -23,6 +23,7 @@ from typing import Any
 
 from numba import njit
 
+from nearkin.kernels import TRIPLETS, check_shapes
 from nearkin.kernels.machine.cache import LoopCache
 from nearkin.losses import Loss, exponential_weight
 
@@ -47,7 +48,7 @@ _PATIENCE = 2.0
 
 def kernel(function: Any) -> Any:
     """Compile an entry point: cached on disk (`nearkin.kernels.machine.cache`), runs without the interpreter lock."""
-    compiled = _uncached(function)
+    compiled: Any = _uncached(function)
     compiled._cache = LoopCache(function)  # as ``cache=True`` sets numba's own
     return compiled
 
@@ -58,15 +59,19 @@ class Sweep:
     The loop calls the loss's half-quadratic weight by the global name ``weight``, and may call other functions by
     global names of its module. For each loss this class compiles a copy of the loop in which these names have other
     values: the weight, and ``names``, which `step` or `body` compiled. Code for the built-in losses is cached on disk.
+
+    ``shapes`` are those of all arrays among the arguments (`check_shapes`); "*" stands for triplets and their rule.
     """
 
-    def __init__(self, loop: Any, **names: Any):
+    def __init__(self, loop: Any, shapes: str, **names: Any):
         self._loop = loop
+        self._shapes = shapes.replace("*", f"{TRIPLETS}, n")
         self._names = names
         self._own: dict[Callable[..., float], Any] = {}
 
     def run(self, loss: Loss, *arguments: Any) -> int:
         """Run the loop with the loss's weight and return what the loop returns, the number of updates."""
+        check_shapes(self._shapes, arguments)
         weight = loss.weight_of_hinge
         if weight is not exponential_weight:
             if weight not in self._own:

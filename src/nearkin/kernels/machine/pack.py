@@ -23,6 +23,8 @@ import numpy as np
 from numba import carray, types
 from numba.extending import intrinsic, register_jitable
 
+from nearkin.errors import InputError
+from nearkin.kernels import check_shapes
 from nearkin.kernels.machine.compile import body, helper
 from nearkin.kernels.machine.simd import (
     BYTES,
@@ -60,10 +62,12 @@ def aligned(n, like):
     return memory[start : start + n]
 
 
-def addresses(*arrays):
-    """Addresses of the arrays."""
-    assert all(array.flags.c_contiguous for array in arrays)
-    return np.array([array.ctypes.data for array in arrays], dtype=np.intp)
+def addresses(dtype, shapes, *arrays, **sizes):
+    """Addresses of arrays of one type, whose shapes are checked: compiled code sees addresses alone."""
+    check_shapes(shapes, arrays, **sizes)
+    if any(array.dtype != dtype for array in arrays):
+        raise InputError(f"what was learned holds {arrays[0].dtype} where {np.dtype(dtype)} is needed. Fit it again.")
+    return [array.ctypes.data for array in arrays]
 
 
 @intrinsic
