@@ -55,8 +55,8 @@ class InputError(ValueError):
     """An input that is refused.
 
     ``problem`` says what was expected, what came, and what to try; ``{name}`` in it stands for the option of that name.
-    ``owner`` is who refuses, a name or an object that stands for its class; None leaves it to `owned_by`. ``place`` says
-    where in the data it is wrong and comes first in the message; `placed_at` sets it further out.
+    ``owner`` is who refuses, a name or an object that stands for its class; None leaves it to `owned_by`. ``place``
+    says where in the data it is wrong and comes first in the message; `placed_at` sets it further out.
 
     Examples
     --------
