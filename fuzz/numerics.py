@@ -26,6 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from reference import full, itml, lowrank, lpa, multimodal, opml, slmoml
 from reference import kernel_similarity as mercer
+from reference.losses import weight
 from systems import ALL
 
 WEIGHT = 2.0
