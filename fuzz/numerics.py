@@ -256,6 +256,8 @@ _BOUNDS = (0.8, 3.0)
 def _itml(sets: Sets, how: dict[str, Any]) -> Result:
     a, p, q = sets
     left, right = np.repeat(a, 2, axis=0), np.stack([p, q], 1).reshape(2 * len(a), -1)
+    if (left == right).all(axis=1).any():
+        raise ValueError("for the library, equal rows are not a pair")
     found = itml.online_itml(left, right, np.tile([True, False], len(a)), _BOUNDS, **how, slack="hinge")
     return [found.plausibility.reshape(-1, 2).min(axis=1), found.parameter]
 
