@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import nearkin
-from fuzz.child import Outcome, call
+from fuzz.child import call
 from fuzz.report import Report
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
@@ -37,8 +37,8 @@ Sets = tuple[Array, Array, Array]
 Result = list[Array]
 Learning = Callable[..., Result]
 
-#: Exit code of a child that found something wrong and printed it.
-WRONG = 3
+#: Draws of a case, and what the child prints for one that held.
+DRAWS, HELD = 20, "held"
 #: Largest number up to which results are compared, and the share of it by which they may differ.
 COMPARED, CLOSE = 1e6, 1e-7
 #: Relative change of the rows that shows how far rounding alone can carry a result, how often it is tried, and how much
@@ -47,26 +47,30 @@ NUDGE, NUDGES, FURTHER = 1e-13, 3, 1e4
 
 
 def run(seconds: float, seed: int, report: Report) -> None:
-    """Compare and strain in turn."""
+    """Compare and strain in turn; a case is one learner and some draws of rows and settings."""
+    learners = [cls.__name__ for cls in ALL]
     for case in report.cases(seconds, seed):
         if case.number % 8 == 0:
+            name, group, attempt = "RobustKNeighborsClassifier", "extremes", strain_classifier
             warm_classifier()
-            report.count(case, "classifier, extremes", problem_of(call(strain_classifier, case.rng)))
         elif case.number % 2:
-            name = list(TWINS)[case.rng.integers(len(TWINS))]
+            name, group, attempt = list(TWINS)[case.rng.integers(len(TWINS))], "twin", compare
             warm_twin(name)
-            report.count(case, f"{name}, twin", problem_of(call(compare, name, case.rng)))
         else:
-            learner = draw_learner(case.rng)
-            warm_learner(type(learner).__name__)
-            report.count(case, f"{type(learner).__name__}, extremes", problem_of(call(strain, learner, case.rng)))
+            name, group, attempt = learners[case.rng.integers(len(learners))], "extremes", strain
+            warm_learner(name)
+        found = call(_draw, attempt, name, case.rng, seconds=60.0)
+        for line in found.out.splitlines():
+            report.count(case, f"{name}, {group}", line if line != HELD else None)
+        if found.crash or found.code:
+            report.count(case, f"{name}, {group}", found.crash or f"code {found.code}: {found.err.strip()[-300:]}")
 
 
-def problem_of(found: Outcome) -> str | None:
-    """Return what no numbers may cause."""
-    if found.crash:
-        return found.crash
-    return None if found.code == 0 else f"code {found.code}: {(found.out or found.err).strip()[:300]}"
+def _draw(attempt: Callable[..., str | None], name: str, rng: np.random.Generator) -> None:
+    """Try some draws in the child, a line of output for each."""
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+        for _ in range(DRAWS):
+            print(" ".join((attempt(name, rng) or HELD).split()), flush=True)
 
 
 @cache
@@ -96,29 +100,28 @@ def warm_classifier() -> None:
 # ---------------------------------------------------------------- twins
 
 
-def compare(name: str, rng: np.random.Generator) -> int:
-    """Learn the same triplets twice; 0 if both agree."""
+def compare(name: str, rng: np.random.Generator) -> str | None:
+    """Learn the same triplets by the library and by the twin; return how they disagree."""
     sets, how = draw_triplets(rng), draw_step(rng)
     learn, twin = TWINS[name]
-    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-        expected = _try(twin, sets, how)
-        try:
-            found = learn(sets, how)
-        except ValueError as error:
-            # The library refuses numbers that would overflow later; a twin goes on as far as it can.
-            return _wrong(f"refused: {error}") if _is_plain(expected, sets) else 0
-        if any(not np.isfinite(one).all() for one in found):
-            return _wrong(f"not finite, {describe(sets, how)}")
-        if not ((found[0] > 0.0) & (found[0] <= 1.0)).all():
-            return _wrong(f"plausibilities outside (0, 1], {describe(sets, how)}")
-        if not _is_plain(expected, sets):
-            return 0
-        apart = _distance(found, expected)
-        if apart <= CLOSE:
-            return 0
-        nudged = [_try(twin, _nudge(sets, rng), how) for _ in range(NUDGES)]
-        carried = max(_distance(one, expected) if _is_plain(one, sets) else np.inf for one in nudged)
-    return 0 if apart <= FURTHER * carried else _wrong(f"apart by {apart:.1e} of the largest, {describe(sets, how)}")
+    expected = _try(twin, sets, how)
+    try:
+        found = learn(sets, how)
+    except ValueError as error:
+        # The library refuses numbers that would overflow later; a twin goes on as far as it can.
+        return f"refused: {error}" if _is_plain(expected, sets) else None
+    if any(not np.isfinite(one).all() for one in found):
+        return f"not finite, {describe(sets, how)}"
+    if not ((found[0] > 0.0) & (found[0] <= 1.0)).all():
+        return f"plausibilities outside (0, 1], {describe(sets, how)}"
+    if not _is_plain(expected, sets):
+        return None
+    apart = _distance(found, expected)
+    if apart <= CLOSE:
+        return None
+    nudged = [_try(twin, _nudge(sets, rng), how) for _ in range(NUDGES)]
+    carried = max(_distance(one, expected) if _is_plain(one, sets) else np.inf for one in nudged)
+    return None if apart <= FURTHER * carried else f"apart by {apart:.1e} of the largest, {describe(sets, how)}"
 
 
 def _try(twin: Learning, sets: Sets, how: dict[str, Any]) -> Result | None:
@@ -149,11 +152,6 @@ def _nudge(sets: Sets, rng: np.random.Generator) -> Sets:
     return a, p, n
 
 
-def _wrong(problem: str) -> int:
-    print(problem)
-    return WRONG
-
-
 def describe(sets: Sets, how: dict[str, Any]) -> str:
     """Return a case in a few words."""
     sizes = ", ".join(f"{np.abs(one).max(initial=0.0):.1e}" for one in sets)
@@ -161,8 +159,10 @@ def describe(sets: Sets, how: dict[str, Any]) -> str:
 
 
 def draw_triplets(rng: np.random.Generator, usual: bool = False) -> Sets:
-    """Draw few triplets of few features, often with something odd about them."""
+    """Draw some triplets, often with something odd about them."""
     n, d = rng.integers(1, 25), rng.integers(1, 7)
+    if not usual and rng.random() < 0.2:  # long enough for blocks of triplets and for all layouts
+        n, d = rng.integers(12, 40), rng.integers(16, 70)
     a, p, q = rng.normal(size=(3, n, d)) * 10.0 ** (0.0 if usual else rng.uniform(-2, 2))
     if usual:
         return a, p, q
@@ -325,16 +325,15 @@ TWINS: dict[str, tuple[Learning, Learning]] = {
 # ---------------------------------------------------------------- extremes
 
 
-def draw_learner(rng: np.random.Generator) -> Any:
-    """Draw a learner with settings up to the bounds of what it takes."""
-    cls = ALL[rng.integers(len(ALL))]
-    learner = cls(random_state=0)
+def draw_learner(name: str, rng: np.random.Generator) -> Any:
+    """Draw settings of a learner up to the bounds of what it takes."""
+    learner = getattr(nearkin, name)(random_state=0)
     known = learner.get_params()
     given = {
         "C": rng.choice([10.0 ** rng.uniform(-9, 6), 0.1, np.inf, 0.0]),
         "eta": rng.choice([0.0, 10.0 ** rng.uniform(-12, 6), 1.0]),
         "max_hq_iter": int(rng.choice([1, 3, 100])),
-        "scale": [None, "auto", "standard", "unit"][rng.integers(4)],
+        "scale": [None, "auto", "pairs", "unit"][rng.integers(4)],
         "triplets": ["octg", "one_pass", "batch", "random"][rng.integers(4)],
         "n_components": [None, 1, 2][rng.integers(3)],
         "psd": ["none", "project", "end", "exact"][rng.integers(4)],
@@ -371,41 +370,40 @@ def draw_rows(rng: np.random.Generator) -> tuple[Array, NDArray[np.int64]]:
     return X, y
 
 
-def strain(learner: Any, rng: np.random.Generator) -> int:
-    """Fit extreme rows, dense and sparse, and use what was learned."""
+def strain(name: str, rng: np.random.Generator) -> str | None:
+    """Fit extreme rows, dense and sparse, and use what was learned; return what is wrong with the answer."""
+    learner = draw_learner(name, rng)
     X, y = draw_rows(rng)
     what = f"{learner}, {X.shape} {X.dtype} up to {np.abs(X).max():.1e}"
-    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-        try:
-            results = _use(learner, X, y)
-        except ValueError as error:
-            return 0 if str(error) else _wrong(f"an error without a word: {what}")
-        for name, value in results.items():
-            if not np.isfinite(value).all():
-                return _wrong(f"{name} is not finite: {what}")
-        found = results["plausibility_"]
-        if not ((found > 0.0) & (found <= 1.0)).all():
-            return _wrong(f"plausibilities outside (0, 1]: {what}")
-        return _compare_sparse(learner, X, y, results, what) if _is_moderate(X) else 0
+    try:
+        results = _use(learner, X, y)
+    except ValueError as error:
+        return None if str(error) else f"an error without a word: {what}"
+    for one, value in results.items():
+        if not np.isfinite(value).all():
+            return f"{one} is not finite: {what}"
+    found = results["plausibility_"]
+    if not ((found > 0.0) & (found <= 1.0)).all():
+        return f"plausibilities outside (0, 1]: {what}"
+    return _compare_sparse(learner, X, y, results, what) if _is_moderate(X) else None
 
 
-def strain_classifier(rng: np.random.Generator) -> int:
+def strain_classifier(name: str, rng: np.random.Generator) -> str | None:
     """Fit extreme rows by the default decision or by Algorithm 5, and ask about rows near and far."""
     X, y = draw_rows(rng)
     queries = X * X.dtype.type(10.0 ** rng.choice([0.0, rng.uniform(-50, 50)]))
     auto = rng.random() < 0.7
-    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-        try:
-            model = nearkin.RobustKNeighborsClassifier("auto" if auto else 3, random_state=0).fit(X, y)
-            found = model.predict_proba(queries)
-        except ValueError as error:
-            return 0 if str(error) else _wrong("an error without a word")
-        sizes = f"rows {X.shape} {X.dtype} up to {np.abs(X).max():.1e}, queries up to {np.abs(queries).max():.1e}"
-        what = f"{'jury' if auto else 'Algorithm 5'}, {sizes}"
-        if not np.isfinite(found).all() or np.abs(found.sum(axis=1) - 1.0).max() > 1e-6 or found.min() < 0.0:
-            return _wrong(f"probabilities are none: {what}")
-        believed = model.plausibility_
-        return 0 if ((believed >= 0.0) & (believed <= 1.0)).all() else _wrong(f"plausibilities outside [0, 1]: {what}")
+    try:
+        model = getattr(nearkin, name)("auto" if auto else 3, random_state=0).fit(X, y)
+        found = model.predict_proba(queries)
+    except ValueError as error:
+        return None if str(error) else "an error without a word"
+    sizes = f"rows {X.shape} {X.dtype} up to {np.abs(X).max():.1e}, queries up to {np.abs(queries).max():.1e}"
+    what = f"{'jury' if auto else 'Algorithm 5'}, {sizes}"
+    if not np.isfinite(found).all() or np.abs(found.sum(axis=1) - 1.0).max() > 1e-6 or found.min() < 0.0:
+        return f"probabilities are none: {what}"
+    believed = model.plausibility_
+    return None if ((believed >= 0.0) & (believed <= 1.0)).all() else f"plausibilities outside [0, 1]: {what}"
 
 
 def _use(learner: Any, X: Any, y: Any) -> dict[str, Array]:
@@ -430,16 +428,16 @@ def _is_moderate(X: Array) -> bool:
     return X.dtype == np.float64 and len(sizes) > 0 and sizes.min() > 1e-3 and sizes.max() < 1e3
 
 
-def _compare_sparse(learner: Any, X: Array, y: Any, results: dict[str, Array], what: str) -> int:
+def _compare_sparse(learner: Any, X: Array, y: Any, results: dict[str, Array], what: str) -> str | None:
     """Sparse rows are never shifted, so only learners that do not shift are the same for both."""
     if learner.get_params().get("scale", None) is not None or "modalities" in learner.get_params():
-        return 0
+        return None
     try:
         others = _use(learner, sparse.csr_array(X), y)
     except ValueError as error:
-        return _wrong(f"sparse rows are refused, dense ones are not ({error}): {what}")
+        return f"sparse rows are refused, dense ones are not ({error}): {what}"
     for name, value in results.items():
         size = np.abs(value).max(initial=1.0)
         if size < COMPARED and np.abs(value - others[name]).max(initial=0.0) > 1e-3 * size:
-            return _wrong(f"{name} of sparse rows differs: {what}")
-    return 0
+            return f"{name} of sparse rows differs: {what}"
+    return None
