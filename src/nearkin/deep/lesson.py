@@ -103,8 +103,14 @@ class FitCheckpoint:
                 "another file.",
                 owner=self.owner,
             )
-        lesson.state, lesson.source = found["state"], found["state"].source
-        lesson.running, lesson.first_pass = found["running"].copy(), found["done"]
+        state, running, done = found.get("state"), found.get("running"), found.get("done")
+        if (
+            not isinstance(state, type(lesson.state)) or not isinstance(state.parameter, type(lesson.state.parameter))
+            or not isinstance(running, np.ndarray) or running.shape != lesson.running.shape
+            or running.dtype != lesson.running.dtype or type(done) is not int or done < 0
+        ):  # fmt: skip
+            raise InputError(f"{self.file.path} does not hold what a checkpoint of a fit holds.", owner=self.owner)
+        lesson.state, lesson.source, lesson.running, lesson.first_pass = state, state.source, running.copy(), done
         network = network_of(lesson.state)
         if network.plan is None:
             network.plan = plan(network.n_features)
