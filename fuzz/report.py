@@ -125,6 +125,14 @@ class Report:
         n, bad = self.tried.total(), len(self.failures)
         return "\n".join([*lines, f"| **all** | | **{n:,}** | **{n - bad:,}** | **{bad:,}** |"])
 
+    def add(self, path: Path) -> float:
+        """Add the counts of an earlier run, and return its seconds."""
+        earlier = json.loads(path.read_text())
+        for one in earlier["counts"]:
+            self.tried[one["kind"], one["group"]] += one["tried"]
+        self.failures += [Failure(**one) for one in earlier["failures"]]
+        return earlier["seconds"]
+
     def write(self, path: Path, **facts: object) -> None:
         """Write the counts and the failures as JSON."""
         names = ("kind", "group", "tried", "held", "failed")
