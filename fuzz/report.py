@@ -56,10 +56,10 @@ class Report:
     _case: Case | None = None
 
     def cases(self, seconds: float, seed: int, limit: int | None = None) -> Iterator[Case]:
-        """Yield cases until the time is over, or ``limit`` of them."""
+        """Yield cases until the time is over, or ``limit`` of them; the first is always tried."""
         end = time.monotonic() + seconds
-        number = 0 if self.only is None else self.only
-        while (limit is None or number < limit) and (time.monotonic() < end or number == self.only):
+        number = first = 0 if self.only is None else self.only
+        while (limit is None or number < limit) and (time.monotonic() < end or number == first):
             with tempfile.TemporaryDirectory(prefix="nearkin-fuzz-") as folder:
                 self._case = Case(number, seed, Path(folder).resolve())
                 yield self._case
