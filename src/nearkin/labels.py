@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from nearkin.arrays import Codes
 from nearkin.errors import InputError
-from nearkin.stored import stored
+from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
 __all__ = ["Labels", "as_labels", "check_labels", "first_appearance", "sorted_classes"]
 
@@ -136,7 +136,7 @@ def _sorted(distinct: list[Any]) -> NDArray[Any]:
     return _objects(distinct)
 
 
-@stored("codes", "n_forgotten", "allowed")
+@stored(codes=Table(Anything(), Count()), n_forgotten=Count(), allowed=Maybe(Items(Anything())))
 class Labels:
     """Numbers given to labels, growing as new ones appear unless all classes were declared.
 
@@ -151,6 +151,12 @@ class Labels:
         self.codes: dict[Any, int] = {}
         self.n_forgotten = 0
         self.allowed: list[Any] | None = None if declared is None else list(dict.fromkeys(declared))
+
+    def check_stored(self) -> None:
+        """Refuse numbers that were never given, or given twice."""
+        given = set(self.codes.values())
+        if len(given) < len(self.codes) or any(code >= len(self.codes) + self.n_forgotten for code in given):
+            raise ValueError("labels have numbers that were never given, or share one")
 
     def copy(self) -> Labels:
         """Independent copy."""

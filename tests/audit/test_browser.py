@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import nearkin
+from nearkin.errors import printable
+from nearkin.files import unquote_formula
 
 BROWSER = os.environ.get("NEARKIN_BROWSER") or shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
@@ -116,7 +118,7 @@ def test_hostile_strings_are_shown_as_text(page, made):
     _, audit, _ = made
     assert page.title() == "A <title>"
     given = cells(page, 2)
-    assert given == audit.given_label[audit.order[:50]].tolist()
+    assert given == [printable(one) for one in audit.given_label[audit.order[:50]]]
     assert page.locator("#body script, #body b, .matrix script, .matrix img, .mini img").count() == 0
     # A label that writes from right to left does not turn its surroundings round.
     assert page.locator("#body td:nth-child(2) bdi").count() == 50
@@ -181,6 +183,11 @@ def test_evidence_opens_and_shows_the_neighbours(page, made):
     shown = page.locator("#body tr").first.locator(".near li > span > bdi:nth-child(2)").all_inner_texts()
     assert shown == [ids[one.row] for one in why.neighbours]
     assert f"{why.given.distance:.3g}" in page.locator("#body tr").first.locator(".why").inner_text()
+    said = page.locator("#body tr").first.locator(".near li .cast").all_inner_texts()
+    for text, one in zip(said, why.neighbours, strict=True):
+        assert text.endswith("; itself a suspect") == one.is_suspect and all(name in text for name in one.voters)
+    shares = page.locator("#body tr").first.locator(".opinions tbody td:nth-child(2)").all_inner_texts()
+    assert sum(int(one.split()[0]) for one in shares) == 100
 
 
 def downloaded(page, tmp_path):
@@ -338,3 +345,83 @@ def test_text_stands_out_from_its_ground(browser, made):
         page.wait_for_selector("html[data-ready=yes]")
         assert page.evaluate(PALE) == []
         context.close()
+
+
+#: Labels that act on terminals, pages, files and spreadsheets.
+EVIL = [
+    "a\x1b[31mred\x07",
+    "=cmd|'/c calc'!A1",
+    "b\u202egnp.exe\u2066",
+    "c\x00d\x7f\x9b\ud800e",
+    "f\ng\th\u2028<!--<script>",
+]
+
+
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evil")
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(500) % 5)
+    X = (3.0 * rng.normal(size=(5, 5)))[y] + rng.normal(size=(500, 5))
+    noisy, _ = nearkin.flip_labels(y, 0.2, random_state=0)
+    audit = nearkin.audit_labels(X, [EVIL[one] for one in noisy], random_state=0)
+    ids = [f"{EVIL[i % 5]}{i}" for i in range(500)]
+    texts = [f"first\nsecond\x1b]0;hit\x07 {EVIL[i % 5]}" for i in range(500)]
+    audit.to_html(
+        folder / "page.html",
+        title=f"t{EVIL[3]}",
+        ids={f"id{EVIL[0]}{EVIL[2]}": ids},
+        texts=texts,
+        notes=dict.fromkeys(EVIL, EVIL[4]),
+    )
+    return folder / "page.html", audit, ids
+
+
+def test_characters_that_act_are_shown_as_escapes_and_downloaded_as_they_are(browser, evil, tmp_path):
+    path, audit, ids = evil
+    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
+    page, said = context.new_page(), []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready=yes]")
+    shown = page.locator("#body tr td:nth-child(1) .name > div > bdi").all_inner_texts()
+    assert shown == [printable(ids[row]) for row in audit.order[:50]]
+    assert cells(page, 2) == [printable(one) for one in audit.given_label[audit.order[:50]]]
+    page.locator("#body tr").first.locator(".why button").press("Enter")
+    acting = """() => [document.title, document.body.innerText, ...[...document.querySelectorAll("*")].flatMap((one) =>
+      [...one.attributes].map((attribute) => attribute.value))]
+      .join(" ").match(/[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800]/u)"""
+    assert page.evaluate(acting) is None
+    assert page.locator("#body script, .notes script, .matrix script").count() == 0
+    page.locator("#rest").select_option(label="keep the given label")
+    with page.expect_download() as waiting:
+        page.locator("#download").click()
+    waiting.value.save_as(tmp_path / "cleaned.csv")
+    with (tmp_path / "cleaned.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))[1:]
+    plain = [one.replace("\ud800", "\ufffd") for one in audit.given_label.tolist()]  # half a character has no bytes
+    assert [unquote_formula(row[1]) for row in rows] == plain
+    assert all(not row[1].startswith("=") for row in rows)
+    context.close()
+    assert said == []
+
+
+def test_a_label_of_a_million_characters_does_not_fill_the_page(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = 4.0 * y[:, None] + rng.normal(size=(120, 3))
+    y[:4] = 1 - y[:4]
+    long = "x" * 1_000_000
+    audit = nearkin.audit_labels(X, [("short", long)[one] for one in y], random_state=0)
+    audit.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 200_000
+    assert len(str(audit.evidence(0))) < 3000 and all(len(value) < 500 for _, value in audit.summary())
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_selector("html[data-ready=yes]")
+    assert not page.locator("#download").is_visible()  # cut labels are not given out as clean ones
+    assert "longer than 100 characters of a label" in page.locator("main").inner_text()
+    assert {"short", "x" * 99 + "…"} >= set(cells(page, 2))
+    page.close()

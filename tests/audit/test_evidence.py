@@ -5,6 +5,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 import nearkin
+from nearkin.jury.jury import whole_percents
 from nearkin.jury.voters import N_VOTING
 
 
@@ -88,7 +89,7 @@ def test_prototypes_belong_to_their_classes_and_are_typical_in_the_space_that_vo
     mapped, kept = audit.classifier.embed(X), ~audit.is_suspect
     for row in (*audit.order[:3], *audit.order[-3:]):
         why = audit.evidence(int(row))
-        for prototype, label in ((why.given, given[row]), (why.suggested, audit.suggested_label[row])):
+        for prototype, label in ((why.given, given[row]), (why.suggested, why.suggested.label)):
             members = np.flatnonzero(kept & (given == label))
             centre = mapped[members].mean(axis=0)
             assert prototype.label == label
@@ -127,3 +128,69 @@ def test_the_graph_is_what_scikit_learn_would_find(found):
     for wrong in (0, 120, 2.5):
         with pytest.raises(ValueError, match="from 1 to 119"):
             audit.knn_graph(wrong)
+
+
+def test_evidence_of_a_row_that_is_not_a_suspect_compares_its_label_with_the_best_other(found):
+    _, given, audit = found
+    row = int(np.flatnonzero(~audit.is_suspect)[0])
+    why = audit.evidence(row)
+    assert why.suggested_label == why.given_label == given[row] and not why.is_suspect
+    assert why.suggested.label != given[row] and "not a suspect" in str(why)
+    shares = audit.decision.left_out_shares(np.array([row]))[0]
+    shares[audit.given_code[row]] = -1.0
+    assert why.suggested.label == audit.classes[shares.argmax()]
+    at = audit.classes.tolist().index(why.suggested.label)
+    votes = audit.classifier.left_out_votes([row]).votes[:, 0, at]
+    np.testing.assert_allclose([one.for_suggested for one in why.opinions], votes)
+
+
+def test_printed_evidence_says_whose_vote_it_is_and_which_neighbours_are_doubted_themselves(found):
+    _, _, audit = found
+    marked = 0
+    for row in audit.order[:30]:
+        why = audit.evidence(int(row))
+        lines = str(why).splitlines()
+        for one in why.neighbours:
+            assert one.is_suspect == audit.is_suspect[one.row] and one.voters
+            line = next(line for line in lines if f"(row {one.row})" in line)
+            assert all(voter in line for voter in one.voters)
+            assert ("itself a suspect" in line) == one.is_suspect
+            marked += one.is_suspect
+    assert marked
+
+
+def test_shares_of_voters_sum_to_a_hundred_as_shown(found):
+    _, _, audit = found
+    shown = dict(audit.summary())["voters"]
+    assert sum(int(one.split()[-2]) for one in shown.split(", ")) == 100
+    text = str(audit.evidence(0))
+    assert sum(int(line.split("%")[0].split()[-1]) for line in text.splitlines()[3:7]) == 100
+
+
+@pytest.mark.parametrize("shares", [[1.0], [1 / 3] * 3, [0.125] * 8, [0.004, 0.996], [0.335, 0.335, 0.33], [0.0, 1.0]])
+def test_whole_percents_sum_to_a_hundred_and_lie_beside_the_shares(shares):
+    found = whole_percents(shares)
+    assert sum(found) == 100
+    assert all(abs(one - 100 * share) < 1 for one, share in zip(found, shares, strict=True))
+
+
+@pytest.mark.parametrize("rows", [[-1], [0, -1], [10**6]])
+def test_positions_of_rows_follow_one_rule(found, rows):
+    _, _, audit = found
+    with pytest.raises(ValueError, match="from 0 to"):
+        audit.classifier.left_out_votes(rows)
+    with pytest.raises(ValueError, match="from 0 to"):
+        audit.evidence(rows[-1])
+
+
+def test_fewer_neighbours_are_the_first_of_more(found):
+    X, _, audit = found
+    model = audit.classifier
+    parts, index = model.kneighbors(X[:40])
+    for k in (1, 3, 10, 40, 60, 100):
+        fewer = model.kneighbors(X[:40], k)
+        n = min(k, index.shape[1])
+        np.testing.assert_array_equal(fewer[1][:, :n], index[:, :n])
+        np.testing.assert_allclose(fewer[0][:, :n], parts[:, :n])
+        assert (np.diff(fewer[0], axis=1) <= 1e-12).all()
+        assert all(len(set(one)) == min(k, 60) for one in fewer[1].tolist())

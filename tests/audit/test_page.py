@@ -86,7 +86,10 @@ def test_the_numbers_in_the_page_are_those_of_the_audit(page, audit):
     first = audit.evidence(int(order[0]))
     assert held["near"][:5].tolist() == [one.row for one in first.neighbours]
     assert data["voters"] == [one.voter for one in first.opinions]
-    for name, said in (("saidGiven", "for_given"), ("saidBest", "for_suggested"), ("voterShare", "share")):
+    assert held["voterShare"].tolist() == audit.decision.jury.percents and held["voterShare"].sum() == 100
+    near = arrays_of(data_of(page))["near"]
+    assert np.array_equal(held["nearDoubt"], audit.is_suspect[near])
+    for name, said in (("saidGiven", "for_given"), ("saidBest", "for_suggested")):
         expected = np.array([getattr(one, said) for one in first.opinions])
         assert np.abs(held[name][: len(expected)] / data["steps"] - expected).max() <= 0.5 / data["steps"] + 1e-9
     by = [{name for v, name in enumerate(data["neighbourVoters"]) if bits >> v & 1} for bits in held["nearBy"][:5]]
@@ -227,3 +230,20 @@ def test_groups_are_laid_out_apart_and_late_rows_join_their_own(rng, monkeypatch
 def test_few_or_equal_rows_are_laid_out_too(rows):
     flat = draw_map(rows)
     assert ((flat >= 0) & (flat <= 1)).all()
+
+
+@pytest.mark.parametrize("label", ["a\x1b[31m", "\u202eb", "c\ud800", "d\x00e", "f\ng", "=1+1", "h" * 300_000])
+def test_any_label_id_and_name_of_a_column_can_be_written(label, tmp_path, rng):
+    y = np.arange(60) % 2
+    X = 4.0 * y[:, None] + rng.normal(size=(60, 2))
+    audit = nearkin.audit_labels(X, [label if one else "plain" for one in y], random_state=0)
+    audit.to_html(
+        tmp_path / "page.html", title=label, ids={label: [f"{i}{label}"[:50] for i in range(60)]}, notes={label: label}
+    )
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\ud800-\udfff]", text.split('id="data">')[0])
+    assert len(text) < 200_000
+    assert all(line.isprintable() for line in str(audit.evidence(0)).splitlines())
+    assert all(value.isprintable() for _, value in audit.summary())
+    audit.to_json(tmp_path / "audit.json")
+    assert set(json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))["classes"]) == {label, "plain"}

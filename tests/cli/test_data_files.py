@@ -88,10 +88,12 @@ def test_damaged_arrays_are_refused(tmp_path):
 def test_labels_that_are_not_text_name_their_file(tmp_path):
     X, _ = arrays()
     np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "labels.npy", np.array([b"\xff\xfe", b"ok"] * 30))
-    for options in ([], ["--stream"]):
-        done = fit(tmp_path / "X.npy", "--labels", tmp_path / "labels.npy", *options)
-        assert done.exit_code == 2 and "labels.npy" in done.stderr, done.output
+    beyond = np.full(60, 0xFFFFFFF0, np.uint32).view("U1")
+    for y in (np.array([b"\xff\xfe", b"ok"] * 30), beyond, np.array(["\ud800", "a"] * 30), beyond.byteswap()):
+        np.save(tmp_path / "labels.npy", y)
+        for options in ([], ["--stream"]):
+            done = fit(tmp_path / "X.npy", "--labels", tmp_path / "labels.npy", *options)
+            assert done.exit_code == 2 and "labels.npy" in done.stderr, done.output
 
 
 @pytest.mark.parametrize("content", [
@@ -114,6 +116,15 @@ def test_huge_fields_are_read(tmp_path):
     for options in ([], ["--stream"]):
         assert fit(path, "--label", "y", "--drop", "note", *options).exit_code == 0
         (tmp_path / "m.nearkin").unlink()
+
+
+def test_a_long_text_is_not_a_label(tmp_path):
+    rows = [*ROWS, (1, 2, "x" * 2_000_000)]
+    (tmp_path / "rows.csv").write_text("a,b,y\n" + "".join(f"{a},{b},{y}\n" for a, b, y in rows))
+    pq.write_table(pa.table(dict(zip("aby", zip(*rows, strict=True), strict=True))), tmp_path / "rows.parquet")
+    for name in ("rows.csv", "rows.parquet"):
+        for line in in_both_ways(tmp_path / name, "--label", "y"):
+            assert "data row 61: column 'y' holds a text of 2,000,000 characters" in line
 
 
 def test_pipes_and_devices_are_not_read(tmp_path):

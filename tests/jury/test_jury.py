@@ -81,9 +81,9 @@ def test_guesses_are_tried_in_that_test(rng, monkeypatch):
         monkeypatch.setattr(local, name, value)
     collect = local._Reservoirs.collect
 
-    def watched(held, *rows, is_bounded):
+    def watched(held):
         looked_again.append((held.size < held.k).sum())
-        return collect(held, *rows, is_bounded=is_bounded)
+        return collect(held)
 
     monkeypatch.setattr(local._Reservoirs, "collect", watched)
     LocalNeighbours(rng.normal(size=(150, 2))).among(60)

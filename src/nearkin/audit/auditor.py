@@ -19,6 +19,7 @@ from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.settings import SEED, OneOf, Real, all_or_nothing, declare, setting
+from nearkin.stored import ArrayOf, Part, stored
 
 __all__ = ["LabelAuditor", "audit_labels", "check_labelled_rows"]
 
@@ -69,6 +70,11 @@ def audit_labels(
     return _audit(X, y, learner, random_state, noise_rate, "audit_labels")
 
 
+@stored(
+    together=("audit_", "classes_", "n_features_in_"),
+    audit_=Part(LabelAudit, c="c", d="d"),
+    classes_=ArrayOf("c", of="labels"),
+)
 @declare
 class LabelAuditor(ClassifierMixin, BaseEstimator):
     """`audit_labels` as an estimator, for the end of a `Pipeline`.
@@ -166,6 +172,8 @@ def _audit(
             "A label can be judged only by other rows that have it.",
             owner=owner,
         )
+    if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
+        raise InputError("all rows of X are equal, so nothing tells right labels from wrong ones.", owner=owner)
     if isinstance(learner, RobustKNeighborsClassifier):
         return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels)
     chosen = "auto" if learner is None else learner
@@ -179,6 +187,13 @@ def _audit(
             owner=owner,
         )
     return LabelAudit(model, X, labels)
+
+
+def _differ(X: Any) -> bool:
+    """Whether two rows differ; found among the first few, as a rule."""
+    rows = X.iloc if hasattr(X, "iloc") else X
+    first = np.asarray(rows[:1])
+    return any((np.asarray(rows[start : start + 1000]) != first).any() for start in range(0, len(X), 1000))
 
 
 def check_labelled_rows(X: Any, y: ArrayLike, owner: str) -> tuple[Any, NDArray[Any]]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.errors import printable
+from nearkin.jury.jury import whole_percents
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
@@ -28,7 +30,7 @@ class Opinion:
     share : float
         How much it counts in the jury.
     for_given, for_suggested : float
-        Shares of its votes for the given and for the suggested label.
+        Shares of its votes for the given and for the suggested label (where none is suggested, for the best other).
 
     Examples
     --------
@@ -59,10 +61,12 @@ class Neighbour:
         Voters for which it is among the nearest rows.
     plausibility : float
         Of its label.
+    is_suspect : bool
+        Whether its own label is doubted.
 
     Examples
     --------
-    >>> Neighbour("dog", 3, 0.04, ("input space",), 0.99).label
+    >>> Neighbour("dog", 3, 0.04, ("input space",), 0.99, False).label
     'dog'
     """
 
@@ -71,6 +75,7 @@ class Neighbour:
     share: float
     voters: tuple[str, ...]
     plausibility: float
+    is_suspect: bool
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,9 @@ class Evidence:
     neighbours : tuple of Neighbour
         Rows that cast most of the votes, the largest share first; each is among the nearest of at least one voter.
     given, suggested : Prototype
-        Of either class.
+        Of either class; for a row that is not a suspect the second is the best other class.
+    is_suspect : bool
+        Whether the label is doubted.
 
     Examples
     --------
@@ -140,31 +147,47 @@ class Evidence:
     neighbours: tuple[Neighbour, ...]
     given: Prototype
     suggested: Prototype
+    is_suspect: bool
 
     def __str__(self) -> str:
         """For people."""
+        label, other = _name(self.given_label), _name(self.suggested.label)
+        verdict = f"suggested {other}, {100 * self.confidence:.0f} % sure"
         lines = [
-            f"row {self.row}: label {self.given_label!r} is {100 * self.plausibility:.1f} % plausible",
-            f"  suggested   {self.suggested_label!r}, {100 * self.confidence:.0f} % sure",
-            f"  {'voter':<20} {'share':>6}  for {self.given_label!r}, for {self.suggested_label!r}",
+            f"row {self.row}: label {label} is {100 * self.plausibility:.1f} % plausible",
+            f"  {verdict if self.is_suspect else f'not a suspect; compared with {other}, the best other label'}",
+            f"  {'voter':<20} {'share':>6}  for {label}, for {other}",
         ]
         lines += [
-            f"  {one.voter:<20} {100 * one.share:4.0f} %  {100 * one.for_given:.0f} %, {100 * one.for_suggested:.0f} %"
-            for one in self.opinions
+            f"  {one.voter:<20} {share:4} %  {100 * one.for_given:.0f} %, {100 * one.for_suggested:.0f} %"
+            for one, share in zip(self.opinions, whole_percents([one.share for one in self.opinions]), strict=True)
+        ]
+        lines += ["  neighbours that cast most of the votes"]
+        lines += [
+            f"    {_name(one.label)} (row {one.row}): {100 * one.share:.1f} %, near in {' and '.join(one.voters)}"
+            + (", itself a suspect" if one.is_suspect else "")
+            for one in self.neighbours
         ]
         lines += [
-            "  neighbours  "
-            + ", ".join(f"{one.label!r} (row {one.row}, {100 * one.share:.1f} %)" for one in self.neighbours),
-            f"  {self.given.label!r} lies {self.given.distance:.3g} away (typical row {self.given.row}), "
-            f"{self.suggested.label!r} {self.suggested.distance:.3g} (typical row {self.suggested.row})",
+            f"  the centre of {label} lies {self.given.distance:.3g} away (typical row {self.given.row}), "
+            f"that of {other} {self.suggested.distance:.3g} (typical row {self.suggested.row})",
         ]
         return "\n".join(lines)
+
+
+def _name(label: Any) -> str:
+    """A label as Python writes it, cut where it is long."""
+    return printable(repr(label), 60)
 
 
 def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
     """Collect the evidence about one label."""
     decision, at, names = audit.decision, np.array([row]), audit.classes.tolist()
     given, best = int(audit.given_code[row]), int(audit.suggested_code[row])
+    if best == given:  # no suspect; a label compared with itself would say nothing
+        shares = decision.noise.joint(decision.left_out_shares(at), at * 0 + given)[0].copy()
+        shares[given] = -1.0
+        best = int(shares.argmax())
     said, cast = decision.left_out_votes(at), decision.cast_left_out(at, n_neighbors)
     opinions = tuple(
         Opinion(voter.name, voter.votes_with, float(share), float(votes[0, given]), float(votes[0, best]))
@@ -177,6 +200,7 @@ def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
             float(cast.total[0, i]),
             tuple(name for name, is_near in zip(cast.voters, cast.is_nearest[:, 0, i], strict=True) if is_near),
             float(audit.plausibility[j]),
+            bool(audit.is_suspect[j]),
         )
         for i, j in enumerate(cast.rows[0])
     )
@@ -187,8 +211,9 @@ def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
         for code in (given, best)
     )
     return Evidence(
-        int(row), names[given], names[best], float(audit.plausibility[row]), float(audit.confidence[row]), opinions,
-        neighbours, given_prototype, best_prototype,
+        int(row), names[given], names[int(audit.suggested_code[row])], float(audit.plausibility[row]),
+        float(audit.confidence[row]), opinions, neighbours, given_prototype, best_prototype,
+        bool(audit.is_suspect[row]),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nearkin._version import __version__
 from nearkin.arrays import Array, Index, Mask
-from nearkin.errors import InputError
+from nearkin.errors import InputError, printable
 from nearkin.files import write_csv
 from nearkin.noise.estimate import LEVEL
 from nearkin.settings import OneOf, Real
@@ -69,10 +69,8 @@ def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
     rate += f" ({100 * low:.1f} to {100 * high:.1f})" if audit.rate_is_estimated else " (as given)"
     pairs = [f"{_short(one)} \N{RIGHTWARDS ARROW} {_short(two)} ({n:,})" for one, two, n in audit.noise_pairs()[:3]]
     shares = [f"{_short(name)} ({100 * bad / size:.0f} %)" for name, size, bad in audit.doubt_by_class()[:3] if bad]
-    voters = [
-        f"{one.name} {100 * s:.0f} %"
-        for one, s in zip(audit.decision.jury.voters, audit.decision.jury.shares, strict=True)
-    ]
+    jury = audit.decision.jury
+    voters = [f"{one.name} {share} %" for one, share in zip(jury.voters, jury.percents, strict=True)]
     return [
         ("rows", f"{audit.n_rows:,} with {audit.classifier.n_features_in_:,} features"),
         ("classes", f"{len(audit.classes):,}"),
@@ -115,10 +113,9 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     return tuple(one[0].upper() + one[1:] for one in found)
 
 
-def _short(label: Any, most: int = 30) -> str:
-    """A label on one line of a terminal, whatever it holds."""
-    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in str(label))
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _short(label: Any) -> str:
+    """A label in a sentence, whatever it holds."""
+    return printable(label, 30)
 
 
 @dataclass(frozen=True)
@@ -236,7 +233,8 @@ def write_json(audit: LabelAudit, file: BinaryIO, ids: Columns | None) -> None:
             for name, values in list_rows(audit, ids, 0).items()
         },
     }
-    file.write(json.dumps(held, ensure_ascii=False, allow_nan=False).encode())
+    # Half a character, which UTF-8 does not have, becomes an escape of JSON.
+    file.write(json.dumps(held, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace"))
 
 
 def check_ids(ids: Columns | None, n: int, taken: Sequence[str] = ()) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Outputs:
 
     output: Path = output_option("model", "-o", "--output", required=True, metavar="MODEL", help="Where to save it.")
     suspects: Path | None = output_option(
-        "table", help="Also write a table of all rows, the least plausible labels first."
+        "doubts", help="Also write a table of all rows, the least plausible labels first."
     )
 
 
@@ -154,7 +154,7 @@ def _fit_table(data: Path, source: Source, outputs: Outputs, wanted: ModelOption
     remember_names(model, rows.names, rows.label)
     save(model, outputs.output)
     if outputs.suspects is not None:
-        write_columns(outputs.suspects, _doubts(model, rows))
+        write_columns(outputs.suspects, _doubts(model, rows), "doubts")
     if not quiet:
         _print(_describe_table(model, rows), outputs.output, begun)
         _show.note_unnamed(rows.n_unnamed)
@@ -175,7 +175,7 @@ def _fit_stream(
     model = wanted.make_classifier(in_batches=True)
     stream = _stream.open_stream(data, source, options, wanted.seed)
     if options.plausibility:
-        claim([(one, "table") for one in list_score_files(stream)], stream.files)
+        claim([(one, "scores") for one in list_score_files(stream)], stream.files)
     with _stream.connect(options) as client:
         learner = _stream.learn(model.learner, stream, options, client, quiet=quiet)
         whole = learner
@@ -192,12 +192,15 @@ def _fit_stream(
 
 def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:
     seconds, size = time.perf_counter() - begun, output.stat().st_size
-    click.echo(_show.pairs([*lines, ("time", f"{seconds:.1f} s"), ("saved", f"{output} ({_show.size(size)})")]))
+    _show.echo(_show.pairs([*lines, ("time", f"{seconds:.1f} s"), ("saved", f"{output} ({_show.size(size)})")]))
 
 
 def _describe_stream(model: Any, learner: Any, n_rows: int) -> list[tuple[str, str]]:
+    n_passes = getattr(learner, "n_epochs", 1)
+    dropped = n_rows - learner.n_rows_seen_ // n_passes
+    a_pass = f"{_show.count(n_rows, 'row')} a pass" + (f", of which {dropped:,} dropped" if dropped else "")
     lines = [
-        ("rows", f"{learner.n_rows_seen_:,} learned, {_show.count(n_rows, 'row')} a pass"),
+        ("rows", f"{learner.n_rows_seen_:,} learned, {a_pass}"),
         ("features", f"{learner.n_features_in_:,}"),
         ("classes", f"{len(learner.classes_)}: {_show.sum_up(learner.classes_)}"),
         *_describe_learner(learner),
@@ -216,8 +219,8 @@ def _describe_learner(learner: Any) -> list[tuple[str, str]]:
 
 
 def _describe_jury(jury: Any) -> list[tuple[str, str]]:
-    shares = zip(jury.voters, jury.shares, strict=True)
-    return [("voters", ", ".join(f"{one.name} {_show.percent(share)}" for one, share in shares))]
+    shares = zip(jury.voters, jury.percents, strict=True)
+    return [("voters", ", ".join(f"{one.name} {share} %" for one, share in shares))]
 
 
 def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:

@@ -9,21 +9,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.errors import InputError
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
-from nearkin.jury.local_scaling import LocalNeighbours
-from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
+from nearkin.jury.local_scaling import LocalNeighbours, narrow
+from nearkin.jury.ridge import N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
+from nearkin.memory import check_memory
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Part, Text, stored
 
-__all__ = ["JuryDecision", "SuspectRules", "assemble_jury", "decide", "lowest_share"]
+__all__ = ["JuryDecision", "SuspectRules", "assemble_jury", "check_size", "decide", "lowest_share"]
+
+#: Most votes, rows times classes, that a jury counts: about three hours.
+_MOST_VOTES = 1e10
 
 #: How fast nearness to landmarks falls with the distance, to choose from.
 _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
 
 
-@stored()
+@stored(
+    jury=Part(Jury, n="n", c="c", d="d"),
+    noise=Part(NoiseModel, c="c"),
+    classes=ArrayOf("c", of="labels"),
+    weights=Text("auto", "plausibility", "uniform"),
+    plausibility=ArrayOf("n", low=0.0, high=1.0),
+    score=ArrayOf("n", low=0.0, high=1.0),
+    is_suspect=ArrayOf("n", of="flags"),
+)
 class JuryDecision:
     """A jury, its noise model, and what both say about the training labels.
 
@@ -122,6 +135,25 @@ class JuryDecision:
         return self.neighbourhoods[-1].map_rows(rows)
 
 
+def check_size(rows: Array, n_classes: int, owner: object) -> None:
+    """Refuse, before anything is computed, rows that a jury could not hold or votes that it would count for hours."""
+    n, d = rows.shape
+    # Copies of the rows, candidates for the neighbours of each, landmarks, votes, and the rest; measured.
+    needed = n * (6.5 * rows.dtype.itemsize * d + 2700) + 32 * min(n, N_LANDMARKS) * d
+    needed += 40 * min(n * n_classes, 1 << 22) + 1.5e8
+    reduce = "Reduce the features first, for example with PCA(100), or take a part of the rows; StreamAudit and "
+    check_memory(
+        needed, f"a jury of {n:,} rows with {d:,} features",
+        reduce + "partial_fit of a learner take rows in batches.", owner,
+    )  # fmt: skip
+    if n * n_classes > _MOST_VOTES:
+        raise InputError(
+            f"{n:,} rows of {n_classes:,} classes are {n * n_classes:.2g} votes for every voter, which takes hours. "
+            "Take a group of classes at a time, or n_neighbors=3, which counts three votes a row.",
+            owner=owner,
+        )
+
+
 def decide(
     scaled: Array, codes: Codes, classes: NDArray[Any], noise_rate: float | str, weights: str, random_state: Any,
     space: Array | Embedding | None = None,
@@ -174,7 +206,7 @@ def assemble_jury(
     """
     ones = np.ones(len(codes))
     with one_blas_thread():
-        near = NeighbourVoter("input space", LocalNeighbours(scaled.astype(np.float32)), codes, n_classes)
+        near = NeighbourVoter("input space", LocalNeighbours(narrow(scaled)), codes, n_classes)
         votes = [near.left_out(ones)]
         leading, landmarks = LeadingDirections(scaled), [Landmarks(scaled, one) for one in _SHARPNESS]
         smooth = [

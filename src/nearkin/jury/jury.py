@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
 from nearkin.noise.model import VotesOn, split_rows
-from nearkin.stored import stored
+from nearkin.stored import Items, Number, Part, stored
 
-__all__ = ["CastVotes", "Jury", "Votes", "draw_to_equal", "mix_votes", "stack_votes"]
+__all__ = ["CastVotes", "Jury", "Votes", "draw_to_equal", "mix_votes", "stack_votes", "whole_percents"]
 
 #: Pairs of candidates and neighbours that are compared at once.
 _AT_ONCE = 1 << 20
@@ -73,7 +73,10 @@ class CastVotes:
         return self.parts.sum(axis=0)
 
 
-@stored()
+@stored(
+    voters=Items(Part("NeighbourVoter", "CrossFittedVoter", "RidgeVoter", n="n", c="c", d="d"), "v", least=1),
+    shares=Items(Number(0.0, 1.0), "v"),
+)
 class Jury:
     """Voters whose votes are averaged by their shares.
 
@@ -103,6 +106,11 @@ class Jury:
         self.voters, self.shares = list(voters), [float(one) / total for one in shares]
 
     @property
+    def percents(self) -> list[int]:
+        """Shares in whole percent that sum to 100."""
+        return whole_percents(self.shares)
+
+    @property
     def _voting(self) -> tuple[list[Voter], list[float]]:
         """Voters that count, and their shares."""
         heard = [pair for pair in zip(self.voters, self.shares, strict=True) if pair[1] > 0.0]
@@ -130,20 +138,22 @@ class Jury:
         return Votes(tuple(one.name for one in self.voters), np.array(self.shares), np.stack(said), classes)
 
     def cast_left_out(self, rows: Index, weights: Array, k: int) -> CastVotes:
-        """Neighbours of training rows that cast most of the votes on them, at most k."""
-        k = min(k, len(weights) - 1)
-        return self._cast(lambda voter, part: voter.neighbours_left_out(rows[part], weights), len(rows), k)
+        """Of the k nearest others of training rows by each voter, those k that cast most of the votes on them."""
+        k = min(k, N_VOTING, len(weights) - 1)
+        return self._cast(lambda voter, part: voter.neighbours_left_out(rows[part], weights), len(rows), k, k)
 
     def cast(self, queries: Array, weights: Array, k: int) -> CastVotes:
-        """The same for new scaled rows."""
-        k = min(k, len(weights))
-        return self._cast(lambda voter, part: voter.neighbours(queries[part], weights), len(queries), k)
+        """Of all rows that vote on new scaled rows, those k that cast most of the votes."""
+        most = min(N_VOTING, len(weights))
+        return self._cast(
+            lambda voter, part: voter.neighbours(queries[part], weights), len(queries), min(k, most), most
+        )
 
-    def _cast(self, find: Any, n: int, k: int) -> CastVotes:
+    def _cast(self, find: Any, n: int, k: int, n_candidates: int) -> CastVotes:
         voting = [pair for pair in zip(*self._voting, strict=True) if isinstance(pair[0], NeighbourhoodVoter)]
-        step = max(1, _AT_ONCE // (k * N_VOTING))
+        step = max(1, _AT_ONCE // (n_candidates * N_VOTING))
         blocks = [slice(start, start + step) for start in range(0, max(n, 1), step)]
-        found = [_largest([(share, find(voter, part)) for voter, share in voting], k) for part in blocks]
+        found = [_largest([(share, find(voter, part)) for voter, share in voting], k, n_candidates) for part in blocks]
         rows, parts, nearest = zip(*found, strict=True)
         return CastVotes(
             tuple(voter.name for voter, _ in voting),
@@ -151,9 +161,11 @@ class Jury:
         )  # fmt: skip
 
 
-def _largest(found: list[tuple[float, list[tuple[Index, Array]]]], k: int) -> tuple[Index, Array, NDArray[np.bool_]]:
-    """Of the k nearest rows of every space, those k with the largest parts of the vote, and their parts by voter."""
-    candidates = np.concatenate([index[:, :k] for _, spaces in found for index, _ in spaces], axis=1)
+def _largest(
+    found: list[tuple[float, list[tuple[Index, Array]]]], k: int, n_candidates: int
+) -> tuple[Index, Array, NDArray[np.bool_]]:
+    """Of the nearest rows of every space, those k with the largest parts of the vote, and their parts by voter."""
+    candidates = np.concatenate([index[:, :n_candidates] for _, spaces in found for index, _ in spaces], axis=1)
     parts = np.zeros((len(found), *candidates.shape))
     is_nearest = np.zeros(parts.shape, dtype=bool)
     for v, (share, spaces) in enumerate(found):
@@ -232,3 +244,12 @@ def stack_votes(votes: Sequence[VotesOn], codes: Codes, n_classes: int) -> Array
 def draw_to_equal(shares: Array) -> Array:
     """Go half way to equal shares: few rows do not tell the shares exactly."""
     return (shares + 1.0 / len(shares)) / 2.0
+
+
+def whole_percents(shares: Sequence[float]) -> list[int]:
+    """Round shares that sum to 1 to whole percent that sum to 100: the largest remainders are rounded up."""
+    exact = [100.0 * share for share in shares]
+    found = [int(one) for one in exact]
+    for i in sorted(range(len(exact)), key=lambda i: found[i] - exact[i])[: 100 - sum(found)]:
+        found[i] += 1
+    return found

@@ -12,9 +12,9 @@ from nearkin import progress
 from nearkin.arrays import Array, Index
 from nearkin.errors import InputError
 from nearkin.kernels import worker_pool
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, stored
 
-__all__ = ["LocalNeighbours", "spread_rows"]
+__all__ = ["LocalNeighbours", "narrow", "search_from_afar", "spread_rows"]
 
 #: Rows and columns of one tile, which fits into the second-level cache.
 _BLOCK = 512
@@ -41,11 +41,21 @@ _LEAST_RANK = 4
 #: Candidates that a row holds beyond k before the nearest are selected.
 _SPARE = 208
 
+#: Squared distance from the centre, as a multiple of the largest among the rows, beyond which a query is far: single
+#: precision no longer tells its distances apart.
+_FAR = 1e4
+
 #: Smallest scale of a row, as a share of the median: otherwise rows with many duplicates would be near everything.
 _LEAST = 1e-3
 
 
-@stored()
+@stored(
+    _center=ArrayOf("d", dtype="T"),
+    _rows=ArrayOf("n", "d", dtype="T"),
+    _norms=ArrayOf("n", low=0.0, dtype="T"),
+    _factors=ArrayOf("n", low=0.0, dtype="T"),
+    scale=ArrayOf("n", low=0.0),
+)
 class LocalNeighbours:
     """Neighbours of rows by ``d2(x, z) / s(z)`` where ``s(z)`` is the distance of z to about its own 7th neighbour.
 
@@ -82,9 +92,12 @@ class LocalNeighbours:
     """
 
     def __init__(self, rows: Array, n_scale: int = 7):
-        self._center = rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
-        self._rows = np.ascontiguousarray(rows - self._center)
-        self._norms = (self._rows * self._rows).sum(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._center = rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
+            self._rows = np.ascontiguousarray(rows - self._center)
+            self._norms = (self._rows * self._rows).sum(axis=1)
+            if not np.isfinite(4.0 * self._norms.max()):
+                raise InputError("distances of these rows are too large to compute with. Are these values right?")
         n = len(rows)
         self._factors = np.ones(n, rows.dtype)
         every, some = self._items, self._items.at(spread_rows(n, _SCALED))
@@ -127,13 +140,31 @@ class LocalNeighbours:
             for i, pairs in enumerate(_rounds(len(blocks))):
                 run(compare, pairs)
                 progress.advance("comparing rows", min(n, (i + 1) * _BLOCK), n)
-        return held.collect(items, items, is_bounded=True)[1]
+        _, found, few = held.collect()
+        if len(few):
+            found[few] = _search(items.at(few), items, k)[1]
+        return found
 
     def query(self, queries: Array, k: int) -> Index:
         """The k nearest rows of every query, the nearest first, of shape (n_queries, k)."""
-        shifted = np.ascontiguousarray(queries - self._center, dtype=self._rows.dtype)
-        norms, nobody = (shifted * shifted).sum(axis=1), np.full(len(shifted), -1, np.int32)
-        return _search_blocks(_Rows(shifted, norms, norms, nobody), self._items, min(k, len(self._rows)))
+        shifted, items, k = queries - self._center, self._items, min(k, len(self._rows))
+        with np.errstate(over="ignore"):  # what overflows is far
+            rows = np.ascontiguousarray(shifted, dtype=self._rows.dtype)
+            norms, nobody = (rows * rows).sum(axis=1), np.full(len(rows), -1, np.int32)
+        is_far = ~(norms <= _FAR * max(self._norms.max(), np.finfo(norms.dtype).tiny))
+        whole = _Rows(rows, norms, norms, nobody)
+        if not is_far.any():
+            return _search_blocks(whole, items, k)
+        found = np.empty((len(rows), k), np.int64)
+        found[~is_far] = _search_blocks(whole.at(np.flatnonzero(~is_far)), items, k)
+        found[is_far] = search_from_afar(shifted[is_far], items.rows, k, items.factors)
+        return found
+
+
+def narrow(rows: Array) -> Array:
+    """Rows in single precision; what overflows is refused by `LocalNeighbours`."""
+    with np.errstate(over="ignore"):
+        return rows.astype(np.float32)
 
 
 class _Rows(NamedTuple):
@@ -181,20 +212,13 @@ class _Reservoirs:
             rank = min(_SAMPLE - 1, max(_LEAST_RANK, int(np.ceil(_AMPLE * self.k * _SAMPLE / n))))
             self.bounds[:] = _search(rows, some, rank)[0][:, -1]
 
-    def collect(self, rows: _Rows, items: _Rows, *, is_bounded: bool) -> tuple[Array, Index]:
-        """Values and numbers of the nearest, in order; rows whose bound was too low are searched again without one."""
+    def collect(self) -> tuple[Array, Index, Index]:
+        """Values and numbers of the nearest, in order, and the rows whose bound was too low to admit that many."""
         from nearkin.kernels.nearest import settle
 
         settle(self.k, self.values, self.found, self.size)
-        values, found = self.values[:, : self.k].copy(), self.found[:, : self.k].astype(np.int64)
         few = np.flatnonzero(self.size < self.k)
-        if len(few) and not is_bounded:
-            raise InputError(
-                "some rows lie so far from all others that their distances are not finite. Are these values right?"
-            )
-        if len(few):
-            values[few], found[few] = _search(rows.at(few), items, self.k)
-        return values, found
+        return self.values[:, : self.k].copy(), self.found[:, : self.k].astype(np.int64), few
 
 
 def _search(rows: _Rows, items: _Rows, k: int, guess: bool = False) -> tuple[Array, Index]:
@@ -205,7 +229,29 @@ def _search(rows: _Rows, items: _Rows, k: int, guess: bool = False) -> tuple[Arr
     for part in _blocks(len(items.rows)):
         some = items.at(part)
         held.gather(rows.rows @ some.rows.T, rows, some)
-    return held.collect(rows, items, is_bounded=guess)
+    values, found, few = held.collect()
+    if guess and len(few):
+        values[few], found[few] = _search(rows.at(few), items, k)
+    return values, found
+
+
+def search_from_afar(queries: Array, rows: Array, k: int, factors: Array | float = 1.0) -> Index:
+    """Numbers of the k rows with the smallest ``d2(x, z) * factor(z)`` for queries x that lie far from all rows.
+
+    There ``d2(x, z) = |x|^2 (1 + u)`` with a small ``u = (|z|^2 - 2 x'z) / |x|^2``, and rows differ by their factors
+    first. So ``factor (1 + u)`` is kept as a sum of two numbers, which orders rows that one double would call equal.
+    """
+    found, rows = np.empty((len(queries), k), np.int64), np.asarray(rows, dtype=np.float64)
+    norms, factors = np.einsum("ij,ij->i", rows, rows), np.full(len(rows), factors, dtype=np.float64)
+    for i, query in enumerate(np.asarray(queries, dtype=np.float64)):
+        largest = np.abs(query).max()
+        x = query / largest  # nothing overflows
+        part = factors * ((norms / largest - 2.0 * (rows @ x)) / (x @ x) / largest)
+        total = factors + part
+        near = np.flatnonzero(total <= np.partition(total, k - 1)[k - 1])
+        rest = (factors[near] - total[near]) + part[near]
+        found[i] = near[np.lexsort((near, rest, total[near]))[:k]]
+    return found
 
 
 def _search_blocks(rows: _Rows, items: _Rows, k: int) -> Index:

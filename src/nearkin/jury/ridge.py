@@ -12,7 +12,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.local_scaling import spread_rows
 from nearkin.kernels import worker_pool
 from nearkin.noise.model import VotesOn
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, Text, stored
 
 __all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]
 
@@ -42,6 +42,9 @@ _LEAST = 1e-3
 _KEPT = 1 << 24
 _AT_ONCE = 1 << 20
 
+#: Votes on new rows beyond this size are computed in double precision: the rows are far, and may overflow.
+_FAR = 1e6
+
 #: Parts whose sums are held before they are added up.
 _TOGETHER = 16
 
@@ -59,7 +62,7 @@ class FeatureMap(Protocol):
         """Features of rows, of shape (n_rows, n_features)."""
 
 
-@stored()
+@stored(n_features=Count(1, size="m"), axes=Maybe(ArrayOf("m", "d")))
 class LeadingDirections:
     """The scaled rows themselves, or their leading principal directions where there are many features."""
 
@@ -75,6 +78,10 @@ class LeadingDirections:
             self.axes = randomized_svd(some - some.mean(axis=0), min(N_LEADING, len(some)), n_iter=4, random_state=0)[2]
             self.n_features = len(self.axes)
 
+    def check_stored(self) -> dict[str, int]:
+        """Return the number of features of a row, which without directions is that of the result."""
+        return {"d": self.n_features} if self.axes is None else {}
+
     @property
     def words(self) -> str:
         """What the features are."""
@@ -85,7 +92,13 @@ class LeadingDirections:
         return np.asarray(rows if self.axes is None else rows @ self.axes.T, dtype=np.float64)
 
 
-@stored()
+@stored(
+    _rate=Number(0.0),
+    sharpness=Number(0.0),
+    _marks=ArrayOf("m", "d"),
+    _turn=ArrayOf("m", "m"),
+    n_features=Count(1, size="m"),
+)
 class Landmarks:
     """Nearness ``exp(-sharpness * d2 / spread)`` to some of the rows, rotated so that inner products are nearnesses.
 
@@ -119,7 +132,17 @@ class Landmarks:
         return near
 
 
-@stored(but=("_made", "_said", "_equal", "_last"))
+@stored(
+    name=Text(),
+    _rows=ArrayOf("n", "d"),
+    _codes=ArrayOf("n", of="codes", low=0, below="c"),
+    _n_classes=Count(2, size="c"),
+    error=Number(),
+    penalty=Number(0.0, is_open=True),
+    _shift=ArrayOf("m"),
+    _factor=Number(),
+    features=Part(LeadingDirections, Landmarks, d="d", m="m"),
+)
 class RidgeVoter:
     """Least squares with a penalty, from features of rows to the indicators of their labels.
 
@@ -225,8 +248,12 @@ class RidgeVoter:
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
         _, coefficients = self._solution(np.maximum(weights, _LEAST))
-        fit = _standardise(self.features.of(queries), self._shift, self._factor) @ coefficients
-        return _shares(fit.astype(np.float64))
+        made = self.features.of(queries)
+        with np.errstate(over="ignore", invalid="ignore"):  # done again below
+            fit = (_standardise(made, self._shift, self._factor) @ coefficients).astype(np.float64)
+        far = np.flatnonzero(~(np.abs(fit).max(axis=1, initial=0.0) < _FAR))
+        fit[far] = _standardise(made[far], self._shift, self._factor, np.float64) @ coefficients.astype(np.float64)
+        return _shares(fit)
 
     def _features(self, part: Any) -> Array:
         if self._made is not None:
@@ -273,9 +300,9 @@ def _indicators(codes: Codes, n_classes: int) -> sparse.csr_array:
     return sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(n_classes, n))
 
 
-def _standardise(made: Array, shift: Array, factor: float) -> Array:
+def _standardise(made: Array, shift: Array, factor: float, dtype: Any = np.float32) -> Array:
     """Features of mean 0 and mean length 1 and a constant, in single precision: they are many and of order one."""
-    out = np.empty((len(made), made.shape[1] + 1), np.float32)
+    out = np.empty((len(made), made.shape[1] + 1), dtype)
     out[:, :-1] = (made - shift) * factor
     out[:, -1] = _CONSTANT
     return out

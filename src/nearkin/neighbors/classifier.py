@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
-from nearkin.jury.decision import decide
+from nearkin.jury.decision import check_size, decide
 from nearkin.jury.voters import WIDE, default_learner
 from nearkin.labels import check_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
@@ -32,6 +32,7 @@ from nearkin.settings import (
     declare,
     setting,
 )
+from nearkin.stored import ArrayOf, Maybe, Number, Part, Type, stored
 
 __all__ = ["RobustKNeighborsClassifier"]
 
@@ -39,6 +40,18 @@ __all__ = ["RobustKNeighborsClassifier"]
 _FEW = 3
 
 
+@stored(
+    together=("decision_", "n_features_in_", "classes_", "_dtype", "_scaling", "noise_rate_", "plausibility_", "kept_"),
+    classes_=ArrayOf("c", of="labels"),
+    _dtype=Type(),
+    _scaling=Maybe(Part(Scaling, d="d")),
+    _learner=Part(OnlineLearner, d="d"),
+    decision_=Part(JuryDecision, RobustKNN, n="n", c="c", d="d"),
+    noise_rate_=Number(0.0, 1.0),
+    plausibility_=ArrayOf("n", low=0.0, high=1.0),
+    score_=ArrayOf("n", low=0.0, high=1.0),
+    kept_=ArrayOf(None, of="codes", low=0, below="n"),
+)
 @declare
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     """Nearest neighbours under learned measures, robust to wrong labels.
@@ -191,12 +204,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("score_", None)  # of an earlier fit
         self.__dict__.pop("_learner", None)
         may_have_jury = isinstance(self.n_neighbors, str) and not sparse.issparse(rows)
+        if may_have_jury:
+            check_size(rows, len(self.classes_), self)
         settings = self.classes_, self.noise_rate, self.weights, self.random_state
         self.decision_: JuryDecision | RobustKNN
         if may_have_jury and isinstance(self.learner, str):
             self._scaling = Scaling.learn(rows, "pairs")
             check_range(Rows(rows, self._scaling), self, "Is that value right?")
-            self.decision_ = decide(self._scaling.apply(rows), codes, *settings)
+            with owned_by(self):
+                self.decision_ = decide(self._scaling.apply(rows), codes, *settings)
         else:
             self._learner, plausibility = self._fit_learner(learner, X, labels)
             parameter = self._learner.state_.parameter
@@ -204,7 +220,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             if may_have_jury and isinstance(parameter, MappedParameter):
                 is_matrix = parameter.has_matrix and rows.shape[1] <= WIDE
                 space = parameter.components if is_matrix else parameter.copy()
-                self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space)
+                with owned_by(self):
+                    self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space)
             else:
                 self.decision_ = self._drop_and_vote(X, rows, labels, codes, plausibility)
         if isinstance(self.decision_, JuryDecision):
@@ -248,7 +265,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             Raw features.
         n_neighbors : int or None
             How many; None for the parameter of the classifier, with a jury for the number that holds most of the votes
-            in the input space. There are never more than rows that vote.
+            in the input space. There are never more than rows that vote, which are 60 with a jury.
 
         Returns
         -------
@@ -256,8 +273,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             With a jury: the part of the jury's vote that each row casts through all voters by neighbours, the largest
             first. Otherwise distances, or similarities, the nearest first.
         index : ndarray of shape (n_queries, n_neighbors)
-            Training rows, as positions in the X of `fit`. With a jury each is among the ``n_neighbors`` nearest of at
-            least one voter.
+            Training rows, as positions in the X of `fit`. Fewer neighbours are always the first of more.
         """
         check_is_fitted(self)
         wanted = self.decision_.n_neighbors if n_neighbors is None else n_neighbors
@@ -279,7 +295,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         decision = self._jury_decision("left_out_votes")
         n = len(self.plausibility_)
         which = np.arange(n) if rows is None else np.asarray(rows).ravel()
-        if which.dtype.kind not in "iu" or (len(which) and not (-n <= which.min() and which.max() < n)):
+        if which.dtype.kind not in "iu" or (len(which) and (which.min() < 0 or which.max() >= n)):
             raise InputError(f"`rows` must be positions of training rows, from 0 to {n - 1}; got {rows!r}.", owner=self)
         return decision.left_out_votes(which)
 

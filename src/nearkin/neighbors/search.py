@@ -9,9 +9,13 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from nearkin.arrays import Array, Codes
+from nearkin.jury.local_scaling import search_from_afar
 from nearkin.measures import Measure
 
 __all__ = ["BlockSearch", "NeighbourSearch"]
+
+#: Squared length of a query, as a multiple of the largest among the items, beyond which distances hardly differ.
+_FAR = 1e10
 
 #: Most scores held at once, and most items that they belong to.
 _TABLE = 1 << 22
@@ -28,16 +32,22 @@ class NeighbourSearch:
 
     def __init__(self, items: Array, measure: Measure):
         self.items, self.measure, indexed = items, measure, items
+        norms = (items * items).sum(axis=1)
+        self._largest = norms.max(initial=0.0)
         if not measure.is_distance:
-            norms = (items * items).sum(axis=1)
-            missing = np.sqrt(np.maximum(norms.max(initial=0.0) - norms, 0.0))
+            missing = np.sqrt(np.maximum(self._largest - norms, 0.0))
             indexed = np.column_stack([items, missing])
         self._index = NearestNeighbors().fit(indexed)
 
     def query(self, queries: Array, k: int) -> tuple[Array, NDArray[np.intp]]:
         """Return distances or similarities to the k nearest items of every mapped query, and which these are."""
         if self.measure.is_distance:
-            return self._index.kneighbors(queries, k)
+            values, index = self._index.kneighbors(queries, k)
+            far = np.flatnonzero(~((queries * queries).sum(axis=1) <= _FAR * self._largest))
+            if len(far):
+                index[far] = search_from_afar(queries[far], self.items, k)
+                values[far] = np.linalg.norm(queries[far, None] - self.items[index[far]], axis=2)
+            return values, index
         padded = np.column_stack([queries, np.zeros(len(queries), dtype=queries.dtype)])
         index = self._index.kneighbors(padded, k, return_distance=False)
         values = np.einsum("ij,ikj->ik", queries, self.items[index])

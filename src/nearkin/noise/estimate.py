@@ -224,7 +224,8 @@ def smoothed_rate(is_contradicted: NDArray[np.bool_], certainty: Array) -> float
     """Return the contradicted share at the most certain tenth, after a fit that falls with certainty."""
     from sklearn.isotonic import IsotonicRegression
 
-    fit = IsotonicRegression(increasing=False).fit(certainty, is_contradicted.astype(float)).predict(certainty)
+    # Rounding may put a certainty just outside the domain of the fit, which would be NaN without the clip.
+    fit = IsotonicRegression(increasing=False, out_of_bounds="clip").fit(certainty, is_contradicted).predict(certainty)
     return float(np.sort(fit)[: max(1, int(_MOST_CERTAIN * len(fit)))].mean())
 
 

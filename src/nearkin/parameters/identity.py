@@ -9,14 +9,15 @@ import numpy as np
 
 from nearkin.arrays import Array
 from nearkin.measures import Measure
+from nearkin.memory import check_memory
 from nearkin.parameters.contract import LearningRule, MappedParameter
-from nearkin.stored import stored
+from nearkin.stored import Count, Part, Type, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Identity"]
 
 
-@stored("measure", "n_features", "dtype")
+@stored(measure=Part(Measure), n_features=Count(1, size="d"), dtype=Type())
 class Identity(MappedParameter):
     """The identity matrix: the Euclidean distance."""
 
@@ -47,6 +48,8 @@ class Identity(MappedParameter):
     @property
     def components(self) -> Array:
         """The identity matrix."""
+        what = f"a matrix of {self.n_features:,} features"
+        check_memory(8.0 * self.n_features**2, what, "The map is the identity: use transform.", None)
         return np.eye(self.n_features, dtype=self.dtype)
 
     metric = components

@@ -18,6 +18,7 @@ from nearkin.kernels import TripletRows
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.rows import Rows
 from nearkin.settings import check_settings, generator
+from nearkin.stored import Count, Draws, stored
 
 __all__ = ["Metric", "NoisyRoles", "PlainView", "TripletSource", "Triplets", "View", "as_source"]
 
@@ -252,6 +253,7 @@ def as_source(triplets: str | TripletSource) -> TripletSource:
     )
 
 
+@stored(n_rows_seen_=Count(), rng_=Draws())
 class TripletSource(BaseEstimator):
     """Base of all sources: settings in the constructor, state in attributes that end in an underscore.
 
@@ -304,6 +306,9 @@ class TripletSource(BaseEstimator):
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Prepare what the source remembers, from the first batch."""
+
+    def rescale(self, view: View) -> None:
+        """Hear that columns vary from now on that were constant; rows remembered are right, raw ones scale anew."""
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Pieces of the triplets of a batch, in the order in which they are to be learned."""

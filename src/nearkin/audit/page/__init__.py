@@ -15,6 +15,7 @@ from nearkin._version import __version__
 from nearkin.audit.exports import MIN_CONFIDENCE, Columns, Values
 from nearkin.audit.page.contents import collect
 from nearkin.audit.page.thumbnails import require_pillow
+from nearkin.errors import printable
 from nearkin.noise.estimate import LEVEL
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _HEAD = 8
 #: Classes that are listed with their suspects.
 _CLASSES = 10
 _BINS = 20
+#: Characters of anything that is written into the page as text.
+_LONGEST = 1000
 #: Confidence from which suggested labels are taken, to choose from.
 _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
@@ -43,13 +46,19 @@ def render_page(
 
     html, style, script = ((resources.files(__package__) / name).read_text("utf-8") for name in _FILES)
     data, left_out = collect(audit, ids, texts, images, first_row, len(html) + len(style) + len(script))
-    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(html).render(
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_show)
+    return environment.from_string(html).render(
         title=title, version=__version__, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
         style=style, script=script, style_hash=_hash(style), script_hash=_hash(script),
         notes=_notes(audit, first_row) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE,
     )  # fmt: skip
+
+
+def _show(value: Any) -> Any:
+    """What the template writes: text with control characters as escapes, except for parts of the page itself."""
+    return value if hasattr(value, "__html__") else printable(value, _LONGEST)
 
 
 def _hash(text: str) -> str:
@@ -70,10 +79,9 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     else:
         rate += ", as given"
     voters = [
-        f"{one.name} ({100 * share:.0f} %): {one.votes_with}"
-        for one, share in zip(jury.voters, jury.shares, strict=True)
+        f"{one.name} ({share} %): {one.votes_with}" for one, share in zip(jury.voters, jury.percents, strict=True)
     ]
-    learned = {} if isinstance(model.learner, str) else {"Learner": f"{model.learner_!r}"}
+    learned = {} if isinstance(model.learner, str) else {"Learner": " ".join(f"{model.learner_!r}".split())}
     return {
         "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
         "Voters": "; ".join(voters),

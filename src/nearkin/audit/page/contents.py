@@ -30,8 +30,8 @@ __all__ = ["as_json", "choose_rows", "collect", "draw_map", "pack"]
 _EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 1500, 5, 30000, 4000
 #: Characters that the whole page should take, and the labels of all rows, the ids, the texts and the pictures at most.
 _PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 950_000, 300_000, 200_000, 100_000, 250_000
-#: Characters of one text.
-_TEXT = 280
+#: Characters of one text, of one label where labels are cut, and of all labels that are not.
+_TEXT, _NAME, _NAMES = 280, 100, 250_000
 #: Steps into which a share is cut.
 _STEPS = 1000
 #: Rows of the map laid out by t-SNE, and how; each of the others is placed between so many of them.
@@ -61,7 +61,7 @@ def collect(
         "near": near.shape[1],
         "voters": [one.name for one in audit.decision.jury.voters],
         "neighbourVoters": [one.name for one in audit.decision.neighbourhoods],
-        "classes": [str(one) for one in audit.classes.tolist()],
+        **_classes(audit, left_out),
         "packed": pack(arrays),
     }
 
@@ -71,12 +71,22 @@ def collect(
 
     shown = list(dict.fromkeys(chain(order.tolist(), near.ravel().tolist())))
     if ids:
-        data |= _names(*next(iter(ids.items())), shown, min(_IDS, room(0.4)), left_out)
+        name, values = next(iter(ids.items()))
+        data |= _names(name[:_NAME], values, shown, min(_IDS, room(0.4)), left_out)
     if texts is not None:
         data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
     if images is not None:
         data["pictures"] = _pictures(images, order, near, min(_PICTURES, room(0.9)), left_out)
     return as_json(data), left_out
+
+
+def _classes(audit: LabelAudit, left_out: list[str]) -> dict[str, Any]:
+    """Labels as text, cut where they would fill the page."""
+    names = [str(one) for one in audit.classes.tolist()]
+    if sum(map(len, names)) <= _NAMES:
+        return {"classes": names}
+    left_out.append(f"What is longer than {_NAME} characters of a label, and cleaned labels; the CSV has them whole.")
+    return {"classes": [one if len(one) <= _NAME else one[: _NAME - 1] + "…" for one in names], "cut": True}
 
 
 def _suspects(audit: LabelAudit, order: Index) -> dict[str, NDArray[Any]]:
@@ -105,9 +115,10 @@ def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], 
         "nearCodes": smallest(audit.given_code)[cast.rows].ravel(),
         "nearShare": _steps(total).ravel(),
         "nearBy": by.astype(np.uint8).ravel(),
+        "nearDoubt": audit.is_suspect[cast.rows].astype(np.uint8).ravel(),
         "saidGiven": _steps(said[0]).ravel(),
         "saidBest": _steps(said[1]).ravel(),
-        "voterShare": _steps(np.array(audit.decision.jury.shares)),
+        "voterShare": np.array(audit.decision.jury.percents, dtype=np.uint8),
         "toGiven": audit.prototypes.distances(rows, given).astype(np.float32),
         "toBest": audit.prototypes.distances(rows, best).astype(np.float32),
     }, cast.rows
@@ -252,7 +263,7 @@ def pack(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 
 def pack_json(value: Any) -> str:
     """A JSON value as deflated text."""
-    return _deflated(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+    return _deflated(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace"))
 
 
 def as_json(value: Any) -> str:
@@ -260,7 +271,7 @@ def as_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.encode("utf-8", "replace").decode()
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _deflated(data: bytes) -> str:

@@ -49,10 +49,18 @@
   const texts = data.texts ? await inflateJson(data.texts) : {};
   const pictures = data.pictures || {};
   const classes = data.classes;
+  /* Control characters, reordering marks and halves of characters are shown as escapes; only downloads hold them. */
+  const visible = (text) => text.replace(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (one) => {
+    const code = one.codePointAt(0), short = { 9: "\\t", 10: "\\n", 13: "\\r" }[code];
+    const hex = code.toString(16);
+    return short || (code < 256 ? `\\x${hex.padStart(2, "0")}` : code < 65536 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`);
+  });
+  const paragraphs = (text) => text.split(/([\n\t])/).map((one, i) => (i % 2 ? one : visible(one))).join("");
+  const names = classes.map(visible);
   const n = held.row.length;
   const share = (steps) => steps / data.steps;
   const number = (row) => row + data.first;
-  const nameOf = (row) => (ids ? ids[row] : row in someIds ? someIds[row] : String(number(row)));
+  const nameOf = (row) => visible(ids ? ids[row] : row in someIds ? someIds[row] : String(number(row)));
 
   /* ---------------------------------------------------------------- colours */
 
@@ -122,7 +130,7 @@
     pen.strokeStyle = style.getPropertyValue("--fill").trim(); pen.fillStyle = style.getPropertyValue("--ink").trim();
     const taken = [];
     for (const [code, [x, y]] of middles) {
-      const name = classes[code].length > 18 ? classes[code].slice(0, 17) + "…" : classes[code];
+      const name = names[code].length > 18 ? names[code].slice(0, 17) + "…" : names[code];
       const half = pen.measureText(name).width / 2 + 6;
       let left = Math.min(Math.max(14 + x * (width - 28), half), width - half), top = 14 + (1 - y) * (height - 28);
       for (let tries = 0; tries < 12 && taken.some(([a, b, c]) => Math.abs(a - left) < c + half && Math.abs(b - top) < 17); tries++) top += 17;
@@ -137,7 +145,7 @@
     const shown = [...size.keys()].sort((a, b) => size.get(b) - size.get(a)).slice(0, 12).sort((a, b) => a - b);
     at("legend").replaceChildren(...shown.map((code) => {
       const dot = draw("svg", { width: 10, height: 10, "aria-hidden": "true" }, draw("circle", { cx: 5, cy: 5, r: 5, fill: colour(code) }));
-      const button = make("button", { type: "button" }, dot, make("bdi", { textContent: classes[code] }));
+      const button = make("button", { type: "button" }, dot, make("bdi", { className: "cut", textContent: names[code] }));
       button.setAttribute("aria-pressed", String(only === code));
       button.addEventListener("click", () => {
         only = only === code ? -1 : code;
@@ -169,8 +177,8 @@
     tip.hidden = found < 0;
     if (found >= 0) {
       const row = held.mapRow[found], i = placeInTable.get(row);
-      tip.replaceChildren(make("bdi", { textContent: nameOf(row) }), ": given ", make("bdi", { textContent: classes[held.mapGiven[found]] }));
-      if (i !== undefined) tip.append(", suggested ", make("bdi", { textContent: classes[held.best[i]] }));
+      tip.replaceChildren(make("bdi", { textContent: nameOf(row) }), ": given ", make("bdi", { className: "cut", textContent: names[held.mapGiven[found]] }));
+      if (i !== undefined) tip.append(", suggested ", make("bdi", { className: "cut", textContent: names[held.best[i]] }));
       const [x, y] = placeOf(found, box.clientWidth, box.clientHeight);
       tip.style.left = `${Math.min(x + 12, box.clientWidth - 160)}px`;
       tip.style.top = `${Math.max(0, y - 40)}px`;
@@ -215,7 +223,7 @@
       if (held.confidence[i] < least) continue;
       if (words) {
         const row = held.row[i];
-        const all = [nameOf(row), classes[held.given[i]], classes[held.best[i]], texts[row] || ""];
+        const all = [nameOf(row), names[held.given[i]], names[held.best[i]], texts[row] || ""];
         if (!all.some((one) => one.toLowerCase().includes(words))) continue;
       }
       shown.push(i);
@@ -236,17 +244,17 @@
     return make("img", { src: pictures[row], alt: "", width: 56, height: 56 });
   }
   function label(code, isBest) {
-    return make("bdi", { className: isBest ? "label best" : "label", textContent: classes[code], title: classes[code] });
+    return make("bdi", { className: isBest ? "label best" : "label", textContent: names[code], title: names[code] });
   }
   const percent = (steps) => { const value = 100 * share(steps); return `${value.toFixed(value < 9.95 ? 1 : 0)} %`; };
   /* What each voter says: its share, its votes for the given and for the suggested label. */
   function opinions(i) {
     const cell = (text) => make("td", { className: "number", textContent: text });
-    const heads = ["Voter", "Share", classes[held.given[i]], classes[held.best[i]]].map((text, at) =>
+    const heads = ["Voter", "Share", names[held.given[i]], names[held.best[i]]].map((text, at) =>
       make("th", { scope: "col", className: at ? "number" : "" }, make("bdi", { className: "cut", textContent: text, title: text })));
     const lines = data.voters.map((name, v) => {
       const at = i * data.voters.length + v;
-      return make("tr", {}, make("th", { scope: "row", textContent: name }), cell(percent(held.voterShare[v])),
+      return make("tr", {}, make("th", { scope: "row", textContent: name }), cell(`${held.voterShare[v]} %`),
         cell(percent(held.saidGiven[at])), cell(percent(held.saidBest[at])));
     });
     return make("table", { className: "mini opinions" }, make("caption", { className: "hidden", textContent: "Votes of each voter for the given and for the suggested label" }),
@@ -269,7 +277,7 @@
       cell.replaceWith(fresh);
       fresh.querySelector("button").focus();
     });
-    cell.append(`${agree} of ${data.near} near rows are `, make("bdi", { className: "cut", textContent: classes[held.best[i]], title: classes[held.best[i]] }), " ", more);
+    cell.append(`${agree} of ${data.near} near rows are `, make("bdi", { className: "cut", textContent: names[held.best[i]], title: names[held.best[i]] }), " ", more);
     if (!opened.has(i)) return cell;
     cell.append(opinions(i));
     const list = make("ul", { className: "near" });
@@ -279,15 +287,15 @@
       if (pictures[row]) item.append(picture(row));
       const by = data.neighbourVoters.filter((_, v) => held.nearBy[j] & (1 << v));
       const words = make("span", {}, label(held.nearCodes[j], false), " ", make("bdi", { className: "small", textContent: nameOf(row) }),
-        make("span", { className: "small cast", textContent: `${percent(held.nearShare[j])} of the votes, near in: ${by.join(", ")}` }));
-      if (texts[row]) words.append(make("p", { className: "text", dir: "auto", textContent: texts[row] }));
+        make("span", { className: "small cast", textContent: `${percent(held.nearShare[j])} of the votes, near in: ${by.join(", ")}${held.nearDoubt[j] ? "; itself a suspect" : ""}` }));
+      if (texts[row]) words.append(make("p", { className: "text", dir: "auto", textContent: paragraphs(texts[row]) }));
       item.append(words);
       list.append(item);
     }
     const far = (value) => value.toPrecision(3);
     cell.append(list, make("p", { className: "text" },
-      "In the learned space the centre of ", make("bdi", { textContent: classes[held.given[i]] }), ` lies ${far(held.toGiven[i])} away, that of `,
-      make("bdi", { textContent: classes[held.best[i]] }), ` ${far(held.toBest[i])}.`));
+      "In the learned space the centre of ", make("bdi", { textContent: names[held.given[i]] }), ` lies ${far(held.toGiven[i])} away, that of `,
+      make("bdi", { textContent: names[held.best[i]] }), ` ${far(held.toBest[i])}.`));
     return cell;
   }
   function decision(i, line) {
@@ -309,10 +317,10 @@
     const name = make("div", { className: "name" });
     if (pictures[row]) name.append(picture(row));
     const words = make("div", {}, make("bdi", { textContent: nameOf(row) }));
-    if (texts[row]) words.append(make("p", { className: "text", dir: "auto", textContent: texts[row] }));
+    if (texts[row]) words.append(make("p", { className: "text", dir: "auto", textContent: paragraphs(texts[row]) }));
     name.append(words);
     line.append(
-      make("td", { className: "wide", "data-title": data.idName || "Row" }, name),
+      make("td", { className: "wide", "data-title": visible(data.idName || "Row") }, name),
       make("td", { "data-title": "Given" }, label(held.given[i], false)),
       make("td", { "data-title": "Suggested" }, label(held.best[i], true)),
       make("td", { "data-title": "Plausibility" }, meter(held.plausibility[i], true)),
@@ -352,7 +360,7 @@
   }
   for (const [id, codes] of [["by-given", held.given], ["by-best", held.best]]) {
     const found = [...new Set(codes)].sort((a, b) => rank[a] - rank[b]);
-    at(id).append(...found.map((code) => make("option", { value: String(code), textContent: classes[code] })));
+    at(id).append(...found.map((code) => make("option", { value: String(code), textContent: names[code].length > 60 ? names[code].slice(0, 59) + "…" : names[code] })));
     at(id).addEventListener("change", () => { picked = -1; refresh(); });
   }
   at("by-confidence").addEventListener("change", () => { picked = -1; refresh(); });
@@ -364,7 +372,12 @@
 
   /* ---------------------------------------------------------------- cleaned labels */
 
-  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  /* What a spreadsheet would run as a formula gets an apostrophe in front, as in the CSV of nearkin, which removes it. */
+  const isFormula = (text) => /^'*[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text);
+  const quoted = (text) => {
+    const safe = isFormula(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
   /* 1 suggested, 2 given, 3 drop; a row without a decision follows the rule below the table. */
   function fate(i) {
     if (decisions[i]) return decisions[i];
@@ -416,6 +429,7 @@
   });
 
   for (const id of ["filters", "table", "actions", "rule"]) at(id).hidden = n === 0;
+  if (data.cut) for (const id of ["actions", "rule"]) at(id).hidden = true; /* labels are not whole here */
   if (n === 0) at("count").textContent = "There are none.";
   else { refresh(); foretell(); }
   drawLegend();
