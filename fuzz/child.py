@@ -14,8 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-#: Default limits of one call: processor seconds, bytes. On a busy machine the clock may run ahead by this factor.
-SECONDS, MEMORY, BUSY = 20.0, 1 << 30, 4.0
+#: Default limits of one call: processor seconds and bytes.
+SECONDS, MEMORY = 20.0, 1 << 30
+#: On a busy machine the clock may run ahead by this factor; but a child that does nothing for so many seconds hangs.
+BUSY, IDLE = 4.0, 10.0
 
 
 @dataclass
@@ -119,13 +121,16 @@ def _work(function: Callable[..., Any], args: tuple[Any, ...], out: int, err: in
 
 
 def _wait(child: int, end: float) -> tuple[int, Any, bool]:
-    """Wait until the child ends or its time is over."""
-    pause = 0.0005
+    """Wait until the child ends, its time is over, or it has long done nothing."""
+    pause, worked, since = 0.0005, -1, time.monotonic()
     while True:
         done, status, usage = os.wait4(child, os.WNOHANG)
         if done:
             return status, usage, False
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if (ticks := _ticks(child)) != worked:
+            worked, since = ticks, now
+        if now > end or now > since + IDLE:
             try:
                 os.killpg(child, signal.SIGKILL)
             except ProcessLookupError:
@@ -133,7 +138,13 @@ def _wait(child: int, end: float) -> tuple[int, Any, bool]:
             _, status, usage = os.wait4(child, 0)
             return status, usage, True
         time.sleep(pause)
-        pause = min(0.01, pause * 1.3)
+        pause = min(0.02, pause * 1.3)
+
+
+def _ticks(child: int) -> int:
+    """Return the processor time of a child, in the units of the system."""
+    fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def _text(file: Any) -> str:

@@ -23,5 +23,5 @@ def run(seconds: float, seed: int, report: Report) -> None:
     }
     for case in report.cases(max(seconds, 30.0), seed, limit=len(ways)):
         name, (act, seen) = list(ways.items())[case.number]
-        found = call(act, seconds=1.0)
+        found = call(act, seconds=0.5)
         report.count(case, "ways to end", None if seen(found) else f"a child that {name} was seen as {found}")

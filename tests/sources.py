@@ -18,7 +18,7 @@ FLOORS = (
     "learners",
     "noise neighbors jury",
     "audit",
-    "search saving model_files streams distributed deep",
+    "search archives saving model_files streams distributed deep",
     "paper demo",
     "cli",
     "__main__",

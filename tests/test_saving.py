@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import nearkin
 from each import each
-from nearkin import saving
+from nearkin import archives, saving
 
 
 def _data(seed=0, n=36, d=3, dtype=np.float64):
@@ -64,7 +64,7 @@ def _same_model(one, other, X, y):
 def _crafted(path, model, *, arrays=(), **header):
     """A file in the right format with any content."""
     whole = {"kind": "nearkin-model", "format": saving.FORMAT, "nearkin": nearkin.__version__, "model": model, **header}
-    with zipfile.ZipFile(path, "w") as archive:
+    with path.open("wb") as file, archives.sealing(file) as archive:
         archive.writestr("model.json", json.dumps(whole))
         for i, array in enumerate(arrays):
             buffer = io.BytesIO()

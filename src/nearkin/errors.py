@@ -10,8 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, SupportsInt
+from unicodedata import category
 
-__all__ = ["InputError", "Option", "Row", "name_of", "owned_by", "placed_at", "quote_names"]
+__all__ = ["InputError", "Option", "Row", "name_of", "owned_by", "placed_at", "printable", "quote_names"]
+
+#: Kinds of characters that act on a terminal or a page instead of being seen, and two that only join letters.
+_UNSEEN, _JOINERS = ("Cc", "Cf", "Cs", "Zl", "Zp"), "\u200c\u200d"
 
 
 @dataclass(frozen=True)
@@ -153,3 +157,21 @@ def quote_names(names: Iterable[Any], most: int = 8) -> str:
     quoted = [repr(str(one)) for one in names]
     rest = len(quoted) - most
     return ", ".join(quoted[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def printable(value: Any, most: int | None = None) -> str:
+    r"""Return a label, a name or a text on one line, cut if it is long, with control characters as escapes.
+
+    Examples
+    --------
+    >>> print(printable("a\x1b[31m\u202e"))
+    a\x1b[31m\u202e
+    """
+    text = str(value)
+    text = text if most is None or len(text) <= most else text[: most - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(
+        char.encode("unicode_escape").decode() if category(char) in _UNSEEN and char not in _JOINERS else char
+        for char in text
+    )

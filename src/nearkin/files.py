@@ -96,8 +96,10 @@ def claim(outputs: Iterable[tuple[StrPath, str]], inputs: Iterable[StrPath | Non
 
 def _names(given: StrPath, kind: str) -> list[tuple[StrPath, str]]:
     """Return all files that come with one: a checkpoint has a predecessor and a successor beside it."""
-    endings = ("", ".previous", ".next") if kind == "checkpoint" else ("",)
-    return [(os.fspath(given) + ending, kind) for ending in endings]
+    if kind != "checkpoint":
+        return [(given, kind)]
+    newest = os.fspath(_resolve(given) if Path(given).is_symlink() else given)
+    return [(newest + ending, kind) for ending in ("", ".previous", ".next")]
 
 
 def _resolve(given: StrPath) -> Path:
@@ -300,11 +302,14 @@ def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]
     """
     n_rows = len(next(iter(columns.values())))
     for start in range(0, max(n_rows, 1), _BLOCK):
+        block = [_cells(values[start : start + _BLOCK]) for values in columns.values()]
+        header = [_cells(list(columns))] if start == 0 else []
+        # The usual quoting overlooks carriage returns.
+        is_odd = any("\r" in one for cells in (*header, *block) for one in cells if isinstance(one, str))
         text = io.StringIO()
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        if start == 0:
-            writer.writerow(_cells(list(columns)))
-        writer.writerows(zip(*(_cells(values[start : start + _BLOCK]) for values in columns.values()), strict=True))
+        quoting = csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL
+        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", quoting=quoting)
+        writer.writerows((*header, *zip(*block, strict=True)))
         file.write(text.getvalue().encode())
 
 

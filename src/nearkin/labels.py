@@ -6,7 +6,6 @@ import contextlib
 import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any
-from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,30 +14,9 @@ from sklearn.utils.validation import column_or_1d
 
 from nearkin.arrays import Codes
 from nearkin.errors import InputError
-from nearkin.stored import stored
+from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
-__all__ = ["Labels", "as_labels", "check_labels", "first_appearance", "printable", "sorted_classes"]
-
-#: Kinds of characters that act on a terminal or a page instead of being seen, and two that only join letters.
-_UNSEEN, _JOINERS = ("Cc", "Cf", "Cs", "Zl", "Zp"), "\u200c\u200d"
-
-
-def printable(value: Any, most: int | None = None) -> str:
-    r"""Return a label, a name or a text on one line, cut if it is long, with control characters as escapes.
-
-    Examples
-    --------
-    >>> print(printable("a\x1b[31m\u202e"))
-    a\x1b[31m\u202e
-    """
-    text = str(value)
-    text = text if most is None or len(text) <= most else text[: most - 1] + "…"
-    if text.isprintable():
-        return text
-    return "".join(
-        char.encode("unicode_escape").decode() if category(char) in _UNSEEN and char not in _JOINERS else char
-        for char in text
-    )
+__all__ = ["Labels", "as_labels", "check_labels", "first_appearance", "sorted_classes"]
 
 
 def check_labels(y: Any, n_rows: int, owner: str) -> NDArray[Any]:
@@ -158,7 +136,7 @@ def _sorted(distinct: list[Any]) -> NDArray[Any]:
     return _objects(distinct)
 
 
-@stored("codes", "n_forgotten", "allowed")
+@stored(codes=Table(Anything(), Count()), n_forgotten=Count(), allowed=Maybe(Items(Anything())))
 class Labels:
     """Numbers given to labels, growing as new ones appear unless all classes were declared.
 
@@ -173,6 +151,12 @@ class Labels:
         self.codes: dict[Any, int] = {}
         self.n_forgotten = 0
         self.allowed: list[Any] | None = None if declared is None else list(dict.fromkeys(declared))
+
+    def check_stored(self) -> None:
+        """Refuse numbers that were never given, or given twice."""
+        given = set(self.codes.values())
+        if len(given) < len(self.codes) or any(code >= len(self.codes) + self.n_forgotten for code in given):
+            raise ValueError("labels have numbers that were never given, or share one")
 
     def copy(self) -> Labels:
         """Independent copy."""

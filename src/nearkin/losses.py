@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import SMALLEST
-from nearkin.stored import stored
+from nearkin.stored import Number, stored
 
 __all__ = ["Hinge", "Loss", "RescaledHinge", "as_loss", "exponential_weight", "hinge"]
 
@@ -85,7 +85,7 @@ class Loss(Protocol):
         """Weight as a share of the largest weight, in (0, 1]."""
 
 
-@stored()
+@stored(eta=Number(0.0))
 @dataclass(frozen=True)
 class RescaledHinge:
     """Bounded hinge of Eq. (10): ``beta * (1 - exp(-eta * hinge(z)))``, ``beta = 1 / (1 - exp(-eta))``.

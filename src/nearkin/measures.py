@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearkin.arrays import Array
-from nearkin.stored import stored
+from nearkin.stored import Flag, Text, stored
 
 __all__ = ["DISTANCE", "SIMILARITY", "LinearScores", "Measure"]
 
@@ -35,7 +35,7 @@ class LinearScores(NamedTuple):
     unit: float
 
 
-@stored()
+@stored(name=Text("distance", "similarity"), is_distance=Flag())
 @dataclass(frozen=True)
 class Measure:
     """A distance ``(x - y)' M (x - y)``, Eq. (1), or a similarity ``x' M y``, Eq. (2) read without the square.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearkin.arrays import SMALLEST, Array
-from nearkin.stored import stored
+from nearkin.stored import Count, Number, Text, stored
 
 __all__ = ["KERNELS", "MercerKernel", "cosine", "linear", "poly", "rbf", "rbf_exponent"]
 
@@ -45,7 +45,7 @@ def cosine(dot, left, right, gamma, coef0, degree):  # type: ignore[no-untyped-d
 KERNELS = {"linear": linear, "poly": poly, "rbf": rbf, "cosine": cosine}
 
 
-@stored()
+@stored(name=Text(*KERNELS), gamma=Number(), coef0=Number(), degree=Count(1))
 @dataclass(frozen=True)
 class MercerKernel:
     """A kernel with its numbers.

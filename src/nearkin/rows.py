@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, Row
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Flag, Maybe, Part, stored
 
 __all__ = ["LARGEST", "LateColumns", "Rows", "Scaling", "check_range", "check_rows"]
 
@@ -62,7 +62,12 @@ def _is_plain(X: Any, dtype: Any) -> bool:
     )
 
 
-@stored()
+@stored(
+    shift=Maybe(ArrayOf("d", dtype="T")),
+    factor=Maybe(ArrayOf("d", dtype="T")),
+    unit_rows=Flag(),
+    late=Maybe(Part("LateColumns")),
+)
 @dataclass(frozen=True)
 class Scaling:
     """Map from raw features to the scale on which the margin 1 means something: ``(x - shift) * factor``.
@@ -151,7 +156,15 @@ class Scaling:
         return dense
 
 
-@stored()
+@stored(
+    columns=ArrayOf("k", of="codes", low=0),
+    value=ArrayOf("k"),
+    group=ArrayOf("k", of="codes"),
+    unit=ArrayOf("k", low=0.0),
+    n_rows=ArrayOf("k", of="codes", low=0),
+    root=ArrayOf("k", low=0.0, is_finite=False),
+    is_awake=ArrayOf("k", of="flags"),
+)
 @dataclass(frozen=True)
 class LateColumns:
     """Columns that were constant in the first batch, and what was seen of them since they first varied.

@@ -7,11 +7,9 @@ is complete, so an interrupted save leaves the old one.
 from __future__ import annotations
 
 import importlib.util
-import io
-import json
 import math
 import os
-import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,14 +18,36 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 from nearkin._version import __version__
+from nearkin.archives import FORMAT, Newer, open_regular, read_archive, write_archive
 from nearkin.files import replacing
-from nearkin.stored import attributes_of, is_stored, state_of
+from nearkin.stored import (
+    Anything,
+    ArrayOf,
+    Count,
+    Kind,
+    Number,
+    Table,
+    Text,
+    check_fields,
+    check_stored,
+    declared_fields,
+    is_stored,
+    state_of,
+)
 
-__all__ = ["FORMAT", "Newer", "load", "model_from", "read_tree", "save", "to_tree", "write_tree"]
+__all__ = [
+    "FORMAT",
+    "Newer",
+    "check_model",
+    "from_tree",
+    "load",
+    "read_tree",
+    "save",
+    "to_tree",
+    "write_tree",
+]
 
-FORMAT = 1
 MODEL = "nearkin-model"
-_BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -58,37 +78,34 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 def write_tree(value: Any, file: BinaryIO, kind: str = MODEL) -> None:
     """Write a value made of this package's objects, arrays and plain Python as one archive of the given kind."""
     tree, arrays = to_tree(value)
-    header = {"kind": kind, "format": FORMAT, "nearkin": __version__, "model": tree}
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        # Without the time of writing, equal models are equal files.
-        archive.writestr(zipfile.ZipInfo("model.json"), json.dumps(header, allow_nan=False))
-        for i, array in enumerate(arrays):
-            with archive.open(zipfile.ZipInfo(f"{i}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+    write_archive(file, {"kind": kind, "format": FORMAT, "nearkin": __version__, "model": tree}, arrays)
 
 
 def to_tree(value: Any) -> tuple[Any, list[np.ndarray]]:
     """Return a JSON tree of a value, and the arrays that it refers to by number."""
     arrays: list[np.ndarray] = []
-    return _encode(value, arrays, "model"), arrays
+    tree = _encode(value, arrays, "model")
+    check_stored(value)  # what could not be read is not written
+    return tree, arrays
 
 
-def model_from(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return the model of a JSON tree; raises if it is not one, or incomplete."""
-    return _check_model(_decode(tree, arrays))
+def from_tree(tree: Any, arrays: Sequence[np.ndarray]) -> Any:
+    """Return the value of a JSON tree, if it is complete, uses every array, and is what its classes declare."""
+    reader = _Reader(arrays)
+    value = reader.decode(tree)
+    if unused := set(range(len(arrays))) - reader.used:
+        raise ValueError(f"nothing refers to array {min(unused)}")
+    check_stored(value)
+    return value
 
 
 def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
     """Read what `write_tree` wrote; anything wrong with it is an exception of some kind."""
-    with zipfile.ZipFile(file) as archive:
-        header = json.loads(archive.read("model.json"))
-        if not isinstance(header, dict) or header.get("kind") != kind:
-            raise KeyError(f"{kind} expected, {header.get('kind') if isinstance(header, dict) else 'nothing'} found")
-        if not isinstance(header.get("format"), int) or header["format"] > FORMAT:
-            raise Newer(header.get("nearkin", "unknown"))
-        names = [n for n in archive.namelist() if n.endswith(".npy")]
-        arrays = {n[:-4]: np.lib.format.read_array(io.BytesIO(archive.read(n)), allow_pickle=False) for n in names}
-        return _decode(header["model"], arrays)
+    if isinstance(file, Path):
+        with open_regular(file) as opened:
+            return read_tree(opened, kind)
+    header, arrays = read_archive(file, kind)
+    return from_tree(header["model"], arrays)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -120,7 +137,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     path = Path(path)
     try:
-        return _check_model(read_tree(path))
+        return check_model(read_tree(path))
     except (FileNotFoundError, PermissionError, ImportError):  # an extra may be missing
         raise
     except Newer as error:
@@ -133,15 +150,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from None
 
 
-def _check_model(model: Any) -> Any:
+def check_model(model: Any) -> Any:
     """Return a model that a file held, if it is one and complete."""
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         raise TypeError(f"it holds {type(model).__name__}, which is not a model")
     return model
-
-
-class Newer(Exception):
-    """The file's format is newer than this package."""
 
 
 def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
@@ -192,48 +205,94 @@ def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
     return one.size > 0 and described[0] == described[1]
 
 
-def _decode(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Turn a JSON tree and its arrays back into a value."""
-    if not isinstance(tree, dict):
-        return tree
-    if "$class" in tree:
-        return _object(tree, arrays)
-    if "$array" in tree:
-        return arrays[tree["$array"]]
-    if "$objects" in tree:
-        flat = np.empty(len(tree["$objects"]), dtype=object)
-        flat[:] = [_decode(one, arrays) for one in tree["$objects"]]
+class _Reader:
+    """Turns a JSON tree and its arrays back into a value, and notes which arrays it has used."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]):
+        self.arrays = arrays
+        self.used: set[int] = set()
+
+    def decode(self, tree: Any) -> Any:
+        """Return the value of a tree, whose entry has one of a few names."""
+        if isinstance(tree, list):
+            raise TypeError("a list has no name")
+        if not isinstance(tree, dict):
+            return tree
+        name = next(iter(tree), "")
+        others = {"$class": {"state"}, "$objects": {"shape"}, "$scalar": {"dtype"}}.get(name, set())
+        if name not in _ENTRIES or tree.keys() - {name} != others:
+            raise KeyError(f"unknown entry {sorted(tree)[:3]}")
+        return _ENTRIES[name](self, tree)
+
+    def _all(self, trees: Any) -> list[Any]:
+        if not isinstance(trees, list):
+            raise TypeError(f"a list was expected, {type(trees).__name__} found")
+        return [self.decode(one) for one in trees]
+
+    def _array(self, tree: dict[str, Any]) -> np.ndarray:
+        number = int(tree["$array"])
+        if not 0 <= number < len(self.arrays):
+            raise KeyError(f"array {number}")
+        self.used.add(number)
+        return self.arrays[number]
+
+    def _objects(self, tree: dict[str, Any]) -> np.ndarray:
+        values = self._all(tree["$objects"])
+        flat = np.empty(len(values), dtype=object)
+        for i, one in enumerate(values):
+            flat[i] = one
         return flat.reshape(tree["shape"])
-    if "$scalar" in tree:
-        dtype = np.dtype(tree["dtype"])
-        plain = _decode(tree["$scalar"], arrays)
+
+    def _scalar(self, tree: dict[str, Any]) -> Any:
+        dtype, plain = np.dtype(tree["dtype"]), self.decode(tree["$scalar"])
+        if dtype.kind not in "biufUSmM":
+            raise TypeError(f"a number of type {dtype}")
         return np.array(plain, dtype=np.int64).view(dtype)[()] if dtype.kind in "mM" else dtype.type(plain)
-    if "$float" in tree:
-        return float(tree["$float"])
-    if "$dtype" in tree:
-        return np.dtype(tree["$dtype"])
-    if "$dict" in tree:
-        return {_decode(k, arrays): _decode(v, arrays) for k, v in tree["$dict"]}
-    if "$generator" in tree:
-        state = _decode(tree["$generator"], arrays)
-        if state["bit_generator"] not in _BIT_GENERATORS:
-            raise KeyError(f"generator {state['bit_generator']!r}")
+
+    def _dict(self, tree: dict[str, Any]) -> dict[Any, Any]:
+        return {self.decode(key): self.decode(value) for key, value in tree["$dict"]}
+
+    def _generator(self, tree: dict[str, Any]) -> np.random.Generator:
+        state = self.decode(tree["$generator"])
+        check_generator_state(state)
         bits = getattr(np.random, state["bit_generator"])()
         bits.state = state
         return np.random.Generator(bits)
-    if "$random_state" in tree:
+
+    def _random_state(self, tree: dict[str, Any]) -> np.random.RandomState:
+        state = self.decode(tree["$random_state"])
+        check_generator_state(state, is_legacy=True)
         made = np.random.RandomState()
-        made.set_state(_decode(tree["$random_state"], arrays))
+        made.set_state(state)
         return made
-    if "$frozen" in tree:
-        return FrozenEstimator(_decode(tree["$frozen"], arrays))
-    if "$slice" in tree:
-        return slice(*(_decode(one, arrays) for one in tree["$slice"]))
-    if "$list" in tree:
-        return [_decode(one, arrays) for one in tree["$list"]]
-    if "$tuple" in tree:
-        return tuple(_decode(one, arrays) for one in tree["$tuple"])
-    raise KeyError(f"unknown entry {sorted(tree)[:3]}")
+
+    def _object(self, tree: dict[str, Any]) -> Any:
+        room, _, name = str(tree["$class"]).partition(".")
+        cls, state = find_class(room, name), tree["state"]
+        if not isinstance(state, dict):
+            raise TypeError(f"{name} has no attributes")
+        if not issubclass(cls, BaseEstimator) and (unknown := state.keys() - declared_fields(cls).keys()):
+            raise KeyError(f"{name} has {sorted(unknown)[:5]}, which it does not declare")
+        made: Any = object.__new__(cls)
+        vars(made).update({key: self.decode(value) for key, value in state.items()})
+        return made
+
+
+_ENTRIES: dict[str, Callable[[_Reader, dict[str, Any]], Any]] = {
+    "$class": _Reader._object,
+    "$array": _Reader._array,
+    "$objects": _Reader._objects,
+    "$scalar": _Reader._scalar,
+    "$float": lambda reader, tree: float(tree["$float"]),
+    "$dtype": lambda reader, tree: np.dtype(tree["$dtype"]),
+    "$dict": _Reader._dict,
+    "$generator": _Reader._generator,
+    "$random_state": _Reader._random_state,
+    "$frozen": lambda reader, tree: FrozenEstimator(reader.decode(tree["$frozen"])),
+    "$slice": lambda reader, tree: slice(*reader._all(tree["$slice"])),
+    "$list": lambda reader, tree: reader._all(tree["$list"]),
+    "$tuple": lambda reader, tree: tuple(reader._all(tree["$tuple"])),
+}
 
 
 def _name_of(cls: type) -> str | None:
@@ -243,12 +302,12 @@ def _name_of(cls: type) -> str | None:
     if top != "nearkin" or not room:
         return None
     try:
-        return f"{room}.{cls.__name__}" if _find_class(room, cls.__name__) is cls else None
+        return f"{room}.{cls.__name__}" if find_class(room, cls.__name__) is cls else None
     except KeyError:
         return None
 
 
-def _find_class(room: str, name: str) -> type:
+def find_class(room: str, name: str) -> type:
     """Class that a package of nearkin exports and that may stand in a file."""
     if not room.isidentifier() or room.startswith("_") or importlib.util.find_spec(f"nearkin.{room}") is None:
         raise KeyError(f"class {room}.{name}")
@@ -259,12 +318,39 @@ def _find_class(room: str, name: str) -> type:
     return found
 
 
-def _object(tree: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    room, _, name = str(tree["$class"]).partition(".")
-    cls = _find_class(room, name)
-    made: Any = object.__new__(cls)
-    vars(made).update({str(k): _decode(v, arrays) for k, v in tree["state"].items()})
-    needed = set(made.get_params(deep=False)) if issubclass(cls, BaseEstimator) else set(attributes_of(cls))
-    if missing := needed - set(vars(made)):
-        raise KeyError(f"{name} without {sorted(missing)}")
-    return made
+# ---------------------------------------------------------------------- states of random generators
+
+_WORD, _HALF = 2**64, 2**32
+
+
+def check_generator_state(state: Any, is_legacy: bool = False) -> None:
+    """Raise a ValueError unless NumPy may be given a state of a generator: it does not look at numbers itself."""
+    kinds = {"MT19937"} if is_legacy else set(_STATES)
+    if not isinstance(state, dict) or state.get("bit_generator") not in kinds:
+        raise ValueError("a random generator of an unknown kind")
+    name = state["bit_generator"]
+    inner, outer = _STATES[name]
+    if is_legacy:
+        outer = {"has_gauss": Count(0, 1), "gauss": Number()}
+    check_fields(state, name, bit_generator=Text(name), state=Table(Text(), Anything()), **outer)
+    check_fields(state["state"], name, **inner)
+    if name.startswith("PCG64") and not state["state"]["inc"] % 2:
+        raise ValueError(f"{name}.inc is even")
+    if name == "MT19937" and not state["state"]["key"].any():
+        raise ValueError("MT19937.key is zero, from which it never moves")
+
+
+_BUFFERED: dict[str, Kind] = {"has_uint32": Count(0, 1), "uinteger": Count(0, _HALF - 1)}
+_PCG: dict[str, Kind] = {"state": Count(0, _WORD**2 - 1), "inc": Count(0, _WORD**2 - 1)}
+
+#: For every kind of generator its state, and what it keeps beside that.
+_STATES: dict[str, tuple[dict[str, Kind], dict[str, Kind]]] = {
+    "PCG64": (_PCG, _BUFFERED),
+    "PCG64DXSM": (_PCG, _BUFFERED),
+    "MT19937": ({"key": ArrayOf(624, of="words32"), "pos": Count(0, 624)}, {}),
+    "Philox": (
+        {"counter": ArrayOf(4, of="words"), "key": ArrayOf(2, of="words")},
+        {"buffer": ArrayOf(4, of="words"), "buffer_pos": Count(0, 4), **_BUFFERED},
+    ),
+    "SFC64": ({"state": ArrayOf(4, of="words")}, _BUFFERED),
+}

@@ -92,7 +92,7 @@ class OneOf:
         return any(_same_kind(value, one) and bool(value == one) for one in self.values)
 
     def __str__(self) -> str:
-        return ", ".join(repr(one) for one in self.values)
+        return ("one of " if len(self.values) > 1 else "") + ", ".join(repr(one) for one in self.values)
 
 
 def _same_kind(value: Any, one: Any) -> bool:

@@ -13,6 +13,7 @@ from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.rows import check_rows
 from nearkin.settings import SEED, Integer, check_settings, declare, generator, setting
+from nearkin.stored import ArrayOf, stored
 
 __all__ = ["DualRandomProjection", "random_pair"]
 
@@ -31,6 +32,7 @@ def random_pair(d: int, m: int, dtype: Any, rng: np.random.Generator) -> tuple[A
     return first, second
 
 
+@stored(together=("left_", "right_", "n_features_in_"), left_=ArrayOf("d", "m"), right_=ArrayOf("d", "m"))
 @declare
 class DualRandomProjection(TransformerMixin, BaseEstimator):
     """Random sketch ``R_1' A R_2`` of matrices A, with two independent ``R_1`` and ``R_2`` of shape (d, m).

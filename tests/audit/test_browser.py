@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nearkin
+from nearkin.errors import printable
 from nearkin.files import unquote_formula
-from nearkin.labels import printable
 
 BROWSER = os.environ.get("NEARKIN_BROWSER") or shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [

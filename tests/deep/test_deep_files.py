@@ -114,6 +114,7 @@ def test_a_file_that_is_not_a_model_is_refused(rings, tmp_path):
     save_file({"a": np.zeros(3)}, path)
     with pytest.raises(ValueError, match="is not a deep model of nearkin"):
         load(path)
+    path.unlink()  # a foreign file is never replaced
     model = small().fit(X, y)
     save(model, path)
     whole = path.read_bytes()

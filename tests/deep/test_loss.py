@@ -132,7 +132,7 @@ def test_C_is_a_factor(rng):
     [
         ({"eta": -1.0}, "`eta` must be a number"),
         ({"margin": float("nan")}, "`margin` must be a number"),
-        ({"measure": "cosine"}, "`measure` must be 'distance', 'similarity'; got 'cosine'"),
+        ({"measure": "cosine"}, "`measure` must be one of 'distance', 'similarity'; got 'cosine'"),
         ({"C": "1"}, "`C` must be a number"),
     ],
 )

@@ -94,7 +94,7 @@ def test_what_has_no_linear_map_is_refused():
         side_map(nearkin.RobustOASIS(random_state=0).fit(X, y)).affine()
     with pytest.raises(ValueError, match="RobustOKS has no map"):
         side_map(nearkin.RobustOKS(random_state=0).fit(X, y))
-    with pytest.raises(ValueError, match="must be 'query', 'item'"):
+    with pytest.raises(ValueError, match="must be one of 'query', 'item'"):
         side_map(nearkin.RobustLODML(random_state=0).fit(X, y), "document")
 
 
@@ -102,7 +102,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(rng, tmp_path):
     adapter, _ = adapter_of(rng)
     write_numpy(adapter, tmp_path / "map.npz")
     before = (tmp_path / "map.npz").read_bytes()
-    with pytest.raises(ValueError, match="must be 'query', 'item'"):
+    with pytest.raises(ValueError, match="must be one of 'query', 'item'"):
         write_numpy(adapter, tmp_path / "map.npz", "both")
     assert (tmp_path / "map.npz").read_bytes() == before
     with pytest.raises(OSError):

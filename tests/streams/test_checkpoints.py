@@ -446,6 +446,21 @@ def test_a_file_that_is_not_a_lock_is_neither_read_for_ever_nor_destroyed(tmp_pa
         lock.Lock(tmp_path / "nowhere" / "ck.lock", "ck").__enter__()
 
 
+def test_a_holder_that_stands_still_in_the_wrong_moment_is_named_all_the_same(tmp_path, monkeypatch):
+    import fcntl
+
+    path = tmp_path / "ck.lock"
+    forge(path, pid=os.getppid(), started=lock._started(os.getppid()))
+    monkeypatch.setattr(lock, "_PATIENCE", 0.1)
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match=f"in use by process {os.getppid()} on"):
+            lock.Lock(path, "ck").__enter__()
+        path.write_bytes(b"")
+        with pytest.raises(ValueError, match="is being taken by another process"):
+            lock.Lock(path, "ck").__enter__()
+
+
 def test_many_processes_at_once_and_one_of_them_has_the_lock(tmp_path):
     """All find the lock of a process that is gone, and try to take it over at the same moment."""
     path = tmp_path / "ck.lock"

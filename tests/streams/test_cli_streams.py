@@ -111,10 +111,15 @@ def test_a_mistake_is_one_line(home, change, message, monkeypatch):
 
 
 def test_options_of_streams_mean_nothing_for_one_table(home):
-    for one in (("--resume",), ("--shuffle",), ("--plausibility",), ("--missing", "drop"), ("--shards", 2)):
+    for one in (
+        ("--resume",), ("--shuffle",), ("--plausibility",), ("--missing", "drop"), ("--shards", 2), ("--voters", 5),
+        ("--batch-rows", 9), ("--checkpoint-every", 1), ("--text-labels",), ("--log", home / "l"),
+    ):  # fmt: skip
         outcome = run("fit", home / "big" / "0.parquet", "--label", "y", "-o", home / "m.nearkin", *one)
         assert outcome.exit_code == 2
         assert f"{one[0]} is for data that is read in batches" in outcome.stderr
+    for one, needed in ((("--shards", 2), "--dask"), (("--checkpoint-every", 1), "--checkpoint")):
+        assert f"{one[0]} belongs to {needed}" in run(*fit(home), *one).stderr
 
 
 def test_a_bad_row_is_named_in_the_words_of_the_command_line_or_dropped(home):
@@ -124,7 +129,9 @@ def test_a_bad_row_is_named_in_the_words_of_the_command_line_or_dropped(home):
     outcome = run(*fit(home, "-q"))
     assert "1.parquet, data row 301: column 'f3' holds no value." in outcome.stderr
     assert "(--missing drop)" in outcome.stderr
-    assert run(*fit(home, "--missing", "drop")).exit_code == 0
+    done = run(*fit(home, "--missing", "drop"))
+    assert done.exit_code == 0
+    assert f"{2 * (tables.N - 1):,} learned, {tables.N:,} rows a pass, of which 1 dropped" in done.output
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.settings import SEED, OneOf, Real, all_or_nothing, declare, setting
+from nearkin.stored import ArrayOf, Part, stored
 
 __all__ = ["LabelAuditor", "audit_labels", "check_labelled_rows"]
 
@@ -69,6 +70,11 @@ def audit_labels(
     return _audit(X, y, learner, random_state, noise_rate, "audit_labels")
 
 
+@stored(
+    together=("audit_", "classes_", "n_features_in_"),
+    audit_=Part(LabelAudit, c="c", d="d"),
+    classes_=ArrayOf("c", of="labels"),
+)
 @declare
 class LabelAuditor(ClassifierMixin, BaseEstimator):
     """`audit_labels` as an estimator, for the end of a `Pipeline`.

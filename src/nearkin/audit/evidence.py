@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.errors import printable
 from nearkin.jury.jury import whole_percents
-from nearkin.labels import printable
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from nearkin._version import __version__
 from nearkin.arrays import Array, Index, Mask
-from nearkin.errors import InputError
+from nearkin.errors import InputError, printable
 from nearkin.files import write_csv
-from nearkin.labels import printable
 from nearkin.noise.estimate import LEVEL
 from nearkin.settings import OneOf, Real
 

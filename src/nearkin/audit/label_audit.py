@@ -23,7 +23,7 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import rate_interval, suggest_labels
 from nearkin.settings import Integer, check_argument
-from nearkin.stored import stored
+from nearkin.stored import Anything, ArrayOf, Items, Number, Part, stored
 
 __all__ = ["COUNTED", "LabelAudit"]
 
@@ -31,7 +31,23 @@ __all__ = ["COUNTED", "LabelAudit"]
 COUNTED = 0.1
 
 
-@stored(but=("prototypes",))
+@stored(
+    classifier=Part(RobustKNeighborsClassifier, n="n", c="c", d="d"),
+    decision=Part(JuryDecision, n="n", c="c"),
+    given_label=ArrayOf("n", of="labels"),
+    classes=ArrayOf("c", of="labels"),
+    plausibility=ArrayOf("n", low=0.0, high=1.0),
+    score=ArrayOf("n", low=0.0, high=1.0),
+    is_suspect=ArrayOf("n", of="flags"),
+    confidence=ArrayOf("n", low=0.0, high=1.0),
+    suggested_label=ArrayOf("n", of="labels"),
+    noise_rate=Number(0.0, 1.0),
+    noise_rates=ArrayOf("c", low=0.0, high=1.0),
+    noise_interval=Items(Number(0.0, 1.0), least=2),
+    given_code=ArrayOf("n", of="codes", low=0, below="c"),
+    suggested_code=ArrayOf("n", of="codes", low=0, below="c"),
+    _X=Anything(),
+)
 class LabelAudit:
     """What an audit found about every label; made by `audit_labels`.
 

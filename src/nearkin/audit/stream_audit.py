@@ -22,7 +22,7 @@ from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.estimate import certain_rate
 from nearkin.settings import SEED, Integer, all_or_nothing, check_settings, declare, generator, setting
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Draws, Items, Number, Part, stored
 
 __all__ = ["Reservoir", "StreamAudit"]
 
@@ -34,6 +34,25 @@ _ENOUGH = 400
 _STALE = 0.2
 
 
+@stored(
+    together=(
+        "learner_", "held_", "_numbering", "_window", "_model", "_n_changes", "noise_interval_", "noise_rate_",
+        "plausibility_", "score_", "is_suspect_", "confidence_", "suggested_label_",
+    ),
+    learner_=Part(OnlineLearner, d="d"),
+    held_=Part("Reservoir", d="d", c="c"),
+    _numbering=Part(Labels),
+    _window=ArrayOf(None, 3),
+    _model=Part(RobustKNeighborsClassifier, d="d"),
+    _n_changes=Count(),
+    noise_interval_=Items(Number(0.0, 1.0), least=2),
+    noise_rate_=Number(0.0, 1.0),
+    plausibility_=ArrayOf("b", low=0.0, high=1.0),
+    score_=ArrayOf("b", low=0.0, high=1.0),
+    is_suspect_=ArrayOf("b", of="flags"),
+    confidence_=ArrayOf("b", low=0.0, high=1.0),
+    suggested_label_=ArrayOf("b", of="labels"),
+)  # fmt: skip
 @declare
 class StreamAudit(BaseEstimator):
     """Audit of labelled rows that come in batches, in bounded memory.
@@ -265,7 +284,17 @@ def _judge(
     return _Verdict(model.classes_, codes, is_known, shares, noise, plausibility, score)
 
 
-@stored()
+@stored(
+    n_per_class=Count(1),
+    max_rows=Count(1),
+    rng=Draws(),
+    rows=ArrayOf("n", "d"),
+    codes=ArrayOf("n", of="codes", low=0, below="c"),
+    numbers=ArrayOf("n", of="codes", low=0),
+    seen=ArrayOf("c", of="codes", low=0),
+    n_rows_seen=Count(),
+    n_changes=Count(),
+)
 class Reservoir:
     """Rows of a stream, at most ``n_per_class`` of each class and ``max_rows`` in all.
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from nearkin._version import __version__
+from nearkin.cli import _show
 from nearkin.cli._options import OutputFile, UpdatedFile
 from nearkin.errors import InputError, Option, Row
 from nearkin.progress import notice_interrupts
@@ -46,7 +47,7 @@ class Program(click.Group):
                 warnings.showwarning = _show_warning
                 code = super().main(args, prog_name or "nearkin", complete_var, standalone_mode=False, **extra)
         except (click.Abort, KeyboardInterrupt):
-            click.echo(_INTERRUPTED, err=True)
+            _show.echo(_INTERRUPTED, err=True)
             code = INTERRUPTED
         except Exception as error:
             code = _report(error, debug=settings["debug"])
@@ -115,15 +116,15 @@ def render(option: Option) -> str:
 
 def _report(error: Exception, *, debug: bool) -> int:
     if debug:
-        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        _show.echo("".join(traceback.format_exception(error)).rstrip(), err=True)
     message, code = describe(error)
-    click.echo(f"nearkin: {_one_line(message)}", err=True)
+    _show.echo(f"nearkin: {_one_line(message)}", err=True)
     return code
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line, without its place in the code."""
-    click.echo(f"nearkin: warning: {_one_line(str(message))}", err=True)
+    _show.echo(f"nearkin: warning: {_one_line(str(message))}", err=True)
 
 
 def _one_line(text: str) -> str:
@@ -176,4 +177,4 @@ def main(ctx: click.Context) -> None:
     own --help with examples.
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        _show.echo(ctx.get_help())

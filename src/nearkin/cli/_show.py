@@ -12,10 +12,12 @@ from typing import Any
 
 import click
 
+from nearkin.errors import printable
 from nearkin.progress import hold_interrupts, listening
 
 __all__ = [
-    "bold", "columns", "count", "live_line", "note_unnamed", "pairs", "percent", "progress_bar", "size", "sum_up",
+    "bold", "columns", "count", "echo", "live_line", "note_unnamed", "pairs", "percent", "progress_bar", "size",
+    "sum_up",
 ]  # fmt: skip
 
 WIDTH = 80
@@ -24,12 +26,22 @@ _GLUE = "\N{NO-BREAK SPACE}"
 #: Seconds between two drawings of the live line.
 _EVERY = 0.2
 _CLEAR = "\r\x1b[2K"
+#: Characters of no script that stand for the beginning and the end of bold text.
+_BOLD = ("\ue000", "\ue001")
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print text that may hold names of the user's; their control characters are written out."""
+    shown = "\n".join(printable(line) for line in text.split("\n"))
+    for mark, code in zip(_BOLD, ("\x1b[1m", "\x1b[0m"), strict=True):
+        shown = shown.replace(mark, code)
+    click.echo(shown, err=err)
 
 
 def bold(text: str) -> str:
-    """Return bold text where the terminal can show it (``NO_COLOR`` is respected)."""
+    """Return text that `echo` shows bold where the terminal can (``NO_COLOR`` is respected)."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return text if plain else click.style(text, bold=True)
+    return text if plain else text.join(_BOLD)
 
 
 def count(number: int, noun: str = "", plural: str = "") -> str:
@@ -92,7 +104,7 @@ def sum_up(some: Sequence[Any], most: int = 10) -> str:
 def note_unnamed(n_columns: int) -> None:
     """Say on stderr that columns without a name were left out."""
     if n_columns:
-        click.echo("nearkin: note: a column without a name was taken for a row index and left out.", err=True)
+        echo("nearkin: note: a column without a name was taken for a row index and left out.", err=True)
 
 
 @contextmanager

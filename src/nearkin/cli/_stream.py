@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamOptions", "connect", "learn", "open_stream", "write_plausibility"]
 
+#: Options that do nothing without another one.
+_NEEDS = {"shards": "dask", "merge_every": "dask", "tls": "dask", "checkpoint_every": "checkpoint"}
+
 
 @options
 class StreamOptions:
@@ -60,14 +63,17 @@ class StreamOptions:
         """Return whether the data is to be read in batches; if not, refuse options that would do nothing."""
         from nearkin.streams.opening import is_many
 
-        if self.stream or self.checkpoint is not None or self.dask is not None or is_many(data):
-            return True
-        harmless = ("stream", "checkpoint_every", "batch_rows", "voters")
-        for one in fields(self):
-            if one.name not in harmless and getattr(self, one.name) not in (None, False, "error"):
-                flag = f"--{one.name.replace('_', '-')}"
-                raise InputError(f"{flag} is for data that is read in batches; add --stream, or leave it out.")
-        return False
+        ctx = click.get_current_context()
+        default = click.core.ParameterSource.DEFAULT
+        given = [one.name for one in fields(self) if ctx.get_parameter_source(one.name) is not default]
+        in_batches = self.stream or self.checkpoint is not None or self.dask is not None or is_many(data)
+        needs = _NEEDS if in_batches else dict.fromkeys(given, "stream")
+        for name in given:
+            if name in needs and not getattr(self, needs[name]):
+                flag, needed = (f"--{one.replace('_', '-')}" for one in (name, needs[name]))
+                what = f"belongs to {needed}" if in_batches else "is for data that is read in batches"
+                raise InputError(f"{flag} {what}; add {needed}, or leave it out.")
+        return in_batches
 
 
 def open_stream(data: Sequence[Path], source: Source, options: StreamOptions, seed: int) -> FileStream:
@@ -109,7 +115,7 @@ def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any,
         memory = streams.memory_estimate(learner, stream)
         parts = ", ".join(f"{_show.size(size)} {name}" for name, size in vars(memory).items())
         rows = _show.count(stream.n_rows, "row")
-        click.echo(f"  {rows} a pass; memory about {_show.size(memory.total)} ({parts})", err=True)
+        _show.echo(f"  {rows} a pass; memory about {_show.size(memory.total)} ({parts})", err=True)
     with _show.live_line(quiet=quiet) as draw:
         if client is None:
             return streams.fit_stream(learner, stream, on_report=draw, **how)
@@ -130,4 +136,4 @@ def write_plausibility(learner: Any, stream: FileStream, options: StreamOptions,
             written = distributed.score(learner, stream, client=client, resume=options.resume)
     if not quiet:
         more = f" and {_show.count(len(written) - 1, 'more file')}" if len(written) > 1 else ""
-        click.echo(f"plausibility of {_show.count(stream.n_rows, 'row')} in {written[0]}{more}", err=True)
+        _show.echo(f"plausibility of {_show.count(stream.n_rows, 'row')} in {written[0]}{more}", err=True)

@@ -217,7 +217,7 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
         _summarise(done, queries, items, feedback)
         size = _show.size(outputs.output.stat().st_size)
         last = [("result", done.verdict), ("saved", f"{outputs.output} ({size})")]
-        click.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
+        _show.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
 
 
 @contextmanager
@@ -243,9 +243,9 @@ def _summarise(done: Adaptation, queries: Any, items: Any, feedback: Feedback) -
         ("chosen on", chosen),
         ("measured on", f"{held} that were held out"),
     ]
-    click.echo(_show.pairs(line for line in lines if line[1]) + "\n")
-    click.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
-    click.echo("  means with 95 % bootstrap intervals over queries\n")
+    _show.echo(_show.pairs(line for line in lines if line[1]) + "\n")
+    _show.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
+    _show.echo("  means with 95 % bootstrap intervals over queries\n")
 
 
 def _count(skipped: Mapping[str, int]) -> str:

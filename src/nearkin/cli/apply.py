@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from nearkin.cli import _show
 from nearkin.cli._options import DATA, MODEL, Passed, option, options, output_option, quiet_option, takes
 from nearkin.cli._program import command, with_debug
@@ -75,13 +73,13 @@ def _report(rows: LabelledRows, predicted: NDArray[Any], classes: NDArray[Any], 
         if not all(one.dtype.kind in "iuf" for one in (given, guessed)):  # compare numbers, or anything else as text
             given, guessed, known = given.astype(str), guessed.astype(str), known.astype(str)
         right = int((given == guessed).sum())
-        click.echo(f"accuracy {100 * right / len(given):.2f} % ({right:,} of {len(given):,} rows)", err=True)
+        _show.echo(f"accuracy {100 * right / len(given):.2f} % ({right:,} of {len(given):,} rows)", err=True)
         strange = int((~np.isin(given, known)).sum())
         if strange:
             rows_hold = "row holds" if strange == 1 else "rows hold"
-            click.echo(f"{strange:,} {rows_hold} a class that the model does not know", err=True)
+            _show.echo(f"{strange:,} {rows_hold} a class that the model does not know", err=True)
     if output is not None:
-        click.echo(f"{len(rows.X):,} predictions in {output}", err=True)
+        _show.echo(f"{len(rows.X):,} predictions in {output}", err=True)
 
 
 @options
@@ -130,4 +128,4 @@ def transform(model: Path, data: Path, given: TransformOptions, quiet: bool) -> 
     mapped = loaded.embed(rows.X)
     write_matrix(given.output, mapped, rows.others)
     if given.output is not None and not quiet:
-        click.echo(f"{len(mapped):,} rows of {mapped.shape[1]:,} numbers in {given.output}", err=True)
+        _show.echo(f"{len(mapped):,} rows of {mapped.shape[1]:,} numbers in {given.output}", err=True)

@@ -125,7 +125,7 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
             ("time", f"{time.perf_counter() - begun:.1f} s"),
             *_written(given, cleaned, len(rows.X)),
         ]
-        click.echo(_show.pairs(lines))
+        _show.echo(_show.pairs(lines))
         _show.note_unnamed(rows.n_unnamed)
 
 

@@ -44,7 +44,7 @@ def datasets(ctx: click.Context) -> None:
     environment variable NEARKIN_DATA), from scikit-learn, or from OpenML.
     """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        _show.echo(ctx.get_help())
 
 
 @datasets.command(
@@ -66,13 +66,13 @@ def list_all(given: Asked) -> None:
     if given.as_json:
         keys = ("name", "title", "file", *sizes)
         facts = [{key: getattr(entry, key) for key in keys} | {"source": source} for entry, source in entries]
-        click.echo(json.dumps(facts, indent=2))
+        _show.echo(json.dumps(facts, indent=2))
         return
     rows = [[entry.name, *(_show.count(getattr(entry, size)) for size in sizes), source] for entry, source in entries]
     header, *table = _show.columns(["name", "rows", "features", "classes", "from"], rows)
-    click.echo("\n".join([_show.bold(header), *table]))
+    _show.echo("\n".join([_show.bold(header), *table]))
     if any(source == _NOT_HERE for _, source in entries):
-        click.echo("\nHow to get one that is not here: nearkin datasets info NAME")
+        _show.echo("\nHow to get one that is not here: nearkin datasets info NAME")
 
 
 @datasets.command(
@@ -90,12 +90,12 @@ def show_one(name: str, given: Asked) -> None:
     entry = info(name)
     source, advice = _find_source(entry, given.folder)
     if given.as_json:
-        click.echo(json.dumps(asdict(entry) | {"source": source}, indent=2))
+        _show.echo(json.dumps(asdict(entry) | {"source": source}, indent=2))
         return
-    click.echo(_show.bold(f"{entry.name}: {entry.title}"))
-    click.echo(_show.pairs(_list_facts(entry, source)))
+    _show.echo(_show.bold(f"{entry.name}: {entry.title}"))
+    _show.echo(_show.pairs(_list_facts(entry, source)))
     if advice:
-        click.echo("\n" + fill(advice, _show.WIDTH, break_long_words=False, break_on_hyphens=False))
+        _show.echo("\n" + fill(advice, _show.WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
 def _find_source(entry: DatasetInfo, folder: Path | None) -> tuple[str, str]:

@@ -8,8 +8,6 @@ from statistics import mean
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-import click
-
 from nearkin.cli import _show
 from nearkin.cli._options import option, options, seed_option, takes
 from nearkin.cli._program import command, with_debug
@@ -43,7 +41,7 @@ def demo(given: Given) -> None:
 
     with _show.progress_bar(quiet=False):
         result = run_demo(given.seed)
-    click.echo(json.dumps(asdict(result), indent=2) if given.as_json else _describe(result))
+    _show.echo(json.dumps(asdict(result), indent=2) if given.as_json else _describe(result))
 
 
 def _describe(result: DemoResult) -> str:

@@ -27,7 +27,7 @@ def info(model: Path, as_json: bool) -> None:
 
     facts = describe_model(model)
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        _show.echo(json.dumps(facts, indent=2))
         return
     lines = [
         ("model", facts["class"]),
@@ -40,8 +40,8 @@ def info(model: Path, as_json: bool) -> None:
         lines += [("features", f"{facts['n_features']:,}"), *found, ("parameters", _words(facts["parameters"]))]
     else:
         lines += _describe_fitted(facts)
-    click.echo(_show.bold(facts["file"]))
-    click.echo(_show.pairs(lines))
+    _show.echo(_show.bold(facts["file"]))
+    _show.echo(_show.pairs(lines))
 
 
 def _describe_fitted(facts: dict[str, Any]) -> Lines:

@@ -90,7 +90,7 @@ def reproduce(table: str | None, given: Wanted, quiet: bool) -> None:
         return
     if given.out is None:
         raise click.MissingParameter(param_hint="'--out'", param_type="option")
-    say = (lambda line: None) if quiet else partial(click.echo, err=True)
+    say = (lambda line: None) if quiet else partial(_show.echo, err=True)
     if table == _FIGURES:
         from nearkin.paper.figures import draw_figures
 
@@ -109,18 +109,18 @@ def reproduce(table: str | None, given: Wanted, quiet: bool) -> None:
         )
         files, left_out, records = result.files, result.left_out, result.records
     for one in left_out:
-        click.echo(f"nearkin: left out: {one}", err=True)
+        _show.echo(f"nearkin: left out: {one}", err=True)
     if quiet:
         return
     compared = [one["difference"] for one in records if one.get("difference") is not None]
     if compared:
-        click.echo(f"{sum(one >= 0 for one in compared)} of {len(compared)} printed numbers are reached.")
-    click.echo(f"Written: {', '.join(map(str, files))}")
+        _show.echo(f"{sum(one >= 0 for one in compared)} of {len(compared)} printed numbers are reached.")
+    _show.echo(f"Written: {', '.join(map(str, files))}")
 
 
 def _list_tables() -> None:
     from nearkin.paper import TABLES
 
     titles = [*((name, table.title) for name, table in TABLES.items()), (_FIGURES, "Figures 2, 3, 8 to 12 and 14")]
-    click.echo(_show.pairs(titles))
-    click.echo("\nChoose one, for example: nearkin reproduce table3 --quick --out results")
+    _show.echo(_show.pairs(titles))
+    _show.echo("\nChoose one, for example: nearkin reproduce table3 --quick --out results")

@@ -6,20 +6,21 @@ import copy
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from nearkin.arrays import Array
 from nearkin.deep.trainer import Trainer
-from nearkin.deep.training import Weights, arrays_of
+from nearkin.deep.training import Weights, arrays_of, check_moments
 from nearkin.errors import InputError
 from nearkin.learners import State
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LearningRule, MappedParameter
-from nearkin.stored import stored
+from nearkin.stored import Anything, ArrayOf, Count, Draws, Items, Maybe, Number, Part, Table, Text, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["ConvPlan", "LayeredPlan", "MlpPlan", "Network", "Plan", "network_of", "to_unit_length"]
@@ -37,7 +38,7 @@ _AT_ONCE = 1024
 _TINY = 1e-8
 
 
-@stored()
+@stored(n_features=Count(1, size="d"), n_components=Count(1, size="s"), hidden=Items(Count(1)))
 @dataclass(frozen=True)
 class MlpPlan:
     """Hidden layers for plain features."""
@@ -53,7 +54,7 @@ class MlpPlan:
         return nn.Sequential(*layers, nn.Linear(widths[-1], self.n_components))
 
 
-@stored()
+@stored(shape=Items(Count(1), least=3), n_components=Count(1, size="s"))
 @dataclass(frozen=True)
 class ConvPlan:
     """A small convolutional network for images, whose ``shape`` is (channels, height, width).
@@ -64,6 +65,10 @@ class ConvPlan:
 
     shape: tuple[int, int, int]
     n_components: int
+
+    def check_stored(self) -> dict[str, int]:
+        """Return the length of a row."""
+        return {"d": math.prod(self.shape)}
 
     def build(self) -> nn.Module:
         """Build a fresh network, which takes flat rows."""
@@ -79,7 +84,7 @@ class ConvPlan:
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * height * width, self.n_components))
 
 
-@stored()
+@stored(n_features=Count(1, size="d"), n_components=Count(1), hidden=Items(Count(1), least=1))
 @dataclass(frozen=True)
 class LayeredPlan:
     """Hidden layers with one embedding of the input and one of every hidden layer (OAHU)."""
@@ -87,6 +92,10 @@ class LayeredPlan:
     n_features: int
     n_components: int
     hidden: tuple[int, ...]
+
+    def check_stored(self) -> dict[str, int]:
+        """Return the length of all embeddings together."""
+        return {"s": self.n_components * (1 + len(self.hidden))}
 
     def build(self) -> nn.Module:
         """Build a fresh network, whose output holds the embeddings one after the other."""
@@ -122,7 +131,17 @@ def to_unit_length(embedding: Tensor, n_groups: int) -> Tensor:
     return (groups / (length * n_groups**0.5)).flatten(1)
 
 
-@stored("plan", "n_features", "gain", "rng", "n_groups", "shares", "weights", "moments", "n_batches")
+@stored(
+    plan=Maybe(Part(MlpPlan, ConvPlan, LayeredPlan, d="d", s="s")),
+    n_features=Count(1, size="d"),
+    gain=Number(),
+    rng=Draws(),
+    n_groups=Count(size="g"),
+    shares=Maybe(ArrayOf("g", low=0.0, high=1.0)),
+    weights=Table(Text(), Anything()),
+    moments=Table(Text(), Anything()),
+    n_batches=Count(),
+)
 class Network(MappedParameter):
     """A network in place of the map L, with all that its training needs to continue.
 
@@ -153,6 +172,34 @@ class Network(MappedParameter):
         self.weights: Weights = {}
         self.moments: Weights = {}  # state of the optimiser
         self.n_batches = 0
+
+    def check_stored(self) -> dict[str, None]:
+        """Refuse weights and moments that do not fit the module, which is built without numbers.
+
+        Without a plan the length of an embedding is unknown until the user gives the module.
+        """
+        for name, one in (*self.weights.items(), *self.moments.items()):
+            if not isinstance(one, np.ndarray) or (one.dtype.kind == "f" and not np.isfinite(one).all()):
+                raise ValueError(f"{name} of the network is not an array of finite numbers")
+        if self.plan is None or isinstance(self.plan, nn.Module):
+            return {"s": None}
+        with torch.device("meta"):
+            self.check_fit(self.plan.build())
+        return {}
+
+    def check_fit(self, module: nn.Module) -> None:
+        """Raise a ValueError unless weights and moments have the names, types and shapes of a module's."""
+        expected = {name: (tuple(one.shape), one.dtype) for name, one in module.state_dict().items()}
+        found = {name: (one.shape, torch.from_numpy(one).dtype) for name, one in self.weights.items()}
+        if self.weights and found != expected:
+            raise ValueError(f"the weights {_difference(found, expected)} differ from those of the module")
+        check_moments(self.moments, list(module.parameters()))
+
+    def begin_again(self) -> None:
+        """Check that the weights fit a module that a file did not hold."""
+        assert isinstance(self.plan, nn.Module)
+        if not any(is_lazy(one) for one in self.plan.parameters()):
+            self.check_fit(self.plan)
 
     def begin(self, rows: Array) -> None:
         """Draw the first weights, and check on a few scaled rows that the module is usable."""
@@ -246,6 +293,10 @@ class Network(MappedParameter):
         raise AttributeError("the learned map is a network and has no matrix: use transform().")
 
     metric = components
+
+
+def _difference(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))[:3]
 
 
 def network_of(state: State) -> Network:

@@ -1,11 +1,16 @@
-"""Deep learners in safetensors files: arrays by name and a JSON header, never pickle."""
+"""Deep learners in safetensors files: arrays by name and a JSON header, never pickle.
+
+The metadata of a file hold the header and a digest of all bytes of the file, for which its own place counts as zeros.
+"""
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +18,12 @@ from torch import nn
 
 from nearkin import saving
 from nearkin._version import __version__
+from nearkin.archives import FORMAT, MOST_MEMBERS, Newer, check_array, open_regular, parse_header
 from nearkin.deep.learner import DeepLearner
 from nearkin.deep.network import network_of
 from nearkin.errors import InputError
 from nearkin.files import replacing
+from nearkin.triplets import OCTG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["load", "save"]
 
 KIND = "nearkin-deep-model"
+
+#: Name of the digest among the metadata, and what stands in its place when it is computed.
+_SEAL, _BLANK = "nearkin_sha256", "0" * 64
 
 
 def save(model: DeepLearner, path: str | os.PathLike[str]) -> None:
@@ -54,10 +64,11 @@ def save(model: DeepLearner, path: str | os.PathLike[str]) -> None:
     bare, own = _without_module(model)
     tree, arrays = saving.to_tree(bare)
     names = _names(bare, arrays)
-    header = {"kind": KIND, "format": saving.FORMAT, "nearkin": __version__, "names": names, "own": own, "model": tree}
-    data = _safetensors().numpy.save(
-        dict(zip(names, arrays, strict=True)), {"nearkin": json.dumps(header, allow_nan=False)}
-    )
+    header = {"kind": KIND, "format": FORMAT, "nearkin": __version__, "names": names, "own": own, "model": tree}
+    metadata = {"nearkin": json.dumps(header, allow_nan=False), _SEAL: _BLANK}
+    data = bytearray(_safetensors().numpy.save(dict(zip(names, arrays, strict=True)), metadata))
+    at = _find_digest(data)
+    data[at : at + len(_BLANK)] = hashlib.sha256(data).hexdigest().encode()
     with replacing(path, "model", durable=True) as file:
         file.write(data)
 
@@ -93,17 +104,27 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
     [0, 1]
     """
     path = Path(path)
-    header, arrays = _read(path)
+    safetensors = _safetensors()
+    try:
+        with open_regular(path) as file:
+            header, arrays = _read(file.read(), safetensors)
+        model = saving.check_model(saving.from_tree(header["model"], arrays))
+        if not isinstance(model, DeepLearner) or not isinstance(header["own"], (str, NoneType)):
+            raise TypeError(f"it holds {type(model).__name__}")
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Newer as error:
+        raise InputError(
+            f"{path} was written by a newer nearkin ({error}); this is {__version__}. Upgrade nearkin to read it."
+        ) from None
+    except Exception as error:  # a damaged file can raise anything
+        raise InputError(
+            f"{path} is not a deep model of nearkin, or it is damaged ({type(error).__name__}: {error})."
+        ) from None
     if header["own"] is not None and module is None:
         raise InputError(f"{path} holds the weights of a module of your own; give it: load(path, module=...).")
     if header["own"] is None and module is not None:
         raise InputError(f"{path} was written by a learner that built its network itself; leave out `module`.")
-    try:
-        model = saving.model_from(header["model"], arrays)
-        if not isinstance(model, DeepLearner):
-            raise TypeError(f"it holds {type(model).__name__}")
-    except Exception as error:  # a damaged file can raise anything
-        raise _damaged(path, error) from None
     if module is not None:
         model.set_params(module=module)
         if hasattr(model, "state_"):
@@ -112,11 +133,14 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
 
 
 def _give_module(model: DeepLearner, path: Path) -> None:
-    network = network_of(model.state_)
+    network, source = network_of(model.state_), model.state_.source
     network.plan = model._plan(network.n_features)
     try:
-        network.n_components  # noqa: B018  builds the network
-    except (RuntimeError, TypeError) as error:
+        network.begin_again()
+        width = network.n_components
+        if isinstance(source, OCTG) and source.centers_.shape[1] != width:
+            raise ValueError(f"it embeds rows in {width} numbers, prototypes have {source.centers_.shape[1]}")
+    except (RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"the module is not the one whose weights {path} holds: {error}") from None
 
 
@@ -141,29 +165,35 @@ def _names(model: DeepLearner, arrays: list[np.ndarray]) -> list[str]:
     return [names.get(one.ctypes.data, str(number)) for number, one in enumerate(arrays)]
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    safetensors = _safetensors()
-    try:
-        with path.open("rb"), safetensors.safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {})["nearkin"])
-            if header["kind"] != KIND:
-                raise KeyError(f"{KIND} expected, {header['kind']} found")
-            newer = header["format"] > saving.FORMAT
-            arrays = {str(i): file.get_tensor(name) for i, name in enumerate([] if newer else header["names"])}
-    except (FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
-    except Exception as error:
-        raise _damaged(path, error) from None
-    if newer:
-        raise InputError(
-            f"{path} was written by a newer nearkin ({header['nearkin']}); this is {__version__}. Upgrade nearkin to "
-            "read it."
-        )
-    return header, arrays
+def _read(data: bytes, safetensors: Any) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Return our header and the arrays in the order in which it names them, if the digest is right."""
+    n = int.from_bytes(data[:8], "little")
+    if not 0 < n <= len(data) - 8:
+        raise ValueError("it is too short")
+    if data[8 : 8 + n].count(b"{") > MOST_MEMBERS:
+        raise ValueError("it names too many arrays")
+    metadata = json.loads(data[8 : 8 + n])["__metadata__"]
+    header = parse_header(metadata["nearkin"], KIND)
+    if _SEAL in metadata:
+        at = _find_digest(data)
+        blank = hashlib.sha256(data[:at] + _BLANK.encode())
+        blank.update(memoryview(data)[at + len(_BLANK) :])
+        if blank.hexdigest() != metadata[_SEAL]:
+            raise ValueError("its digest is not that of its content")
+    elif header["format"] > 1:
+        raise ValueError("its digest is missing")
+    arrays = safetensors.numpy.load(data)
+    if sorted(arrays) != sorted(header["names"]):
+        raise ValueError("its arrays are not those that its header names")
+    return header, [check_array(arrays[name]) for name in header["names"]]
 
 
-def _damaged(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path} is not a deep model of nearkin, or it is damaged ({type(error).__name__}: {error}).")
+def _find_digest(data: bytes | bytearray) -> int:
+    """Where the digest stands; texts inside other texts have their quotes escaped, so there is one such place."""
+    start = f'"{_SEAL}":"'.encode()
+    if data.count(start) != 1:
+        raise ValueError("it has more than one digest")
+    return data.index(start) + len(start)
 
 
 def _safetensors() -> Any:

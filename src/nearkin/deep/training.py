@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -311,7 +311,20 @@ def _moments(optimizer: torch.optim.Optimizer) -> Weights:
     }
 
 
+def check_moments(moments: Weights, parameters: Sequence[Tensor]) -> None:
+    """Raise a ValueError unless each moment belongs to a parameter and has its shape: torch would not look."""
+    for name, value in moments.items():
+        number, _, key = name.partition(".")
+        if not number.isdecimal() or int(number) >= len(parameters):
+            raise ValueError(f"the state {name!r} of the optimiser belongs to no parameter")
+        one = parameters[int(number)]
+        expected = ((), torch.float32) if key == "step" else (tuple(one.shape), one.dtype)
+        if key not in ("step", "exp_avg", "exp_avg_sq") or (value.shape, torch.from_numpy(value).dtype) != expected:
+            raise ValueError(f"the state {name!r} of the optimiser is {value.dtype} of shape {value.shape}")
+
+
 def _restore(optimizer: torch.optim.Optimizer, moments: Weights) -> None:
+    check_moments(moments, [one for group in optimizer.param_groups for one in group["params"]])
     state: dict[int, dict[str, Any]] = {}
     for name, value in moments.items():
         number, _, key = name.partition(".")

@@ -352,11 +352,12 @@ async def _ask_versions(client: Any, workers: list[str]) -> list[dict[str, str] 
     """Return the versions that workers have, None for those that do not answer."""
 
     def read_version() -> str:  # inside a function, so that it travels as code and a worker without nearkin can run it
+        import importlib
+
         try:
-            from nearkin import __version__
+            return importlib.import_module("nearkin").__version__
         except ImportError:
             return ""
-        return __version__
 
     async def ask(worker: str) -> dict[str, str] | None:
         message = {"op": "versions", "packages": []}

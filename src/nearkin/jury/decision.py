@@ -17,7 +17,7 @@ from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, V
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Part, Text, stored
 
 __all__ = ["JuryDecision", "SuspectRules", "assemble_jury", "check_size", "decide", "lowest_share"]
 
@@ -28,7 +28,15 @@ _MOST_VOTES = 1e10
 _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
 
 
-@stored()
+@stored(
+    jury=Part(Jury, n="n", c="c", d="d"),
+    noise=Part(NoiseModel, c="c"),
+    classes=ArrayOf("c", of="labels"),
+    weights=Text("auto", "plausibility", "uniform"),
+    plausibility=ArrayOf("n", low=0.0, high=1.0),
+    score=ArrayOf("n", low=0.0, high=1.0),
+    is_suspect=ArrayOf("n", of="flags"),
+)
 class JuryDecision:
     """A jury, its noise model, and what both say about the training labels.
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
 from nearkin.noise.model import VotesOn, split_rows
-from nearkin.stored import stored
+from nearkin.stored import Items, Number, Part, stored
 
 __all__ = ["CastVotes", "Jury", "Votes", "draw_to_equal", "mix_votes", "stack_votes", "whole_percents"]
 
@@ -73,7 +73,10 @@ class CastVotes:
         return self.parts.sum(axis=0)
 
 
-@stored()
+@stored(
+    voters=Items(Part("NeighbourVoter", "CrossFittedVoter", "RidgeVoter", n="n", c="c", d="d"), "v", least=1),
+    shares=Items(Number(0.0, 1.0), "v"),
+)
 class Jury:
     """Voters whose votes are averaged by their shares.
 

@@ -12,7 +12,7 @@ from nearkin import progress
 from nearkin.arrays import Array, Index
 from nearkin.errors import InputError
 from nearkin.kernels import worker_pool
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, stored
 
 __all__ = ["LocalNeighbours", "narrow", "search_from_afar", "spread_rows"]
 
@@ -49,7 +49,13 @@ _FAR = 1e4
 _LEAST = 1e-3
 
 
-@stored()
+@stored(
+    _center=ArrayOf("d", dtype="T"),
+    _rows=ArrayOf("n", "d", dtype="T"),
+    _norms=ArrayOf("n", low=0.0, dtype="T"),
+    _factors=ArrayOf("n", low=0.0, dtype="T"),
+    scale=ArrayOf("n", low=0.0),
+)
 class LocalNeighbours:
     """Neighbours of rows by ``d2(x, z) / s(z)`` where ``s(z)`` is the distance of z to about its own 7th neighbour.
 

@@ -12,7 +12,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.local_scaling import spread_rows
 from nearkin.kernels import worker_pool
 from nearkin.noise.model import VotesOn
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, Text, stored
 
 __all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]
 
@@ -62,7 +62,7 @@ class FeatureMap(Protocol):
         """Features of rows, of shape (n_rows, n_features)."""
 
 
-@stored()
+@stored(n_features=Count(1, size="m"), axes=Maybe(ArrayOf("m", "d")))
 class LeadingDirections:
     """The scaled rows themselves, or their leading principal directions where there are many features."""
 
@@ -78,6 +78,10 @@ class LeadingDirections:
             self.axes = randomized_svd(some - some.mean(axis=0), min(N_LEADING, len(some)), n_iter=4, random_state=0)[2]
             self.n_features = len(self.axes)
 
+    def check_stored(self) -> dict[str, int]:
+        """Return the number of features of a row, which without directions is that of the result."""
+        return {"d": self.n_features} if self.axes is None else {}
+
     @property
     def words(self) -> str:
         """What the features are."""
@@ -88,7 +92,13 @@ class LeadingDirections:
         return np.asarray(rows if self.axes is None else rows @ self.axes.T, dtype=np.float64)
 
 
-@stored()
+@stored(
+    _rate=Number(0.0),
+    sharpness=Number(0.0),
+    _marks=ArrayOf("m", "d"),
+    _turn=ArrayOf("m", "m"),
+    n_features=Count(1, size="m"),
+)
 class Landmarks:
     """Nearness ``exp(-sharpness * d2 / spread)`` to some of the rows, rotated so that inner products are nearnesses.
 
@@ -122,7 +132,17 @@ class Landmarks:
         return near
 
 
-@stored(but=("_made", "_said", "_equal", "_last"))
+@stored(
+    name=Text(),
+    _rows=ArrayOf("n", "d"),
+    _codes=ArrayOf("n", of="codes", low=0, below="c"),
+    _n_classes=Count(2, size="c"),
+    error=Number(),
+    penalty=Number(0.0, is_open=True),
+    _shift=ArrayOf("m"),
+    _factor=Number(),
+    features=Part(LeadingDirections, Landmarks, d="d", m="m"),
+)
 class RidgeVoter:
     """Least squares with a penalty, from features of rows to the indicators of their labels.
 

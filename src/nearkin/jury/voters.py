@@ -15,7 +15,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.local_scaling import LocalNeighbours, narrow
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.noise.model import VotesOn, split_rows
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Either, Items, Maybe, Number, Part, Text, stored
 
 __all__ = [
     "WIDE", "CrossFittedVoter", "Embedding", "NeighbourVoter", "NeighbourhoodVoter", "Voter", "default_learner",
@@ -164,7 +164,14 @@ class _RankVoter:
         return index, np.divide(cast, total, out=np.full_like(cast, 1.0 / cast.shape[1]), where=total > 0)
 
 
-@stored(but=("_among",))
+@stored(
+    name=Text(),
+    near=Part(LocalNeighbours, n="n", e="d"),
+    codes=ArrayOf("n", of="codes", low=0, below="c"),
+    n_classes=Count(2, size="c"),
+    bandwidth=Number(0.0, is_open=True),
+    space=Maybe(Either(ArrayOf("e", "d"), Part("MappedParameter", d="d"))),
+)
 class NeighbourVoter(_RankVoter):
     """Neighbours of a row in one space, the nearest first, with weights that fall by rank.
 
@@ -211,6 +218,10 @@ class NeighbourVoter(_RankVoter):
         """What the votes rest on."""
         return f"the {N_VOTING} nearest rows, weights falling by rank (bandwidth {self.bandwidth:g})"
 
+    def check_stored(self) -> dict[str, int]:
+        """Return the number of features of a row, which without a map is that of the space."""
+        return {"d": len(self.near._center)} if self.space is None else {}
+
     def _find_among(self) -> Index:
         return self.near.among(N_VOTING)
 
@@ -236,7 +247,14 @@ class NeighbourVoter(_RankVoter):
         return map_rows(self.space, rows)
 
 
-@stored(but=("_among",))
+@stored(
+    name=Text(),
+    voters=Items(Part(NeighbourVoter, n="n", c="c", d="d"), "v", least=1),
+    judge=ArrayOf("n", of="codes", low=0, below="v"),
+    codes=ArrayOf("n", of="codes", low=0, below="c"),
+    n_classes=Count(2, size="c"),
+    bandwidth=Number(0.0, is_open=True),
+)
 class CrossFittedVoter(_RankVoter):
     """Neighbours in learned spaces; each training row is judged in a space that was learned without its label.
 

@@ -25,11 +25,15 @@ from nearkin.measures import Measure
 from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Rows, Scaling, check_range, check_rows
 from nearkin.settings import all_or_nothing, check_settings, generator
+from nearkin.stored import ArrayOf, Part, stored
 from nearkin.triplets import TripletSource, as_source
 
 __all__ = ["OnlineLearner"]
 
 
+@stored(
+    together=("state_", "n_features_in_"), state_=Part(State, d="d"), plausibility_=ArrayOf(None, low=0.0, high=1.0)
+)
 class OnlineLearner(BaseEstimator):
     """Base of the learners; a learner adds its settings, its measure and `_begin`, which makes its parameter.
 

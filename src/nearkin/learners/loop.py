@@ -19,7 +19,7 @@ from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.parameters import NAMELESS, Parameter
 from nearkin.rows import Rows, Scaling
-from nearkin.stored import stored
+from nearkin.stored import Count, Maybe, Part, Type, stored
 from nearkin.triplets import Triplets, TripletSource
 
 __all__ = ["Answer", "Lesson", "State", "explicit_lesson", "learn", "merge_states"]
@@ -28,7 +28,16 @@ __all__ = ["Answer", "Lesson", "State", "explicit_lesson", "learn", "merge_state
 Answer = tuple[Array, int]
 
 
-@stored()
+@stored(
+    scaling=Part(Scaling, d="d", T="T"),
+    parameter=Part(Parameter, d="d", T="T", s=("s", "d")),
+    labels=Part(Labels),
+    dtype=Type("T"),
+    source=Maybe(Part(TripletSource, s="d")),
+    n_rows=Count(),
+    n_triplets=Count(),
+    n_updates=Count(),
+)
 @dataclass
 class State:
     """Everything learned; replaced as a whole, so that a rejected batch leaves the old one.

@@ -18,6 +18,7 @@ from nearkin.measures import DISTANCE, Measure
 from nearkin.parameters import Modalities
 from nearkin.rows import Scaling
 from nearkin.settings import declare, setting
+from nearkin.stored import Anything, Count, Maybe, Table, stored
 
 __all__ = ["ModalMixin", "join_modalities"]
 
@@ -59,6 +60,7 @@ def _side_by_side(parts: dict[Any, Any]) -> Any:
     return np.concatenate(list(parts.values()), axis=1)
 
 
+@stored(_widths=Maybe(Table(Anything(), Count(1))))
 @declare
 class ModalMixin:
     """What learners with several modalities share, which are given by a setting or by X itself."""

@@ -32,6 +32,7 @@ from nearkin.settings import (
     declare,
     setting,
 )
+from nearkin.stored import ArrayOf, Maybe, Number, Part, Type, stored
 
 __all__ = ["RobustKNeighborsClassifier"]
 
@@ -39,6 +40,18 @@ __all__ = ["RobustKNeighborsClassifier"]
 _FEW = 3
 
 
+@stored(
+    together=("decision_", "n_features_in_", "classes_", "_dtype", "_scaling", "noise_rate_", "plausibility_", "kept_"),
+    classes_=ArrayOf("c", of="labels"),
+    _dtype=Type(),
+    _scaling=Maybe(Part(Scaling, d="d")),
+    _learner=Part(OnlineLearner, d="d"),
+    decision_=Part(JuryDecision, RobustKNN, n="n", c="c", d="d"),
+    noise_rate_=Number(0.0, 1.0),
+    plausibility_=ArrayOf("n", low=0.0, high=1.0),
+    score_=ArrayOf("n", low=0.0, high=1.0),
+    kept_=ArrayOf(None, of="codes", low=0, below="n"),
+)
 @declare
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     """Nearest neighbours under learned measures, robust to wrong labels.

@@ -19,7 +19,7 @@ from nearkin.learners import OnlineLearner
 from nearkin.measures import DISTANCE, Measure
 from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 from nearkin.noise import NoiseModel, estimate_noise_rate
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Maybe, Part, stored
 
 __all__ = ["RobustKNN", "estimate_rate", "leave_one_out_votes", "vote"]
 
@@ -33,7 +33,18 @@ _VOTED = 5000
 _DENSE = 1 << 24
 
 
-@stored(but=("_search",))
+@stored(
+    learner=Part(OnlineLearner, d="d"),
+    plausibility=ArrayOf("n", low=0.0, high=1.0),
+    noise=Part(NoiseModel, c="c"),
+    n_neighbors=Count(1),
+    is_suspect=ArrayOf("n", of="flags"),
+    kept=ArrayOf("k", of="codes", low=0, below="n"),
+    _codes=ArrayOf("k", of="codes", low=0, below="c"),
+    _weights=ArrayOf("k", low=0.0, high=1.0),
+    _items=ArrayOf("k", None),
+    _item_codes=Maybe(ArrayOf("k", of="codes", low=0)),
+)
 class RobustKNN:
     """Algorithm 5 with a fitted learner.
 

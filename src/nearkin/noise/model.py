@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import SMALLEST, Array, Codes, Mask
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, stored
 
 __all__ = ["NoiseModel", "VotesOn", "judge_labels", "max_rate", "score_labels", "split_rows", "suggest_labels"]
 
@@ -43,7 +43,7 @@ def max_rate(n_classes: int) -> float:
     return 0.9 * (1.0 - 1.0 / n_classes)
 
 
-@stored()
+@stored(rate=Number(0.0, 1.0), n_classes=Count(2, size="c"), matrix=Maybe(ArrayOf("c", "c", low=0.0, high=1.0)))
 class NoiseModel:
     """Probabilities with which a row of one class is labelled as another.
 

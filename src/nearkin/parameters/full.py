@@ -19,7 +19,7 @@ from nearkin.parameters.contract import (
     steps_at_once,
     weighted_mean,
 )  # fmt: skip
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Part, Text, Type, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["FullMatrix", "from_eigenpairs"]
@@ -29,7 +29,15 @@ _IN_BLOCKS = 16
 _ENOUGH = 12
 
 
-@stored("measure", "psd", "dtype", "M", "numbers", "nulls", "inverse")
+@stored(
+    measure=Part(Measure),
+    psd=Text("none", "project", "exact", "end"),
+    dtype=Type(),
+    M=ArrayOf("d", "d"),
+    numbers=ArrayOf(5, of="doubles"),
+    nulls=ArrayOf(2, "t", "d", of="doubles"),
+    inverse=ArrayOf("i", "i", of="doubles"),
+)
 class FullMatrix(MappedParameter):
     """M of shape (d, d), begun at the identity.
 
@@ -56,6 +64,16 @@ class FullMatrix(MappedParameter):
         self.M = np.eye(n_features, dtype=np.float64 if psd in ("project", "exact") else dtype)
         # State of the projecting sweep, saved with M.
         self.numbers, self.nulls, self.inverse = start_tracking(n_features, psd == "project")
+
+    def check_stored(self) -> None:
+        """Refuse a state that the projecting sweep could not use: it has room for Z and W, or needs none."""
+        d, (_, room, _) = len(self.M), self.nulls.shape
+        n_nulls = self.numbers[1]
+        is_tracked = self.psd == "project"
+        if is_tracked != (len(self.inverse) == d) or is_tracked != (room > 0) or not 0 <= n_nulls <= room <= d:
+            raise ValueError(f"psd={self.psd!r} needs another state than {self.nulls.shape}, {self.inverse.shape}")
+        if self.psd in ("project", "exact") and self.M.dtype != np.float64:
+            raise ValueError("a matrix on the cone is kept in double precision")
 
     def on(self, device: Any) -> None:
         """Learn there; M stays there until it is read."""

@@ -10,13 +10,13 @@ import numpy as np
 from nearkin.arrays import Array
 from nearkin.measures import Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter
-from nearkin.stored import stored
+from nearkin.stored import Count, Part, Type, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Identity"]
 
 
-@stored("measure", "n_features", "dtype")
+@stored(measure=Part(Measure), n_features=Count(1, size="d"), dtype=Type())
 class Identity(MappedParameter):
     """The identity matrix: the Euclidean distance."""
 

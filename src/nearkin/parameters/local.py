@@ -9,10 +9,10 @@ import numpy as np
 
 from nearkin.arrays import Array, Codes
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.measures import DISTANCE
+from nearkin.measures import DISTANCE, Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed, steps_at_once
 from nearkin.parameters.full import FullMatrix, from_eigenpairs
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["NAMELESS", "LocalMetrics"]
@@ -22,7 +22,15 @@ __all__ = ["NAMELESS", "LocalMetrics"]
 NAMELESS = -1
 
 
-@stored("measure", "mu", "shared", "codes", "local", "marks", "clock")
+@stored(
+    measure=Part(Measure),
+    mu=Number(0.0, is_open=True),
+    shared=Part(FullMatrix, d="d", i="i"),
+    codes=ArrayOf("c", of="codes", low=NAMELESS),
+    local=ArrayOf("c", "d", "d", of="doubles"),
+    marks=ArrayOf("c", 3, of="doubles"),
+    clock=ArrayOf(1, of="doubles"),
+)
 class LocalMetrics(MappedParameter):
     """``M + L_c`` for every class c, with M begun at the identity and every L_c at zero.
 
@@ -45,6 +53,11 @@ class LocalMetrics(MappedParameter):
         # State of the sweep (nearkin.kernels.local).
         self.marks = np.zeros((0, 3))
         self.clock = np.zeros(1)
+
+    def check_stored(self) -> None:
+        """Refuse a shared matrix off the cone, and a class that occurs twice."""
+        if self.shared.psd != "project" or len(np.unique(self.codes)) < len(self.codes):
+            raise ValueError("the shared matrix is not on the cone, or a class occurs twice")
 
     def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """One sweep; the class of an anchor chooses the local part that moves with M."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearkin.arrays import Array
-from nearkin.measures import DISTANCE
+from nearkin.measures import DISTANCE, Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed
 from nearkin.parameters.lowrank import Factor
 from nearkin.rows import Rows
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Flag, Maybe, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["LogDet", "PairBounds"]
@@ -20,7 +20,7 @@ __all__ = ["LogDet", "PairBounds"]
 _ROWS = 512
 
 
-@stored()
+@stored(similar=Number(), dissimilar=Number(), is_hinge=Flag())
 @dataclass(frozen=True)
 class PairBounds:
     """Largest squared distance of a similar and smallest of a dissimilar pair.
@@ -48,7 +48,7 @@ class PairBounds:
         return cls(float(near), float(far), is_hinge)
 
 
-@stored("measure", "L", "bounds")
+@stored(measure=Part(Measure), L=ArrayOf("d", "d", dtype="T"), bounds=Maybe(Part(PairBounds)))
 class LogDet(Factor, MappedParameter):
     """A square L, begun at the identity, learned from triplets or, with bounds, from their two pairs."""
 

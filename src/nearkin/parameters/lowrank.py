@@ -10,7 +10,7 @@ import numpy as np
 from nearkin.arrays import Array, Index
 from nearkin.measures import Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, Resident, feed, feed_device, weighted_mean
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Number, Part, Text, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Factor", "LowRank"]
@@ -39,7 +39,13 @@ class Factor:
         return merged
 
 
-@stored("measure", "solver", "step_size", "n_steps", "L")
+@stored(
+    measure=Part(Measure),
+    solver=Text("exact", "published", "subgradient"),
+    step_size=Number(),
+    n_steps=Count(1),
+    L=ArrayOf("r", "d", dtype="T"),
+)
 class LowRank(Factor, MappedParameter):
     """L' of shape (r, d), so that ``M = L L'``, begun at some components.
 

@@ -20,13 +20,13 @@ from nearkin.measures import DISTANCE, LinearScores, Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed, steps_at_once, weighted_mean
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.lowrank import LowRank
-from nearkin.stored import stored
+from nearkin.stored import Anything, ArrayOf, Count, Items, Maybe, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["EqualShares", "Hedged", "Modal", "ModalFull", "ModalLowRank", "Modalities"]
 
 
-@stored()
+@stored(n_modalities=Count(1))
 @dataclass(frozen=True)
 class EqualShares(Measure):
     """Distance before learning where K modalities have weight 1 / K each: the mean of theirs, not the sum."""
@@ -47,7 +47,12 @@ class EqualShares(Measure):
         return super().pair_scores(left, right) / self.n_modalities
 
 
-@stored("names", "columns", "starts", "order")
+@stored(
+    names=Items(Anything(), "K", least=1),
+    columns=Items(ArrayOf(None, of="codes", low=0), "K"),
+    starts=ArrayOf("K+1", of="codes"),
+    order=Maybe(ArrayOf("d", of="codes")),
+)
 class Modalities:
     """Disjoint sets of columns that together are all, each with a name."""
 
@@ -57,6 +62,17 @@ class Modalities:
         self.starts = np.cumsum([0, *map(len, self.columns)])
         order = np.concatenate(self.columns)
         self.order = None if np.array_equal(order, np.arange(len(order))) else order
+
+    def check_stored(self) -> dict[str, int]:
+        """Refuse sets that miss a column or share one; return the number of columns."""
+        again = Modalities(self.names, self.columns)
+        n, same = int(again.starts[-1]), np.array_equal(again.starts, self.starts)
+        same &= (again.order is None) == (self.order is None) and (
+            self.order is None or np.array_equal(again.order, self.order)  # type: ignore[arg-type]
+        )
+        if not same or min(again.sizes) == 0 or not np.array_equal(np.sort(np.concatenate(self.columns)), np.arange(n)):
+            raise ValueError("modalities must hold every column once")
+        return {"d": n}
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -203,6 +219,12 @@ class Hedged(Modal):
     moving: ClassVar[tuple[str, ...]] = ("theta", "blocks")
     bounded: ClassVar[dict[str, float]] = {"blocks": 0.5}
 
+    def check_stored(self) -> None:
+        """Refuse blocks of other sizes than their modalities: the sweep finds their numbers by address."""
+        arrays = [block.M if isinstance(block, FullMatrix) else block.L for block in self.blocks]
+        if [one.shape[1] for one in arrays] != self.modalities.sizes:
+            raise ValueError("blocks and modalities differ in size")
+
     def __init__(self, modalities: Modalities, blocks: list[Any], beta: float, margin: float):
         super().__init__(modalities, blocks)
         self.beta = float(beta)
@@ -241,7 +263,17 @@ class Hedged(Modal):
         return merged
 
 
-@stored("modalities", "measure", "theta", "blocks", "beta", "margin")
+#: What files hold of both kinds of hedged blocks.
+_HEDGED: dict[str, Any] = {
+    "modalities": Part(Modalities, K="K", d="d"),
+    "measure": Part(Measure),
+    "theta": ArrayOf("K", of="doubles", low=0.0),
+    "beta": Number(0.0, 1.0),
+    "margin": Number(),
+}
+
+
+@stored(blocks=Items(Part(FullMatrix), "K"), **_HEDGED)
 class ModalFull(Hedged, MappedParameter):
     """A full matrix on the cone for each modality."""
 
@@ -275,7 +307,7 @@ class ModalFull(Hedged, MappedParameter):
         return total
 
 
-@stored("modalities", "measure", "theta", "blocks", "beta", "margin")
+@stored(blocks=Items(Part(LowRank, T="T"), "K"), **_HEDGED)
 class ModalLowRank(Hedged, MappedParameter):
     """A factor for each modality, begun at the given components."""
 

@@ -10,18 +10,26 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from nearkin.arrays import Array
-from nearkin.measures import DISTANCE
+from nearkin.measures import DISTANCE, Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed
 from nearkin.parameters.modalities import Modal, Modalities
 from nearkin.rows import Rows
 from nearkin.sketch import random_pair
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Flag, Items, Maybe, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Recovered", "Sketched"]
 
 
-@stored("rank", "total", "vectors", "values", "taus", "steps", "n_steps")
+@stored(
+    rank=Count(1),
+    total=ArrayOf("t", "t", of="doubles"),
+    vectors=ArrayOf("e", "d", dtype="T"),
+    values=ArrayOf("e", of="doubles"),
+    taus=ArrayOf("b", of="doubles"),
+    steps=ArrayOf(2, "b", "d", dtype="T"),
+    n_steps=Count(most="b"),
+)
 class Recovered:
     """The positive semi-definite part of ``I + sum_t tau_t A_t`` in bounded memory.
 
@@ -41,6 +49,11 @@ class Recovered:
         self.taus = np.zeros(buffer)
         self.steps = np.zeros((2, buffer, d), dtype=dtype)  # g and h
         self.n_steps = 0
+
+    def check_stored(self) -> None:
+        """Refuse a sum of another size, or without room for steps."""
+        if len(self.total) not in (0, self.steps.shape[2]) or not len(self.taus):
+            raise ValueError(f"the sum has shape {self.total.shape}, its steps {self.steps.shape}")
 
     def add(self, taus: Array, g: Array, h: Array) -> None:
         """Steps ``tau A``, ``A = (g h' + h g') / 2``, one per row."""
@@ -127,7 +140,16 @@ class Recovered:
         return np.eye(vectors.shape[1], dtype=vectors.dtype) + (vectors.T * changed) @ vectors
 
 
-@stored("modalities", "measure", "theta", "C_weights", "simplex", "projections", "hats", "blocks")
+@stored(
+    modalities=Part(Modalities, K="K", d="d"),
+    measure=Part(Measure),
+    theta=ArrayOf("K", of="doubles", low=0.0),
+    C_weights=Number(0.0),
+    simplex=Flag(),
+    projections=Items(Maybe(Items(ArrayOf(None, None, dtype="T"), least=2)), "K"),
+    hats=Items(ArrayOf(None, None, of="doubles"), "K"),
+    blocks=Items(Part(Recovered, T="T"), "K"),
+)
 class Sketched(Modal, MappedParameter):
     """Matrices in the sketches of all modalities, their weights, and what is recovered from the steps.
 
@@ -153,6 +175,13 @@ class Sketched(Modal, MappedParameter):
             np.eye(d) if pair is None else (pair[0].T @ pair[1]).astype(np.float64)
             for d, pair in zip(modalities.sizes, self.projections, strict=True)
         ]
+
+    def check_stored(self) -> None:
+        """Refuse sketches and sums of other sizes than their modalities: the sweep finds their numbers by address."""
+        for d, pair, hat, block in zip(self.modalities.sizes, self.projections, self.hats, self.blocks, strict=True):
+            m = d if pair is None else pair[0].shape[1]
+            if hat.shape != (m, m) or block.steps.shape[2] != d or any(one.shape != (d, m) for one in pair or ()):
+                raise ValueError("sketches and modalities differ in size")
 
     def learn(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:
         """Steps in the sketch, then the same steps in the original space."""

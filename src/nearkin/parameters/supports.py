@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.kernels import StepRule, TripletRows
-from nearkin.measures import SIMILARITY
+from nearkin.measures import SIMILARITY, Measure
 from nearkin.mercer import MercerKernel
 from nearkin.parameters.contract import LearningRule, Parameter, feed
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Items, Number, Part, stored
 from nearkin.triplets import Triplets
 
 __all__ = ["Supports"]
@@ -26,7 +26,17 @@ _TABLE = 1 << 20
 _FIRST = 64
 
 
-@stored("measure", "kernels", "budget", "discount", "theta", "seen", "tau", "rows", "squares")
+@stored(
+    measure=Part(Measure),
+    kernels=Items(Part(MercerKernel), "K", least=1),
+    budget=Count(1),
+    discount=Number(0.0, 1.0),
+    theta=ArrayOf("K", of="doubles", low=0.0),
+    seen=ArrayOf("K", of="codes", low=0, high=2**53),
+    tau=ArrayOf("K", "m", of="doubles"),
+    rows=ArrayOf("K", 3, "m", "d", dtype="T"),
+    squares=ArrayOf("K", 3, "m", of="doubles"),
+)
 class Supports(Parameter):
     """One operator per kernel, each a sum of at most ``budget`` terms, and the weights theta of the kernels.
 
@@ -66,6 +76,11 @@ class Supports(Parameter):
             return supports.sweep.run(rule.loss, terms, spaces, rows, step, plausibility)
 
         return feed(triplets, rule, sweep)
+
+    def check_stored(self) -> None:
+        """Refuse more terms than there is room for."""
+        if not int(self.n_terms.max()) <= self.tau.shape[1] <= self.budget:
+            raise ValueError(f"there are {self.n_terms.max()} terms in room for {self.tau.shape[1]}")
 
     def _make_room(self, n: int) -> None:
         """Let n more terms find a place; before the budget is reached nothing is ever overwritten."""

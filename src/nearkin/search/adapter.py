@@ -29,7 +29,7 @@ from nearkin.settings import (
     declare,
     setting,
 )
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Flag, Items, Number, Part, stored
 
 __all__ = ["NO_GAIN", "STRENGTHS", "SimilarityAdapter"]
 
@@ -54,7 +54,25 @@ _WINDOW = 4096
 _ENOUGH = 30
 
 
-@stored(but=("_affine",))
+@stored(
+    but=("_affine",),
+    together=(
+        "similarity_", "n_features_in_", "query_mean_", "_query_unit", "_item_unit", "_tried", "_votes", "strength_",
+        "kept_identity_", "gain_", "n_triplets_seen_", "n_skipped_",
+    ),
+    query_mean_=ArrayOf("d", dtype="T"),
+    _query_unit=Number(),
+    _item_unit=Number(),
+    similarity_=Part(RobustOASIS, d="d"),
+    _tried=Items(Number(0.0, 1.0), "t"),
+    _votes=ArrayOf(None, "t+1"),
+    n_triplets_seen_=Count(),
+    n_skipped_=Count(),
+    plausibility_=ArrayOf(None, low=0.0, high=1.0),
+    strength_=Number(0.0, 1.0),
+    kept_identity_=Flag(),
+    gain_=Part(Interval),
+)  # fmt: skip
 @declare
 class SimilarityAdapter(TransformerMixin, BaseEstimator):
     """Query map learned from clicks, in front of an inner-product index that stays as it is.

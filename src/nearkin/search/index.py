@@ -18,7 +18,7 @@ from nearkin.errors import InputError, Option, Row
 from nearkin.search.engines import FaissCells, add_lengths, require_faiss, search_exactly
 from nearkin.search.inputs import IdTable, as_ids, as_vectors, check_lengths, zero_rows
 from nearkin.settings import Integer, OneOf, Real, all_or_nothing, check_argument, check_settings, declare, setting
-from nearkin.stored import stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Text, Type, stored
 
 __all__ = ["Index"]
 
@@ -32,7 +32,23 @@ _SPARSE = 0.05
 _DEAD = 0.25
 
 
-@stored(but=("_engine",))
+@stored(
+    but=("_engine",),
+    together=(
+        "ids_", "n_features_in_", "_dtype", "_centre", "_rows", "plausibility_", "_alive", "_centroids", "_n_probe",
+        "engine_", "recall_",
+    ),
+    _dtype=Type(),
+    _centre=Maybe(ArrayOf("e")),
+    _rows=ArrayOf("n", "w"),
+    ids_=ArrayOf("n", of="labels"),
+    plausibility_=ArrayOf("n", low=0.0, high=1.0),
+    _alive=ArrayOf("n", of="flags"),
+    _centroids=Maybe(ArrayOf(None, "e")),
+    _n_probe=Count(1),
+    engine_=Text("exact", "faiss"),
+    recall_=Number(0.0, 1.0),
+)  # fmt: skip
 @declare
 class Index(BaseEstimator):
     """Search among vectors under a plain or a learned measure.
@@ -219,6 +235,16 @@ class Index(BaseEstimator):
         return hasattr(self, "ids_")
 
     # ------------------------------------------------------------------ inside: engines
+
+    def check_stored(self) -> None:
+        """Refuse rows and cells of other widths than the map gives them."""
+        width = self._rows.shape[1] - (self._centre is not None)
+        if self._centre is not None and len(self._centre) != width:
+            raise ValueError(f"rows have {width} columns, their centre {len(self._centre)}")
+        if self.learner is None and width != self.n_features_in_:
+            raise ValueError(f"rows have {width} columns, queries {self.n_features_in_}")
+        if self.engine_ == "faiss" and (self._centroids is None or self._centroids.shape[1] != width):
+            raise ValueError("the cells have no centroids, or some of another width")
 
     def _prepare(self, rows: Array) -> Array:
         """Return mapped items as exact search needs them."""

@@ -13,7 +13,7 @@ from nearkin.errors import InputError
 from nearkin.search.feedback import Feedback
 from nearkin.search.inputs import as_vectors, check_lengths
 from nearkin.settings import Integer, OneOf, check_argument, generator
-from nearkin.stored import stored
+from nearkin.stored import Number, stored
 
 __all__ = ["CANDIDATES", "METRICS", "Interval", "RankingTask", "bootstrap", "evaluate", "ranking_scores", "ranks_of"]
 
@@ -121,7 +121,7 @@ def ranking_scores(query: Index, ranks: Index, k: int) -> dict[str, Array]:
     }
 
 
-@stored()
+@stored(mean=Number(), low=Number(), high=Number())
 @dataclass(frozen=True)
 class Interval:
     """A mean with its 95 % bootstrap interval.

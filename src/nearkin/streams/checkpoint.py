@@ -16,6 +16,9 @@ __all__ = ["Checkpoint"]
 
 KIND = "nearkin-checkpoint"
 
+#: Bytes written at once: a file torn by a kill holds at least the beginning, which says whose it is.
+_BUFFER = 1 << 20
+
 
 class Checkpoint:
     """A file that is replaced as a whole, with its predecessor beside it, and a lock for the process that writes it."""
@@ -34,7 +37,7 @@ class Checkpoint:
         """Put a value on disk; until that is done, the older ones stay."""
         following = self.path.with_name(self.path.name + ".next")  # one name, so kills do not leave many files
         try:
-            with following.open("wb") as file:
+            with following.open("wb", buffering=_BUFFER) as file:
                 write_tree(value, file, KIND)
                 file.flush()
                 os.fsync(file.fileno())

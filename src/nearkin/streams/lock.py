@@ -35,6 +35,8 @@ __all__ = ["Lock"]
 
 #: Seconds between two signs of life, and after which a lock of another machine expires without one.
 _SIGN, _EXPIRY = 20.0, 120.0
+#: Seconds to wait for a process that reads or writes the lock.
+_PATIENCE = 2.0
 _FIELDS = {"pid": int, "host": str, "boot": str, "started": str, "since": str}
 
 #: Locks that this process holds; a forked child inherits the list, but not the locks.
@@ -74,12 +76,17 @@ class Lock:
 
     def take(self) -> None:
         """Take the lock if nobody has it, or keep it: it may have been removed, or taken over after a standstill."""
-        with _guard, _opened(self.path) as file:
-            owner, process = self._read(file), _this_process()
-            if owner is not None and owner["started"] == process["started"] and owner["pid"] == self.process:
+        process = _this_process()
+        with suppress(OSError, ValueError):
+            if self.process and json.loads(self.path.read_bytes())["pid"] == self.process:
                 return
-            if owner is not None and (left := _seconds_left(owner, file)) > 0:
-                raise InputError(self._name(owner, left))
+        with _guard, _opened(self.path) as (file, is_guarded):
+            owner = self._read(file)
+            left = _seconds_left(owner, file) if owner is not None else 0.0
+            if owner is not None and (left > 0 or not is_guarded):
+                raise InputError(self._name(owner, left or float("inf")))
+            if not is_guarded:
+                raise InputError(f"{self.guarded} is being taken by another process; try again.")
             self.process, _held[self.path] = os.getpid(), self
             os.ftruncate(file, 0)
             os.pwrite(file, json.dumps(process).encode(), 0)
@@ -87,7 +94,7 @@ class Lock:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         if self.process == os.getpid() and _held.pop(self.path, None) is self:
-            with suppress(OSError, InputError), _guard, _opened(self.path) as file:
+            with suppress(OSError, InputError), _guard, _opened(self.path) as (file, _is_guarded):
                 if (owner := self._read(file)) is None or owner["pid"] == self.process:
                     self.path.unlink(missing_ok=True)
 
@@ -115,26 +122,35 @@ class Lock:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """Open the file of a lock; no other process reads or writes it meanwhile."""
-    file = _open(path)
+def _opened(path: Path) -> Iterator[tuple[int, bool]]:
+    """Open the file of a lock; yield it, and whether no other process reads or writes it meanwhile."""
+    file, is_guarded = _open(path)
     while not _is_at(path, file):  # its holder has just removed it
         os.close(file)
-        file = _open(path)
+        file, is_guarded = _open(path)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise InputError(f"{path} is not a lock of nearkin but a device or a pipe; choose another checkpoint.")
-        yield file
+        yield file, is_guarded
     finally:
         os.close(file)
 
 
-def _open(path: Path) -> int:
+def _open(path: Path) -> tuple[int, bool]:
     file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
-    if fcntl is not None:
-        with suppress(OSError):  # a file system without it
-            fcntl.flock(file, fcntl.LOCK_EX)
-    return file
+    end = time.monotonic() + _PATIENCE
+    while fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return file, False  # whoever has it stands still
+            time.sleep(0.01)
+        except OSError:  # a file system without it
+            break
+        else:
+            break
+    return file, True
 
 
 def _is_at(path: Path, file: int) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from nearkin.errors import InputError
+from nearkin.files import unquote_formula
 from nearkin.tables.batches import Chunk, Layout, Unit
 from nearkin.tables.cells import NO_NUMBER, label_kind
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
@@ -37,7 +38,7 @@ def read_csv(path: Path) -> Table:
     """Read a whole file; ``.gz`` is decompressed."""
     with _readable(path):
         header, delimiter = _header(path)
-        names = [name.strip() for name in header]
+        names = _names(header)
         types = dict.fromkeys(header, "string")
         table = _parse(path, delimiter, types)
         if table is not None and table.column_names == header and table.num_rows:
@@ -82,7 +83,7 @@ class CsvReader:
             with _readable(Path(path)):
                 header, delimiter = _header(Path(path))
                 units += _find_units(path)
-            names = [name.strip() for name in header]
+            names = _names(header)
             headers[path] = names, delimiter
             table = CellTable(path, {name: [] for name in names}, 0)
             if path == paths[0]:
@@ -161,8 +162,12 @@ def _header(path: Path) -> tuple[list[str], str]:
         fit = (len({len(row) for row in rows[:-1] or rows}) == 1 and len(rows[0]) > 1, len(rows[0]))
         if fit > best:
             best, header, delimiter = fit, rows[0], candidate
-    _check_header(path, [name.strip() for name in header])
+    _check_header(path, _names(header))
     return header, delimiter
+
+
+def _names(header: Sequence[str]) -> list[str]:
+    return [unquote_formula(name.strip()) for name in header]
 
 
 def _check_header(path: Path, names: list[str]) -> None:

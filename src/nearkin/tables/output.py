@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin._version import __version__
-from nearkin.errors import InputError
+from nearkin.errors import InputError, printable
 from nearkin.files import naming, replacing, write_csv
 from nearkin.tables.table import require_pyarrow
 
@@ -29,8 +29,13 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArr
     if path is None:
         with naming("standard output"):
             sys.stdout.flush()
-            write_csv(sys.stdout.buffer, columns)  # always UTF-8, whatever the terminal takes
-            sys.stdout.buffer.flush()
+            if sys.stdout.isatty():
+                shown = io.BytesIO()
+                write_csv(shown, columns)
+                sys.stdout.writelines(f"{printable(line)}\n" for line in shown.getvalue().decode().split("\n")[:-1])
+            else:
+                write_csv(sys.stdout.buffer, columns)  # always UTF-8, whatever the locale
+                sys.stdout.buffer.flush()
         return
     with replacing(path, "table") as file:
         if path.suffix.lower() in (".csv", ".tsv"):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
+from nearkin.files import unquote_formula
 from nearkin.tables.cells import BadCell, parse_labels, parse_numbers
 
 __all__ = [
@@ -142,10 +143,10 @@ class CellTable(Table):
         return parse_numbers(self._columns[name])
 
     def labels(self, name: str, kind: str | None = None) -> Labels:
-        return parse_labels(self._columns[name], kind)
+        return parse_labels(self.values(name), kind)
 
     def values(self, name: str) -> list[str]:
-        return self._columns[name]
+        return [unquote_formula(cell) for cell in self._columns[name]]
 
 
 class ArrowTable(Table):
@@ -188,7 +189,8 @@ class ArrowTable(Table):
     def values(self, name: str) -> list[Any]:
         column = self._column(name)
         with self._decoding(name):
-            return column.to_pylist()
+            found = column.to_pylist()
+        return [unquote_formula(cell) for cell in found] if self._holds_cells and is_text(column.type) else found
 
     def _whole(self, name: str) -> Any:
         column = self._column(name)

@@ -14,6 +14,7 @@ from nearkin.labels import as_labels
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.rows import Rows
 from nearkin.settings import BOOLEAN, Integer, OneOf, Real, declare, setting
+from nearkin.stored import ArrayOf, Flag, Part, stored
 from nearkin.triplets.source import Triplets, TripletSource, View
 
 __all__ = ["OCTG"]
@@ -28,6 +29,16 @@ _ROWS_EACH = 15
 _JUDGES = 20_000
 
 
+@stored(
+    together=("centers_", "center_counts_", "center_codes_", "n_rows_seen_", "rng_"),
+    centers_=ArrayOf("k", "d", dtype="T"),
+    shown_centers_=ArrayOf("k", "d", dtype="T"),
+    center_counts_=ArrayOf("k", low=0.0),
+    center_codes_=ArrayOf("k", of="codes", low=0),
+    center_seen_=ArrayOf("k", of="codes"),
+    shown_metric_=Part("Parameter", d="d"),
+    is_share_=Flag(),
+)
 @declare
 class OCTG(TripletSource, name="octg"):
     """Online cluster-based triplet generator: anchors are rows, positives and negatives are class centres.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from nearkin.arrays import Codes
 from nearkin.rows import Rows
 from nearkin.settings import BOOLEAN, declare, setting
+from nearkin.stored import ArrayOf, Count, stored
 from nearkin.triplets.source import Triplets, TripletSource, View
 
 __all__ = ["OnePassTriplets"]
@@ -18,6 +19,13 @@ __all__ = ["OnePassTriplets"]
 _BLOCK = 4096
 
 
+@stored(
+    together=("newest_", "newest_origin_", "registered_", "previous_", "n_rows_seen_", "rng_"),
+    newest_=ArrayOf("k", "d", dtype="T"),
+    newest_origin_=ArrayOf("k", of="codes"),
+    registered_=ArrayOf("k", of="codes", low=0),
+    previous_=Count(-1),
+)
 @declare
 class OnePassTriplets(TripletSource, name="one_pass"):
     """Triplets from the newest row of each class; at most one per row, memory O(n_classes * d).

@@ -18,6 +18,7 @@ from nearkin.kernels import TripletRows
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.rows import Rows
 from nearkin.settings import check_settings, generator
+from nearkin.stored import Count, Draws, stored
 
 __all__ = ["Metric", "NoisyRoles", "PlainView", "TripletSource", "Triplets", "View", "as_source"]
 
@@ -252,6 +253,7 @@ def as_source(triplets: str | TripletSource) -> TripletSource:
     )
 
 
+@stored(n_rows_seen_=Count(), rng_=Draws())
 class TripletSource(BaseEstimator):
     """Base of all sources: settings in the constructor, state in attributes that end in an underscore.
 

@@ -15,7 +15,7 @@ from nearkin._version import __version__
 from nearkin.audit.exports import MIN_CONFIDENCE, Columns, Values
 from nearkin.audit.page.contents import collect
 from nearkin.audit.page.thumbnails import require_pillow
-from nearkin.labels import printable
+from nearkin.errors import printable
 from nearkin.noise.estimate import LEVEL
 
 if TYPE_CHECKING:
