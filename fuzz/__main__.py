@@ -37,6 +37,7 @@ def arguments(kinds: dict[str, ModuleType]) -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(kinds), help=f"some of: {', '.join(kinds)}")
     parser.add_argument("--case", type=int, help="only the case with this number; needs --only KIND and --seed")
     parser.add_argument("--json", type=Path, default=RESULT, help="where the counts go")
+    parser.add_argument("--add", type=Path, metavar="JSON", help="counts of an earlier run, to be added to these")
     parser.add_argument("--write-docs", action="store_true", help="put the counts into docs/safety.md")
     given = parser.parse_args()
     given.only = given.only.split(",")
@@ -80,7 +81,7 @@ def main() -> int:
         attack({name: found[name] for name in found if name in given.only}, given.seconds, given.seed, report)
     except KeyboardInterrupt:
         print("\ninterrupted; so far:", file=sys.stderr)
-    took = time.monotonic() - begun
+    took = time.monotonic() - begun + (report.add(given.add) if given.add else 0.0)
     print(f"\n{report.table()}\n\nseed {given.seed}, {took:.0f} s")
     for alike in report.faults():
         print(f"FAILED {len(alike)} x {alike[0].kind}, {alike[0].group}: {alike[0].problem}")

@@ -23,6 +23,8 @@ from fuzz.report import Report
 
 WEIGHT = 4.0
 Arguments = list[str]
+#: Words by which a message names a place in the data, in place of the file.
+PLACES = ("data row ", "rows of X", "column ")
 
 
 def run(seconds: float, seed: int, report: Report) -> None:
@@ -36,7 +38,7 @@ def run(seconds: float, seed: int, report: Report) -> None:
         content = damaged.read_bytes()
         damaged.write_bytes(mutate_bytes(content, case.rng, other[case.rng.integers(len(other))]))
         found = command(*args, seconds=30.0)
-        problem = command_problem(found, *(one.name for one in case.folder.rglob("*")), "data row ")
+        problem = command_problem(found, *(one.name for one in case.folder.rglob("*")), *PLACES)
         report.count(case, kind, problem and f"{damaged.name}: {problem}")
 
 

@@ -21,7 +21,7 @@ from fuzz.child import Outcome, command, command_problem
 from fuzz.hostile_models import DESCR, npy, pickled
 from fuzz.report import Report
 
-WEIGHT = 0.6
+WEIGHT = 1.0
 SECONDS, LONG, MEMORY = 20.0, 120.0, 1 << 30
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -60,7 +60,7 @@ def try_file(name: str, folder: Path, rng: np.random.Generator) -> str | None:
     args = commands[rng.integers(len(commands))]
     data.warm_up("fit --stream" if "--stream" in args else str(args[0]))
     found = command(*args, folder=folder, seconds=SECONDS, memory=MEMORY)
-    problem = command_problem(found, path.name, "data row ", inside)
+    problem = command_problem(found, path.name, *data.PLACES, inside)
     if problem is None and (folder / "evil2").exists():
         problem = "code in the file ran"
     told = " ".join(str(one) for one in args[:1]) + (" --stream" if "--stream" in args else "")
@@ -306,7 +306,7 @@ def far_queries(folder: Path) -> str | None:
             path = folder / "far.npy"
             np.save(path, X[:width] * factor + 1)
             args = ["predict", data.models() / "jury.nearkin", path, "-o", folder / "p.csv"]
-            if problem := command_problem(command(*args, seconds=SECONDS), path.name, "data row "):
+            if problem := command_problem(command(*args, seconds=SECONDS), path.name, *data.PLACES):
                 return f"{width} rows at {factor:g}: {problem}"
             (folder / "p.csv").unlink(missing_ok=True)
     return None

@@ -26,7 +26,7 @@ from fuzz.child import call, command, command_problem
 from fuzz.report import Report
 from nearkin import saving
 
-WEIGHT = 0.3
+WEIGHT = 1.0
 #: What a file may cost that is refused: seconds, and bytes beyond what the process already has.
 SECONDS, MEMORY = 5.0, 1 << 28
 #: Commands that read a model, an adapter or a checkpoint.

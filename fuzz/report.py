@@ -56,10 +56,10 @@ class Report:
     _case: Case | None = None
 
     def cases(self, seconds: float, seed: int, limit: int | None = None) -> Iterator[Case]:
-        """Yield cases until the time is over, or ``limit`` of them."""
+        """Yield cases until the time is over, or ``limit`` of them; the first is always tried."""
         end = time.monotonic() + seconds
-        number = 0 if self.only is None else self.only
-        while (limit is None or number < limit) and (time.monotonic() < end or number == self.only):
+        number = first = 0 if self.only is None else self.only
+        while (limit is None or number < limit) and (time.monotonic() < end or number == first):
             with tempfile.TemporaryDirectory(prefix="nearkin-fuzz-") as folder:
                 self._case = Case(number, seed, Path(folder).resolve())
                 yield self._case
@@ -124,6 +124,14 @@ class Report:
         lines += [f"| {kind} | {group} | {n:,} | {held:,} | {bad:,} |" for kind, group, n, held, bad in self.rows()]
         n, bad = self.tried.total(), len(self.failures)
         return "\n".join([*lines, f"| **all** | | **{n:,}** | **{n - bad:,}** | **{bad:,}** |"])
+
+    def add(self, path: Path) -> float:
+        """Add the counts of an earlier run, and return its seconds."""
+        earlier = json.loads(path.read_text())
+        for one in earlier["counts"]:
+            self.tried[one["kind"], one["group"]] += one["tried"]
+        self.failures += [Failure(**one) for one in earlier["failures"]]
+        return earlier["seconds"]
 
     def write(self, path: Path, **facts: object) -> None:
         """Write the counts and the failures as JSON."""

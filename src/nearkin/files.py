@@ -23,7 +23,17 @@ from numpy.typing import NDArray
 from nearkin import progress
 from nearkin.errors import InputError
 
-__all__ = ["KINDS", "claim", "discard_parts", "naming", "replacing", "sync_folder", "unquote_formula", "write_csv"]
+__all__ = [
+    "KINDS",
+    "StrPath",
+    "claim",
+    "discard_parts",
+    "naming",
+    "replacing",
+    "sync_folder",
+    "unquote_formula",
+    "write_csv",
+]
 
 StrPath = str | os.PathLike[str]
 
@@ -307,8 +317,8 @@ def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]
         # The usual quoting overlooks carriage returns.
         is_odd = any("\r" in one for cells in (*header, *block) for one in cells if isinstance(one, str))
         text = io.StringIO()
-        quoting = csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", quoting=quoting)
+        how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL}
+        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", **how)
         writer.writerows((*header, *zip(*block, strict=True)))
         file.write(text.getvalue().encode())
 

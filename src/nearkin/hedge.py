@@ -64,7 +64,7 @@ class Hedge:
     """
 
     def __init__(self, n_experts: int, beta: float = 0.9):
-        check_argument(self, "n_experts", n_experts, Integer(1))
+        check_argument(self, "n_experts", n_experts, Integer(1, 100_000_000))
         check_argument(self, "beta", beta, Real(0.0, 1.0, open_low=True, open_high=True))
         self.n_experts = n_experts
         self.beta = beta

@@ -56,16 +56,6 @@ class Model:
         return self.estimator.classes_[codes], shares
 
 
-def _header_of(path: Path) -> dict[str, Any] | None:
-    """Return what a model file says about itself; None if it is not a model file."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read("model.json"))
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError):
-        return None
-    return header if isinstance(header, dict) and str(header.get("kind", "")).startswith("nearkin") else None
-
-
 def remember_names(estimator: Any, names: list[str] | None, label: str | None) -> None:
     """Tell a model the names under which it was fitted."""
     estimator.label_name_ = label
@@ -102,7 +92,8 @@ def load_fitted(path: Path) -> Model:
 def describe_model(path: Path) -> dict[str, Any]:
     """Return what a model file holds, as plain values."""
     model = load_model(path)
-    header = _header_of(path) or {}
+    with zipfile.ZipFile(path) as archive:  # it was checked when the model was read
+        header = json.loads(archive.read("model.json"))
     estimator, learner = model.estimator, model.learner
     facts: dict[str, Any] = {
         "file": str(path),

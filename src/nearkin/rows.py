@@ -28,6 +28,9 @@ _BLOCK_BYTES = 1 << 24
 #: Numbers in double precision from which moments are taken at once.
 _MOMENT_NUMBERS = 1 << 20
 
+#: Sparse matrices up to this many numbers have their moments taken as if they were dense, to the same bits.
+_AS_IF_DENSE = 1 << 24
+
 #: Rows from the first in which a late column varies, until its scale is learned: fewer could be far too near to each
 #: other by chance.
 _LATE_ROWS = 8
@@ -93,6 +96,13 @@ class Scaling:
     factor: Array | None = None
     unit_rows: bool = False
     late: LateColumns | None = None
+
+    def check_stored(self) -> None:
+        """Late columns are columns."""
+        if self.late is not None and self.factor is not None and not (self.late.columns < len(self.factor)).all():
+            raise ValueError(
+                f"late columns {self.late.columns[-5:].tolist()} are beyond the {len(self.factor)} columns"
+            )
 
     @classmethod
     def learn(cls, X: Array | sparse.csr_array, how: str | None) -> Scaling:
@@ -271,20 +281,23 @@ def _representable(values: Array, dtype: np.dtype) -> Array:
 
 def _moments(X: Any) -> tuple[Array, Array]:
     """Mean and standard deviation of every column in double precision, for any magnitude a double can hold."""
-    if sparse.issparse(X):
+    is_sparse = sparse.issparse(X)
+    if is_sparse and X.shape[0] * X.shape[1] > _AS_IF_DENSE:
         largest = abs(X).max(axis=0).toarray().ravel().astype(np.float64)
         safe = np.where(largest > 0, largest, 1.0)
         scaled = X.astype(np.float64)
         scaled.data /= safe[scaled.indices]
         mean, variance = mean_variance_axis(scaled, axis=0)
     else:
-        largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
-        safe = np.where(largest > 0, largest, 1.0)
-        mean, variance = np.empty_like(safe), np.empty_like(safe)
-        step = max(1, _MOMENT_NUMBERS // len(X))
+        X = X.tocsc() if is_sparse else X
+        safe, mean, variance = np.empty((3, X.shape[1]))
+        step = max(1, _MOMENT_NUMBERS // X.shape[0])
         for start in range(0, len(safe), step):  # all columns at once would be a second, larger X
             part = slice(start, start + step)
-            scaled = X[:, part] / safe[part]
+            block = X[:, part].toarray(order="C") if is_sparse else X[:, part]
+            largest = np.maximum(block.max(axis=0), -block.min(axis=0)).astype(np.float64)
+            safe[part] = np.where(largest > 0, largest, 1.0)
+            scaled = block / safe[part]
             mean[part] = scaled.mean(axis=0)
             scaled -= mean[part]
             scaled *= scaled
@@ -356,8 +369,9 @@ def check_range(rows: Rows, owner: object, hint: str) -> None:
         largest = np.abs(block).max(axis=1, initial=0.0)
         bad = np.flatnonzero(~(largest <= limit))
         if len(bad):
+            value = f"{largest[bad[0]]:.3g}" if np.isfinite(largest[bad[0]]) else "more than can be represented"
             raise InputError(
-                f"{{row}} holds a value of {largest[bad[0]]:.3g} after scaling; the largest that "
-                f"{np.dtype(rows.dtype).name} arithmetic allows is {limit:g}. {hint}",
+                f"{{row}} holds a value of {value} after scaling; the largest that {np.dtype(rows.dtype).name} "
+                f"arithmetic allows is {limit:g}. {hint}",
                 owner=owner, row=Row(part.start + bad[0]),
             )  # fmt: skip

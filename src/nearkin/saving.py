@@ -20,6 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from nearkin._version import __version__
 from nearkin.archives import FORMAT, Newer, open_regular, read_archive, write_archive
 from nearkin.files import replacing
+from nearkin.settings import exclusive
 from nearkin.stored import (
     Anything,
     ArrayOf,
@@ -71,7 +72,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         raise TypeError(f"save takes a learner or a classifier; got {type(model).__name__}.")
-    with replacing(path, "model", durable=True) as file:
+    with exclusive(model), replacing(path, "model", durable=True) as file:  # whole, also if another thread learns
         write_tree(model, file)
 
 

@@ -17,10 +17,13 @@ import functools
 import inspect
 import math
 import numbers
+import os
 import re
 import textwrap
+import threading
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -30,7 +33,7 @@ from nearkin.errors import InputError
 
 __all__ = [
     "BOOLEAN", "DEVICE", "SEED", "Function", "Instance", "Integer", "Numbers", "OneOf", "Real", "Rule", "Spelled",
-    "again", "all_or_nothing", "check_argument", "check_settings", "declare", "generator", "setting",
+    "again", "all_or_nothing", "check_argument", "check_settings", "declare", "exclusive", "generator", "setting",
     "unchanged_on_error",
 ]  # fmt: skip
 
@@ -69,16 +72,22 @@ class Real:
 
 @dataclass(frozen=True)
 class Integer:
-    """A whole number, at least ``low``."""
+    """A whole number, at least ``low`` and, if there is one, at most ``high``.
+
+    A setting that costs time or memory has an upper end, so that a slip of the finger or a forged file is refused.
+    """
 
     low: int = 1
+    high: int | None = None
 
     def allows(self, value: Any) -> bool:
         """Booleans are not numbers here."""
-        return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= self.low
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+            return False
+        return int(value) >= self.low and (self.high is None or int(value) <= self.high)
 
     def __str__(self) -> str:
-        return f"a whole number >= {self.low}"
+        return f"a whole number >= {self.low}" if self.high is None else f"a whole number in [{self.low}, {self.high}]"
 
 
 @dataclass(frozen=True)
@@ -321,9 +330,51 @@ def _shown(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
+#: Locks of estimators that have learned, by their ids; not in the estimators, so that these can be copied and pickled.
+_locks: dict[int, tuple[weakref.ref[Any], threading.RLock]] = {}
+_any_lock = threading.Lock()
+
+
+def _forget_locks() -> None:
+    """Begin anew in a forked process, where a thread that held a lock does not exist."""
+    global _any_lock
+    _any_lock = threading.Lock()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
+
+
+def exclusive(estimator: Any) -> AbstractContextManager[Any]:
+    """Lock of an estimator: methods that learn hold it, and who needs a whole state waits for it.
+
+    Examples
+    --------
+    >>> from nearkin import Euclidean
+    >>> model = Euclidean()
+    >>> with exclusive(model), exclusive(model):  # the same thread may enter again
+    ...     pass
+    """
+    key = id(estimator)
+    with _any_lock:
+        if key not in _locks:
+            _locks[key] = weakref.ref(estimator, lambda _: _locks.pop(key, None)), threading.RLock()
+        return _locks[key][1]
+
+
 @contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Put every attribute back if the block raises, an interrupt included, and the seed if it is a generator."""
+    """Put every attribute back if the block raises, an interrupt included, and the seed if it is a generator.
+
+    Other threads that call such a method of the same estimator wait, so that no row is lost.
+    """
+    with exclusive(estimator), _restoring(estimator):
+        yield
+
+
+@contextmanager
+def _restoring(estimator: Any) -> Iterator[None]:
     before = dict(vars(estimator))
     seed = before.get("random_state")
     kept = copy.deepcopy(seed) if isinstance(seed, (np.random.Generator, np.random.RandomState)) else None
@@ -331,7 +382,8 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
         with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused by name
             yield
     except BaseException as error:
-        vars(estimator).clear()
+        for name in vars(estimator).keys() - before.keys():
+            del vars(estimator)[name]
         vars(estimator).update(before)
         if isinstance(seed, np.random.Generator) and isinstance(kept, np.random.Generator):
             seed.bit_generator.state = kept.bit_generator.state

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError
+from nearkin.memory import check_memory
 from nearkin.rows import check_rows
 from nearkin.settings import SEED, Integer, check_settings, declare, generator, setting
 from nearkin.stored import ArrayOf, stored
@@ -76,7 +77,7 @@ class DualRandomProjection(TransformerMixin, BaseEstimator):
     True
     """
 
-    n_components: int = setting(100, Integer(1), kw_only=False, doc="m, the size of the sketch.")
+    n_components: int = setting(100, Integer(1, 1_000_000), kw_only=False, doc="m, the size of the sketch.")
     random_state: Any = setting(None, SEED, doc="Seed.")
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
@@ -97,6 +98,9 @@ class DualRandomProjection(TransformerMixin, BaseEstimator):
         check_settings(self)
         rng = generator(self.random_state)
         rows = check_rows(self, X, dtype=[np.float64, np.float32], reset=True)
+        d, m = rows.shape[1], self.n_components
+        what = f"a sketch of {m:,} components of {d:,} features"
+        check_memory(2.0 * d * m * rows.dtype.itemsize, what, "Lower `n_components`.", owner=self)
         self.left_, self.right_ = random_pair(rows.shape[1], self.n_components, rows.dtype, rng)
         return self
 

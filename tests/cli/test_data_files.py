@@ -88,10 +88,12 @@ def test_damaged_arrays_are_refused(tmp_path):
 def test_labels_that_are_not_text_name_their_file(tmp_path):
     X, _ = arrays()
     np.save(tmp_path / "X.npy", X)
-    np.save(tmp_path / "labels.npy", np.array([b"\xff\xfe", b"ok"] * 30))
-    for options in ([], ["--stream"]):
-        done = fit(tmp_path / "X.npy", "--labels", tmp_path / "labels.npy", *options)
-        assert done.exit_code == 2 and "labels.npy" in done.stderr, done.output
+    beyond = np.full(60, 0xFFFFFFF0, np.uint32).view("U1")
+    for y in (np.array([b"\xff\xfe", b"ok"] * 30), beyond, np.array(["\ud800", "a"] * 30), beyond.byteswap()):
+        np.save(tmp_path / "labels.npy", y)
+        for options in ([], ["--stream"]):
+            done = fit(tmp_path / "X.npy", "--labels", tmp_path / "labels.npy", *options)
+            assert done.exit_code == 2 and "labels.npy" in done.stderr, done.output
 
 
 @pytest.mark.parametrize("content", [

@@ -165,3 +165,11 @@ def test_shards_learn_the_scale_of_late_columns_together(stream):
     together, _ = Scaling.learn(X[:N_FIRST], "pairs").watch(X[N_FIRST:500])
     np.testing.assert_allclose(base.scaling_.factor, together.factor)
     assert accuracy(base, X, y) > 0.9
+
+
+def test_given_centres_come_to_the_scale_of_late_columns(stream):
+    X, y = stream
+    centres = np.array([X[N_FIRST:][y[N_FIRST:] == code].mean(axis=0) for code in range(5)])
+    source = nearkin.OCTG(centers=centres, center_labels=range(5))
+    model = learn(nearkin.ODML(triplets=source, random_state=0), X, y)
+    np.testing.assert_array_equal(model.triplet_source_.centers_, model.scaling_.apply(centres))

@@ -16,13 +16,14 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from nearkin.arrays import Array, Codes
-from nearkin.deep.network import Plan, network_of
+from nearkin.deep.network import Network, Plan, network_of
 from nearkin.deep.trainer import batches
 from nearkin.deep.training import reproducible
 from nearkin.errors import InputError
-from nearkin.learners.loop import Answer, Lesson
+from nearkin.learners.loop import Answer, Lesson, State
 from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
+from nearkin.stored import ArrayOf, Count, Part, Text, check_fields
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.triplets import PlainView, Triplets
 
@@ -98,16 +99,28 @@ class FitCheckpoint:
             return
         found = self.file.read()
         if not isinstance(found, dict) or found.get("fingerprint") != self.digest:
-            raise InputError(
-                f"the checkpoint {self.file.path} belongs to other rows, labels or parameters. Remove it, or choose "
-                "another file.",
-                owner=self.owner,
-            )
+            problem = "belongs to other rows, labels or parameters. Remove it, or choose another file."
+            raise InputError(f"the checkpoint {self.file.path} {problem}", owner=self.owner)
+        try:
+            self._check(found, lesson)
+            network = network_of(found["state"])
+            if network.plan is None:
+                network.give_module(plan(network.n_features), found["state"].source)
+        except ValueError as error:
+            problem = f"is damaged: {error}. Remove it, or choose another file."
+            raise InputError(f"the checkpoint {self.file.path} {problem}", owner=self.owner) from None
         lesson.state, lesson.source = found["state"], found["state"].source
         lesson.running, lesson.first_pass = found["running"].copy(), found["done"]
-        network = network_of(lesson.state)
-        if network.plan is None:
-            network.plan = plan(network.n_features)
+
+    @staticmethod
+    def _check(found: dict[str, Any], lesson: NetworkLesson) -> None:
+        running = ArrayOf(len(lesson.rows), of="doubles", low=0.0, high=1.0)
+        done, state = Count(0, lesson.n_passes), Part(State)
+        check_fields(found, "checkpoint", fingerprint=Text(), state=state, running=running, done=done)
+        made, begun = found["state"], lesson.state
+        same = type(made.parameter) is Network and type(made.source) is type(lesson.source)
+        if not same or made.dtype != begun.dtype or made.parameter.n_features != network_of(begun).n_features:
+            raise ValueError("checkpoint.state is that of another learner")
 
     def write(self, lesson: NetworkLesson) -> None:
         """Write all that the next pass needs; of a user's module only the weights."""

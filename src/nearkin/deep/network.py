@@ -21,7 +21,7 @@ from nearkin.learners import State
 from nearkin.measures import DISTANCE
 from nearkin.parameters import LearningRule, MappedParameter
 from nearkin.stored import Anything, ArrayOf, Count, Draws, Items, Maybe, Number, Part, Table, Text, stored
-from nearkin.triplets import Triplets
+from nearkin.triplets import Triplets, TripletSource
 
 __all__ = ["ConvPlan", "LayeredPlan", "MlpPlan", "Network", "Plan", "network_of", "to_unit_length"]
 
@@ -195,11 +195,18 @@ class Network(MappedParameter):
             raise ValueError(f"the weights {_difference(found, expected)} differ from those of the module")
         check_moments(self.moments, list(module.parameters()))
 
-    def begin_again(self) -> None:
-        """Check that the weights fit a module that a file did not hold."""
-        assert isinstance(self.plan, nn.Module)
-        if not any(is_lazy(one) for one in self.plan.parameters()):
-            self.check_fit(self.plan)
+    def give_module(self, module: Plan | nn.Module, source: TripletSource | None) -> None:
+        """Take the user's module again, which a file does not hold; a ValueError says that it is another one."""
+        self.plan = module
+        try:
+            if isinstance(module, nn.Module) and not any(is_lazy(one) for one in module.parameters()):
+                self.check_fit(module)
+            width = self.n_components
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(str(error)) from None
+        remembered = getattr(source, "centers_", getattr(source, "newest_", None))
+        if remembered is not None and remembered.shape[1] != width:
+            raise ValueError(f"it embeds rows in {width} numbers, what was learned has {remembered.shape[1]}")
 
     def begin(self, rows: Array) -> None:
         """Draw the first weights, and check on a few scaled rows that the module is usable."""

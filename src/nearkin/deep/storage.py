@@ -23,7 +23,6 @@ from nearkin.deep.learner import DeepLearner
 from nearkin.deep.network import network_of
 from nearkin.errors import InputError
 from nearkin.files import replacing
-from nearkin.triplets import OCTG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,14 +132,11 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
 
 
 def _give_module(model: DeepLearner, path: Path) -> None:
-    network, source = network_of(model.state_), model.state_.source
-    network.plan = model._plan(network.n_features)
+    network = network_of(model.state_)
+    module = model._plan(network.n_features)
     try:
-        network.begin_again()
-        width = network.n_components
-        if isinstance(source, OCTG) and source.centers_.shape[1] != width:
-            raise ValueError(f"it embeds rows in {width} numbers, prototypes have {source.centers_.shape[1]}")
-    except (RuntimeError, TypeError, ValueError) as error:
+        network.give_module(module, model.state_.source)
+    except ValueError as error:
         raise InputError(f"the module is not the one whose weights {path} holds: {error}") from None
 
 

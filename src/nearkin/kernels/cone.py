@@ -58,7 +58,7 @@ def move_in_cone(M, A, tau, tracked, work):
     drop = 0.5 * tau * (math.sqrt(A.gg) * math.sqrt(A.hh) - A.gh)
     if spend_bound(tracked, drop):
         shift(M, A, tau)
-    elif not track(M, A, tau, drop, tracked, work):
+    elif M.shape[0] == 1 or not track(M, A, tau, drop, tracked, work):  # one number needs no inverse
         shift(M, A, tau)
         mirror(M)
         values, vectors = _clip_negative(M)

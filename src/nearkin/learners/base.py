@@ -22,6 +22,7 @@ from nearkin.labels import Labels, as_labels, check_labels
 from nearkin.learners.loop import Lesson, State, explicit_lesson, learn, with_classes
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
+from nearkin.memory import check_memory
 from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Rows, Scaling, check_range, check_rows
 from nearkin.settings import all_or_nothing, check_settings, generator
@@ -50,7 +51,7 @@ class OnlineLearner(BaseEstimator):
     classes_ : ndarray
         Classes met so far.
     scaling_ : Scaling
-        What was learned about scale at the first batch.
+        What was learned about scale at the first batch, and of columns that vary only later.
     triplet_source_ : TripletSource
         With its centres or remembered rows.
     n_features_in_, n_rows_seen_, n_triplets_seen_, n_updates_ : int
@@ -58,6 +59,9 @@ class OnlineLearner(BaseEstimator):
     """
 
     measure: ClassVar[Measure]
+    #: Matrices of features by features that are held while learning, and what to do where memory is short.
+    n_matrices: ClassVar[float] = 0.0
+    remedy: ClassVar[str] = "Use a low-rank learner, such as RobustLODML, or reduce the features first."
     lesson_kind: ClassVar[type[Lesson]] = Lesson
 
     # Settings that every learner has, declared by its groups of settings.
@@ -79,6 +83,10 @@ class OnlineLearner(BaseEstimator):
     def _begin(self, rows: Rows, rng: np.random.Generator) -> Parameter:
         """Make the parameter before the first triplet from the scaled first batch."""
         raise TypeError(f"{type(self).__name__} must implement _begin().")
+
+    def _memory_for(self, d: int, itemsize: int) -> float:
+        """Bytes that learning d features takes beside the rows: what is kept, and a copy to work on."""
+        return self.n_matrices * d**2 * itemsize
 
     # ------------------------------------------------------------------ learning
 
@@ -109,7 +117,8 @@ class OnlineLearner(BaseEstimator):
         """Learn from the next labelled rows of a stream, once and in the order given.
 
         The first call fixes what needs a batch: the scale, the centres, the start of a low-rank map. Feeding the same
-        rows in other chunks afterwards gives the same model up to rounding. A batch that raises changes nothing.
+        rows in other chunks afterwards gives the same model up to rounding. Columns that are constant in the first
+        batch get their scale when they vary. A batch that raises changes nothing; threads take turns.
 
         Parameters
         ----------
@@ -378,6 +387,8 @@ class OnlineLearner(BaseEstimator):
 
     def _first_state(self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels) -> tuple[State, Rows]:
         """State before the first triplet, and the scaled first batch."""
+        what = f"learning {X.shape[1]:,} features"
+        check_memory(self._memory_for(X.shape[1], X.dtype.itemsize), what, self.remedy, owner=self)
         rows = self._scale(X)
         return State(rows.scaling, self._begin(rows, rng), labels, X.dtype), rows
 
@@ -388,6 +399,8 @@ class OnlineLearner(BaseEstimator):
         rows = self._scale(X, state.scaling)
         if len(woken):
             self._widen(state.parameter, rows, woken)
+            if state.source is not None:
+                state.source.rescale(state)
         return state, rows
 
     def _widen(self, parameter: Parameter, rows: Rows, columns: Index) -> None:

@@ -51,6 +51,7 @@ class OASIS(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearne
     """
 
     measure = SIMILARITY
+    n_matrices = 2.0
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
         return FullMatrix(rows.n_features, rows.dtype, self.measure)
@@ -127,7 +128,11 @@ class ODML(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner
     )  # fmt: skip
 
     measure = DISTANCE
+    n_matrices = 2.0
     on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"psd": ("end", "none")}
+
+    def _memory_for(self, d: int, itemsize: int) -> float:
+        return 3.0 * d**2 * 8 if self.psd in ("project", "exact") else super()._memory_for(d, itemsize)
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
         return FullMatrix(rows.n_features, rows.dtype, self.measure, self.psd)

@@ -40,7 +40,7 @@ class StepSettings:
         doc="""How fast a triplet's weight falls with its hinge, for "rescaled_hinge"; 0 is the plain hinge.""",
     )  # fmt: skip
     max_hq_iter: int = setting(
-        3, Integer(1),
+        3, Integer(1, 1000),
         doc="""Half-quadratic iterations per triplet, each weighing it anew at the parameters reached (step 3.3 of
         Algorithm 1).""",
     )  # fmt: skip
@@ -55,16 +55,17 @@ class StreamSettings:
         kind='{"octg", "one_pass", "batch", "random"} or TripletSource',
         doc="Where triplets come from when rows and labels are given.",
     )  # fmt: skip
-    n_epochs: int = setting(1, Integer(1), doc="Passes of `fit` over the rows.")
+    n_epochs: int = setting(1, Integer(1, 1_000_000), doc="Passes of `fit` over the rows.")
     shuffle: bool = setting(
         True, BOOLEAN,
         doc="Whether each pass of `fit` takes the rows in a new random order; `partial_fit` keeps the order given.",
     )  # fmt: skip
     scale: str | None = setting(
         "auto", OneOf(("auto", "pairs", "unit", None)),
-        doc="""How raw features come to the scale on which the margin 1 is meaningful; learned at the first batch.
-        "pairs": unit variance per feature, then one number so that two rows have mean squared distance 1 ("auto" for
-        distances). "unit": zero mean and unit variance per feature, then rows of length 1 ("auto" for similarities).
+        doc="""How raw features come to the scale on which the margin 1 is meaningful; learned at the first batch, for
+        columns that are constant there when they first vary. "pairs": unit variance per feature, then one number so
+        that two rows have mean squared distance 1 ("auto" for distances). "unit": zero mean and unit variance per
+        feature, then rows of length 1 ("auto" for similarities).
         None: as they come.""",
     )  # fmt: skip
     rescore: bool = setting(

@@ -58,6 +58,7 @@ class SLMOML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """
 
     measure = DISTANCE
+    n_matrices = 2.0
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LogDet:
         return LogDet(rows.n_features, rows.dtype)
@@ -172,6 +173,7 @@ class ITML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     )  # fmt: skip
 
     measure = DISTANCE
+    n_matrices = 2.0
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LogDet:
         is_hinge = self.step == "hinge"

@@ -32,7 +32,7 @@ class LowRankMixin:
     on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"solver": ("exact",)}
 
     n_components: int | None = setting(
-        None, Integer(1), OneOf((None,)), kw_only=False,
+        None, Integer(1, 1_000_000), OneOf((None,)), kw_only=False,
         doc="Rank r of the map; None for all features up to 128, else 64.",
     )  # fmt: skip
     C: float = aggressiveness(kw_only=True)
@@ -46,13 +46,18 @@ class LowRankMixin:
         doc=""""exact" solves each step in closed form; "subgradient" takes the paper's steps (Eqs. 32, 33).""",
     )  # fmt: skip
     step_size: float = setting(1.0, Real(0.0, np.inf, open_low=True, open_high=True), doc="Of the sub-gradient steps.")
-    n_steps: int = setting(1, Integer(1), doc="Sub-gradient steps per half-quadratic iteration.")
+    n_steps: int = setting(1, Integer(1, 10_000), doc="Sub-gradient steps per half-quadratic iteration.")
 
     measure: ClassVar[Measure]
 
     def rank_for(self, d: int) -> int:
         """Rank of the map of rows with d features, where no start is given."""
         return self.n_components if self.n_components is not None else (d if d <= 128 else 64)
+
+    remedy = "Lower `n_components`, or reduce the features first."
+
+    def _memory_for(self, d: int, itemsize: int) -> float:
+        return 2.0 * self.rank_for(d) * d * itemsize if isinstance(self.init, str) else 0.0
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LowRank:
         start = self._start(rows, rng).astype(rows.dtype)

@@ -88,6 +88,9 @@ class LPAODML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
         found = [parameter.of_class(code).metric for code in codes]
         return np.stack(found) if found else np.zeros((0, *self.metric_.shape), self.metric_.dtype)
 
+    def _memory_for(self, d: int, itemsize: int) -> float:
+        return 5.0 * d**2 * 8  # with the parts of two classes
+
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LocalMetrics:
         return LocalMetrics(rows.n_features, rows.dtype, self.mu)
 

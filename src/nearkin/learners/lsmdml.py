@@ -66,14 +66,15 @@ class LSMDML(ModalMixin, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """
 
     n_projections: int = setting(
-        100, Integer(1), doc="Size m of the sketch. A modality with no more features than this is learned without one."
-    )
+        100, Integer(1, 100_000),
+        doc="Size m of the sketch. A modality with no more features than this is learned without one.",
+    )  # fmt: skip
     rank: int | None = setting(
-        None, Integer(1), OneOf((None,)),
+        None, Integer(1, 1_000_000), OneOf((None,)),
         doc="Eigenpairs kept of what was learned in each modality; None for all features up to 1024, else 64.",
     )  # fmt: skip
     buffer: int = setting(
-        64, Integer(1), doc="Newest steps kept as they came, before they are merged into the eigenpairs."
+        64, Integer(1, 100_000), doc="Newest steps kept as they came, before they are merged into the eigenpairs."
     )
     C_weights: float = setting(
         0.1, Real(0.0, np.inf), doc="Aggressiveness of the weights of the modalities, before robust weighting."
@@ -85,9 +86,24 @@ class LSMDML(ModalMixin, StreamSettings, StepSettings, MapMixin, OnlineLearner):
 
     measure = DISTANCE
 
+    remedy = "Lower `rank`, `buffer` or `n_projections`, or reduce the features first."
+
+    def _memory_for(self, d: int, itemsize: int) -> float:
+        total = 0.0
+        for size, rank in zip(*self._sizes(d), strict=True):
+            m = min(self.n_projections, size)
+            kept = 16 * size**2 if rank >= size else 3 * (rank + 2 * self.buffer) * size * itemsize
+            total += kept + 2 * size * m * itemsize + 8 * m**2
+        return total
+
+    def _sizes(self, d: int) -> tuple[list[int], list[int]]:
+        """Features of every modality, and eigenpairs kept."""
+        sizes = self._group(d).sizes
+        return sizes, [self.rank or (one if one <= _EXACT else 64) for one in sizes]
+
     def _begin(self, rows: Rows, rng: np.random.Generator) -> Sketched:
         known = self._group(rows.n_features)
-        ranks = [self.rank or (d if d <= _EXACT else 64) for d in known.sizes]
+        _, ranks = self._sizes(rows.n_features)
         return Sketched(known, rows.dtype, self.n_projections, ranks, self.buffer, self.C_weights, self.simplex, rng)
 
     @property

@@ -97,7 +97,7 @@ def _group(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], list
 
 def _fit_together(learners: list[OnlineLearner], X: Any, y: NDArray[Any], shares: list[NDArray[Any]]) -> None:
     with ExitStack() as stack:
-        for learner in learners:
+        for learner in sorted(learners, key=id):  # in one order, so that two threads do not wait for each other
             stack.enter_context(unchanged_on_error(learner))
         lessons = [one.begin_lesson(X[share], y[share]) for one, share in zip(learners, shares, strict=True)]
         for learner, lesson in zip(learners, lessons, strict=True):

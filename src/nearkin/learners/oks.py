@@ -41,11 +41,18 @@ class KernelMixin:
     """
 
     budget: int = setting(
-        500, Integer(1),
+        500, Integer(1, 1_000_000),
         doc="Most terms that each kernel keeps. Beyond it the oldest is dropped, and with it what that triplet taught.",
     )  # fmt: skip
 
     measure = SIMILARITY
+    remedy = "Lower `budget`, or reduce the features first."
+
+    def _memory_for(self, d: int, itemsize: int) -> float:
+        """Of all terms that may come."""
+        return 3.0 * self.budget * d * itemsize * self._n_kernels
+
+    _n_kernels = 1
 
     _fitted: ClassVar[Any]
     _check_pairs: ClassVar[Any]
@@ -126,7 +133,7 @@ class OKS(KernelMixin, StreamSettings, StepSettings, OnlineLearner):
         "scale", OneOf(("scale",)), Real(0.0, np.inf, open_low=True, open_high=True),
         doc="""Of "rbf" and "poly"; "scale" is 1 / (n_features * variance) of the first batch as it is learned from.""",
     )  # fmt: skip
-    degree: int = setting(3, Integer(1), doc='Of "poly".')
+    degree: int = setting(3, Integer(1, 100), doc='Of "poly".')
     coef0: float = setting(1.0, Real(0.0, np.inf, open_high=True), doc='Of "poly".')
 
     @property
@@ -267,6 +274,10 @@ class OMKS(KernelMixin, StreamSettings, StepSettings, OnlineLearner):
         0.9, Real(0.0, 1.0, open_low=True, open_high=True),
         doc="What a wrong order leaves of a kernel's weight, in (0, 1).",
     )  # fmt: skip
+
+    @property
+    def _n_kernels(self) -> int:  # type: ignore[override]
+        return len(_WIDTHS) + 2 if self.kernels is None else len(self.kernels)
 
     @property
     def weights_(self) -> NDArray[np.floating]:

@@ -68,6 +68,11 @@ class OMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, O
 
     measure = DISTANCE
 
+    remedy = "Use a low-rank learner, such as RobustLOMDML, or reduce the features first."
+
+    def _memory_for(self, d: int, itemsize: int) -> float:
+        return sum(3.0 * size**2 * 8 for size in self._group(d).sizes)
+
     def _begin(self, rows: Rows, rng: np.random.Generator) -> ModalFull:
         return ModalFull(self._group(rows.n_features), rows.dtype, self.beta, self.margin)
 
@@ -137,7 +142,7 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
     """
 
     n_components: int | None = setting(
-        None, Integer(1), OneOf((None,)), kw_only=False,
+        None, Integer(1, 1_000_000), OneOf((None,)), kw_only=False,
         doc="Most components of each map; None for all features of a modality up to 128, else 64.",
     )  # fmt: skip
     C: float = aggressiveness(kw_only=True)
@@ -148,6 +153,14 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
     )  # fmt: skip
 
     measure = DISTANCE
+
+    remedy = "Lower `n_components`, or reduce the features first."
+
+    def _memory_for(self, d: int, itemsize: int) -> float:
+        return sum(2.0 * self._rank_for(size) * size * itemsize for size in self._group(d).sizes)
+
+    def _rank_for(self, d: int) -> int:
+        return min(d, self.n_components or (d if d <= 128 else 64))
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> ModalLowRank:
         known = self._group(rows.n_features)
@@ -163,7 +176,7 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
 
     def _start(self, rows: Rows, columns: Index, rng: np.random.Generator) -> Array:
         d = len(columns)
-        r = min(d, self.n_components or (d if d <= 128 else 64))
+        r = self._rank_for(d)
         if self.init == "pca" or (self.init == "auto" and r < d):
             return principal_directions(rows, r, rng, columns)
         return np.eye(r, d)

@@ -72,6 +72,7 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
     triplets: str | TripletSource = "one_pass"
 
     measure = DISTANCE
+    n_matrices = 2.0
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LowRank:
         start = np.eye(rows.n_features, dtype=rows.dtype)

@@ -15,6 +15,7 @@ from nearkin.errors import InputError
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.losses import Loss
 from nearkin.measures import Measure
+from nearkin.memory import check_memory
 from nearkin.triplets import Triplets
 
 __all__ = [
@@ -132,7 +133,11 @@ class MappedParameter(Parameter):
     @property
     def metric(self) -> Array:
         """M, of shape (d, d)."""
-        return self.components.T @ self.components
+        L = self.components
+        what = f"a matrix of {L.shape[1]:,} features"
+        advice = "Use components_, which makes it, or transform."
+        check_memory(float(L.shape[1]) ** 2 * L.dtype.itemsize, what, advice, None)
+        return L.T @ L
 
     @property
     def query_map(self) -> Array:

@@ -148,9 +148,10 @@ class FullMatrix(MappedParameter):
         metric = self.metric
         values, vectors = np.linalg.eigh(0.5 * (metric + metric.T))
         if self.measure.is_distance and values[0] < -1e-6 * max(1.0, values[-1]):
+            advice = "Fit with psd='project', 'exact' or 'end'." if self.psd == "none" else "Lower `C`."
             raise InputError(
                 f"the learned matrix has a negative eigenvalue ({values[0]:.3g}), so it is not a distance and has no "
-                "map. Fit with psd='project', 'exact' or 'end'."
+                f"map. {advice}"
             )
         values, vectors = values[::-1], vectors[:, ::-1]
         # Signs are free; a fixed choice makes equal models look equal.

@@ -9,6 +9,7 @@ import numpy as np
 
 from nearkin.arrays import Array
 from nearkin.measures import Measure
+from nearkin.memory import check_memory
 from nearkin.parameters.contract import LearningRule, MappedParameter
 from nearkin.stored import Count, Part, Type, stored
 from nearkin.triplets import Triplets
@@ -47,6 +48,8 @@ class Identity(MappedParameter):
     @property
     def components(self) -> Array:
         """The identity matrix."""
+        what = f"a matrix of {self.n_features:,} features"
+        check_memory(8.0 * self.n_features**2, what, "The map is the identity: use transform.", None)
         return np.eye(self.n_features, dtype=self.dtype)
 
     metric = components

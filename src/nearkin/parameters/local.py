@@ -10,6 +10,7 @@ import numpy as np
 from nearkin.arrays import Array, Codes
 from nearkin.kernels import StepRule, TripletRows
 from nearkin.measures import DISTANCE, Measure
+from nearkin.memory import check_memory
 from nearkin.parameters.contract import LearningRule, MappedParameter, feed, steps_at_once
 from nearkin.parameters.full import FullMatrix, from_eigenpairs
 from nearkin.stored import ArrayOf, Number, Part, stored
@@ -87,6 +88,9 @@ class LocalMetrics(MappedParameter):
         new = np.setdiff1d(codes, self.codes)
         if not len(new):
             return
+        n, d = len(self.codes) + len(new), len(self.shared.M)
+        what = f"a matrix of {d:,} features for each of {n:,} classes"
+        check_memory(16.0 * n * d**2, what, "Use a learner of one metric, such as RobustLODML.", None)
         self.codes = np.concatenate([self.codes, new])
         self.local = np.pad(self.local, ((0, len(new)), (0, 0), (0, 0)))
         self.marks = np.concatenate([self.marks, new_marks(len(new), self.shared.tracked, self.clock)])

@@ -149,7 +149,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         "rescaled_hinge", OneOf(("hinge", "rescaled_hinge")), Instance(Loss, "a Loss object"), kind="str or Loss",
         doc="As in `nearkin.RobustOASIS`.",
     )  # fmt: skip
-    max_hq_iter: int = setting(3, Integer(1), kind="int", doc="Half-quadratic iterations per triplet.")
+    max_hq_iter: int = setting(3, Integer(1, 1000), kind="int", doc="Half-quadratic iterations per triplet.")
     strength: str | float = setting(
         "auto", OneOf(("auto",)), Real(0.0, 1.0), kind='"auto" or float in [0, 1]',
         doc='How much of what was learned is used; "auto" chooses among six values.',

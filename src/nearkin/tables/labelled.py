@@ -24,6 +24,7 @@ _SUFFIXES = {
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".npy", ".npz"), "arrays"),
 }
+_READERS: dict[str, Callable[[Path], Table | Arrays]]
 _READERS = {"csv": read_csv, "parquet": read_parquet, "arrays": read_arrays}
 _FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "arrays", b"\x93NUM": "arrays"}
 
@@ -47,8 +48,7 @@ class LabelledRows:
 
 def open_table(path: Path) -> Table | Arrays:
     """Open a file of data; its name or its first bytes tell the format."""
-    read: Callable[[Path], Table | Arrays] = _READERS[kind_of(path)]
-    return read(path)
+    return _READERS[kind_of(path)](path)
 
 
 def kind_of(path: Path) -> str:

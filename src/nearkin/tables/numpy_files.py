@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ class Arrays:
         if name not in self._arrays:
             held = quote_names(self.names) or "an array without a name"
             raise InputError(f"{self.path} has no array {name!r}; it holds {held}.")
+        _check_text(self._arrays[name], f"array {name!r} of {self.path}" if name else str(self.path))
         return self._arrays[name]
 
 
@@ -156,6 +158,14 @@ def _decoding(path: str | Path) -> Iterator[None]:
             raise InputError(f"{path} holds Python objects; save plain numbers or text instead.") from None
 
 
+def _check_text(y: NDArray[Any], title: str) -> None:
+    """Refuse text that Python could not hold."""
+    if y.dtype.kind == "U" and y.size:
+        codes = np.frombuffer(y.tobytes(), np.dtype(np.uint32).newbyteorder(y.dtype.byteorder))
+        if codes.max() > sys.maxunicode or ((codes >= 0xD800) & (codes < 0xE000)).any():
+            raise InputError(f"{title} is damaged: it holds text with characters that do not exist.")
+
+
 def _one_label_a_row(y: NDArray[Any], title: str) -> Labels:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -163,6 +173,7 @@ def _one_label_a_row(y: NDArray[Any], title: str) -> Labels:
         raise InputError(f"{title} has shape {y.shape}; one label per row is needed.")
     if y.dtype.kind not in "fiubUS":
         raise InputError(f"{title} holds {y.dtype}; whole numbers or text are needed as labels.")
+    _check_text(y, title)
     if y.dtype.kind == "S":
         with decoding(title, "an array of UTF-8 labels"):
             y = np.char.decode(y, "utf-8")

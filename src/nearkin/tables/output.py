@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearkin._version import __version__
 from nearkin.errors import InputError, printable
-from nearkin.files import naming, replacing, write_csv
+from nearkin.files import StrPath, naming, replacing, write_csv
 from nearkin.tables.table import require_pyarrow
 
 __all__ = ["check_names", "write_arrays", "write_columns", "write_matrix"]
@@ -62,7 +62,7 @@ def write_matrix(path: Path | None, X: NDArray[Any], others: Mapping[str, Sequen
     write_arrays(path, {**{n: one.astype(str) if one.dtype.hasobject else one for n, one in kept.items()}, "X": X})
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], kind: str = "matrix") -> None:
+def write_arrays(path: StrPath, arrays: Mapping[str, NDArray[Any]], kind: str = "matrix") -> None:
     """Write arrays as npz, or a single one as npy."""
     with replacing(path, kind) as file:
         if Path(path).suffix.lower() == ".npy":

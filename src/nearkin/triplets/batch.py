@@ -41,13 +41,13 @@ class BatchTriplets(TripletSource, name="batch"):
     [(0, 1, 2), (1, 0, 2), (2, 3, 0), (2, 3, 1)]
     """
 
-    n_targets: int = setting(3, Integer(1), kw_only=False, doc="Target neighbours per row.")
+    n_targets: int = setting(3, Integer(1, 1_000_000), kw_only=False, doc="Target neighbours per row.")
     margin: float = setting(
         1.0, Real(0.0, np.inf, open_high=True),
         doc="Gap in squared distances (or in similarities), on the learner's scale.",
     )  # fmt: skip
     max_impostors: int | None = setting(
-        None, Integer(1), OneOf((None,)), doc="Keep only this many nearest impostors of a pair."
+        None, Integer(1, 1_000_000_000), OneOf((None,)), doc="Keep only this many nearest impostors of a pair."
     )
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
@@ -88,7 +88,7 @@ class RandomTriplets(TripletSource, name="random"):
     [1, 0, 3, 2]
     """
 
-    n_per_row: int = setting(1, Integer(1), kw_only=False, doc="Triplets per row.")
+    n_per_row: int = setting(1, Integer(1, 100_000), kw_only=False, doc="Triplets per row.")
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """One piece for the whole batch."""

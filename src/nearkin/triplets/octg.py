@@ -77,7 +77,7 @@ class OCTG(TripletSource, name="octg"):
     """
 
     n_centers: int | str = setting(
-        1, Integer(1), OneOf(("auto",)), kw_only=False,
+        1, Integer(1, 100_000), OneOf(("auto",)), kw_only=False,
         doc="""Centres per class, by k-means on the first batch. Under label noise one is the safe choice: with several,
         a centre may settle on wrongly labelled rows. "auto" takes more (2, 5, 10, 20 or 40) where they clearly predict
         the labels of other rows better: classes that fall into parts, with rows enough.""",
@@ -92,19 +92,19 @@ class OCTG(TripletSource, name="octg"):
         the learner's own measure before learning.""",
     )  # fmt: skip
     max_impostors: int | None = setting(
-        None, Integer(1), OneOf((None,)), doc="Keep only this many nearest impostors of a row."
+        None, Integer(1, 1_000_000_000), OneOf((None,)), doc="Keep only this many nearest impostors of a row."
     )
     update_centers: bool = setting(
         False, BOOLEAN,
         doc="Move the nearest centre of its class towards each row, with the row's plausibility as its weight.",
     )  # fmt: skip
     refresh: int = setting(
-        32, Integer(1),
+        32, Integer(1, 1_000_000_000),
         doc="""With ``metric="learned"`` or ``update_centers=True``, rows between two looks at the learned metric and
         centres; 1 is the literal algorithm. Counted along the stream, so that the chunks it comes in do not matter.""",
     )  # fmt: skip
     n_init: int | None = setting(
-        None, Integer(2), OneOf((None,)), doc="Rows of the first batch for k-means; None for all."
+        None, Integer(2, 1_000_000_000), OneOf((None,)), doc="Rows of the first batch for k-means; None for all."
     )
     centers: ArrayLike | None = setting(
         None, kind="array-like of shape (n_given, n_features) or None",
@@ -114,7 +114,7 @@ class OCTG(TripletSource, name="octg"):
         None, kind="array-like of shape (n_given,) or None", doc="Labels of `centers`."
     )
     max_centers: int | None = setting(
-        None, Integer(2), OneOf((None,)),
+        None, Integer(2, 1_000_000_000), OneOf((None,)),
         doc="""Most centres in all. A class that appears when there are as many takes the place of the centre that has
         not been the nearest of its class for the longest time; a class without any centre is forgotten.""",
     )  # fmt: skip
@@ -169,6 +169,12 @@ class OCTG(TripletSource, name="octg"):
         self.centers_ = np.ascontiguousarray(view.scaled(given.astype(rows.dtype)), dtype=rows.dtype)
         self.center_codes_ = view.codes_of(self.center_labels)
         self.center_counts_ = np.ones(len(given))
+
+    def rescale(self, view: View) -> None:
+        """Bring given centres to the new scale, unless they have moved or may have lost their places."""
+        if self.centers is not None and not self.update_centers and self.max_centers is None:
+            given = view.scaled(np.asarray(self.centers, dtype=np.float64).astype(self.centers_.dtype))
+            self.centers_ = np.concatenate([given, self.centers_[len(given) :]])
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Pieces of the batch; each looks at the centres and the metric as they are when it begins."""

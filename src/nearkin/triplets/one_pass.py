@@ -22,7 +22,7 @@ _BLOCK = 4096
 @stored(
     together=("newest_", "newest_origin_", "registered_", "previous_", "n_rows_seen_", "rng_"),
     newest_=ArrayOf("k", "d", dtype="T"),
-    newest_origin_=ArrayOf("k", of="codes"),
+    newest_origin_=ArrayOf("k", of="codes", low=0),
     registered_=ArrayOf("k", of="codes", low=0),
     previous_=Count(-1),
 )

@@ -307,6 +307,9 @@ class TripletSource(BaseEstimator):
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Prepare what the source remembers, from the first batch."""
 
+    def rescale(self, view: View) -> None:
+        """Hear that columns vary from now on that were constant; rows remembered are right, raw ones scale anew."""
+
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Pieces of the triplets of a batch, in the order in which they are to be learned."""
         raise TypeError(f"{type(self).__name__} must implement generate().")
