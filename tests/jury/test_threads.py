@@ -52,7 +52,7 @@ def test_votes_with_different_weights_do_not_mix_in_threads(data):
         return RidgeVoter("ridge", X, y, 3, [LeadingDirections(X)])
 
     voter, expected = make(), [make().answers(X[:50], one) for one in weights]
-    for _ in range(20):
+    for _ in range(8):
         found = at_once([lambda one=one: voter.answers(X[:50], one) for one in weights])
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, other)
@@ -66,7 +66,7 @@ def test_fits_in_two_threads_follow_each_other(data):
     X, y = data
     jobs = [(X, y), (X[:150, :2], y[:150])]
     expected = [state_of(nearkin.RobustKNeighborsClassifier(random_state=0).fit(*job)) for job in jobs]
-    for _ in range(4):
+    for _ in range(2):
         model = nearkin.RobustKNeighborsClassifier(random_state=0)
         at_once([lambda job=job, model=model: model.fit(*job) for job in jobs])
         found = state_of(model)
@@ -89,3 +89,29 @@ def test_a_stream_audited_in_two_threads_loses_no_rows(data):
     at_once([lambda part=part: stream.partial_fit(X[part], y[part]) for part in batches])
     assert stream.n_rows_seen_ == 300
     assert len(stream.audit().plausibility) == len(stream.held_)
+
+
+@pytest.mark.parametrize("kind", [nearkin.RobustKNeighborsClassifier, nearkin.LabelAuditor])
+def test_who_predicts_while_another_thread_fits_sees_one_fit_whole(data, kind):
+    X, y = data
+    names = np.array(["a", "b", "c", "d"])
+    jobs = [(X[:120], y[:120]), (X[:150], names[np.arange(150) % 4])]
+    model = kind(random_state=0).fit(*jobs[0])
+    expected = [kind(random_state=0).fit(*job).predict(X[:20]).tolist() for job in jobs]
+    is_over = threading.Event()
+
+    def refit():
+        try:
+            for i in range(3):
+                model.fit(*jobs[1 - i % 2])
+        finally:
+            is_over.set()
+
+    def predict():
+        found = []
+        while not is_over.is_set():
+            found.append(model.predict(X[:20]).tolist())
+        return found
+
+    _, *seen = at_once([refit, predict, predict])
+    assert all(one in expected for some in seen for one in some)
