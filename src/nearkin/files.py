@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.errors import InputError
+from nearkin.errors import InputError, printable
 
 __all__ = [
     "KINDS",
@@ -342,7 +342,13 @@ def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]
         how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL}
         writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", **how)
         writer.writerows((*header, *zip(*block, strict=True)))
-        file.write(text.getvalue().encode())
+        try:
+            file.write(text.getvalue().encode())
+        except UnicodeEncodeError as error:
+            half = printable(error.object[error.start : error.end])
+            raise InputError(
+                f"a value holds {half}, half a character, which a table cannot hold. Replace it."
+            ) from None
 
 
 def unquote_formula(text: str) -> str:
