@@ -12,7 +12,6 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin._version import __version__
 from nearkin.errors import InputError, printable
 from nearkin.files import StrPath, naming, replacing, write_csv
 from nearkin.tables.table import require_pyarrow
@@ -24,7 +23,7 @@ _ARRAYS = (".npy", ".npz")
 _SPACES = 128
 
 
-def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> None:
+def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArray[Any]], kind: str) -> None:
     """Write columns of equal length as CSV or Parquet, by the name of the file; CSV to stdout without one."""
     if path is None:
         with naming("standard output"):
@@ -37,7 +36,7 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArr
                 write_csv(sys.stdout.buffer, columns)  # always UTF-8, whatever the locale
                 sys.stdout.buffer.flush()
         return
-    with replacing(path, "table") as file:
+    with replacing(path, kind) as file:
         if path.suffix.lower() in (".csv", ".tsv"):
             write_csv(file, columns, "\t" if path.suffix.lower() == ".tsv" else ",")
             return
@@ -45,7 +44,7 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArr
         from pyarrow import parquet
 
         table = pa.table({name: pa.array(_plain(values)) for name, values in columns.items()})
-        parquet.write_table(table.replace_schema_metadata({"nearkin.table": __version__}), file)
+        parquet.write_table(table.replace_schema_metadata({"nearkin.table": kind}), file)
 
 
 def write_matrix(path: Path | None, X: NDArray[Any], others: Mapping[str, Sequence[Any] | NDArray[Any]]) -> None:
@@ -54,7 +53,7 @@ def write_matrix(path: Path | None, X: NDArray[Any], others: Mapping[str, Sequen
     columns = {} if kind in _ARRAYS else {f"c{i}": X[:, i] for i in range(X.shape[1])}
     check_names(others, columns or ["X"])
     if path is None or kind not in _ARRAYS:
-        write_columns(path, {**others, **columns})
+        write_columns(path, {**others, **columns}, "matrix")
         return
     if kind == ".npy" and others:
         raise InputError("npy holds one array; use .npz, .csv or .parquet to pass on other columns.")
