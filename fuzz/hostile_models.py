@@ -78,7 +78,7 @@ def _try_command(way: str, path: Path) -> str | None:
     args = [word.format(path=path, good=good, out=out) for word in way.split()]
     found = command(*args, folder=out, seconds=SECONDS, memory=MEMORY)
     shutil.rmtree(out)
-    problem = command_problem(found, path.name)
+    problem = command_problem(found, path.name, "/dev/zero")  # the link, or where it leads
     if problem is None and found.code == 0 and "--resume" not in way:
         problem = "it was accepted"
     return problem and f"[{' '.join(args[:1])}] {problem}"
