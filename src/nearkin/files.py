@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.errors import InputError
+from nearkin.errors import InputError, printable
 
 __all__ = [
     "KINDS",
@@ -104,15 +104,19 @@ def claim(outputs: Iterable[tuple[StrPath, str]], inputs: Iterable[StrPath | Non
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] there is no folder no such folder: 'no such folder/page.html'
     """
-    read = {_identify(one): one for given in inputs if given is not None for one in _files_behind(given)}
+    read: set[tuple[int, int]] | None = None
     taken: set[object] = set()
     for given, kind in (name for one in outputs for name in _names(*one)):
         path = _resolve(given)
         _check_place(given, path)
-        if path.exists() and _identify(path) in read:
-            raise InputError(f"{given} is an input of this command and would be overwritten; choose another name.")
+        names: set[object] = {path}
+        if path.exists():
+            if read is None:  # a folder may hold very many
+                read = {_identify(one) for source in inputs if source is not None for one in _files_behind(source)}
+            if _identify(path) in read:
+                raise InputError(f"{given} is an input of this command and would be overwritten; choose another name.")
+            names.add(_identify(path))
         _check_kind(given, path, kind)
-        names = {path, _identify(path)} if path.exists() else {path}
         if names & taken:
             raise InputError(f"{given} is named twice among the files to write.")
         taken |= names
@@ -342,7 +346,13 @@ def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]
         how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL}
         writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", **how)
         writer.writerows((*header, *zip(*block, strict=True)))
-        file.write(text.getvalue().encode())
+        try:
+            file.write(text.getvalue().encode())
+        except UnicodeEncodeError as error:
+            half = printable(error.object[error.start : error.end])
+            raise InputError(
+                f"a value holds {half}, half a character, which a table cannot hold. Replace it."
+            ) from None
 
 
 def unquote_formula(text: str) -> str:
