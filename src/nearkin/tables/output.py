@@ -47,7 +47,12 @@ def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]
         how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL}
         writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", **how)
         writer.writerows((*header, *zip(*block, strict=True)))
-        file.write(text.getvalue().encode())
+        try:
+            file.write(text.getvalue().encode())
+        except UnicodeEncodeError as error:
+            half = printable(error.object[error.start : error.end])
+            problem = f"a value holds {half}, half a character, which a table cannot hold. Replace it."
+            raise InputError(problem) from None
 
 
 def _cells(values: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
