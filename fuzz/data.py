@@ -48,8 +48,9 @@ def models() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="nearkin-fuzz-models-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     data = str(put(folder, "csv"))
-    warm(["fit", data, "--label", "y", "-o", str(folder / "jury.nearkin")])
-    warm(["fit", data, "--label", "y", "-o", str(folder / "odml.nearkin"), "--learner", "odml"])
+    warm(["fit", data, "--label", "y", "-o", str(folder / "jury.nearkin")], must_work=True)
+    second = ["fit", data, "--label", "y", "-o", str(folder / "odml.nearkin"), "--learner", "odml"]
+    warm(second, must_work=True)
     return folder
 
 
@@ -62,13 +63,19 @@ def warm_up(kind: str) -> None:
             warm(SCENARIOS[kind](Path(name), rng)[0])
 
 
-def warm(args: Arguments) -> None:
+def warm(args: Arguments, *, must_work: bool = False) -> None:
     """Run a command in this process."""
     from nearkin.cli import main
 
     said = io.TextIOWrapper(io.BytesIO())
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
-        main.main(args, prog_name="nearkin")
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            main.main(args, prog_name="nearkin")
+    except SystemExit as end:
+        if must_work and end.code:  # else every attack would seem to be refused
+            said.flush()
+            told = said.buffer.getvalue().decode()
+            raise RuntimeError(f"the good command fails: nearkin {' '.join(args)}: {told}") from None
 
 
 def put(folder: Path, suffix: str, name: str = "data") -> Path:

@@ -25,6 +25,7 @@ from fuzz import data, models, seeds
 from fuzz.child import call, command, command_problem
 from fuzz.report import Report
 from nearkin import saving
+from nearkin.archives import sealing
 
 WEIGHT = 1.0
 #: What a file may cost that is refused: seconds, and bytes beyond what the process already has.
@@ -77,7 +78,7 @@ def _try_command(way: str, path: Path) -> str | None:
     args = [word.format(path=path, good=good, out=out) for word in way.split()]
     found = command(*args, folder=out, seconds=SECONDS, memory=MEMORY)
     shutil.rmtree(out)
-    problem = command_problem(found, path.name)
+    problem = command_problem(found, path.name, "/dev/zero")  # the link, or where it leads
     if problem is None and found.code == 0 and "--resume" not in way:
         problem = "it was accepted"
     return problem and f"[{' '.join(args[:1])}] {problem}"
@@ -122,10 +123,10 @@ GOOD = {"$class": "learners.ODML", "state": {}}
 def archive(
     members: dict[str, bytes | str | int], compression: int = zipfile.ZIP_STORED, **header: Any
 ) -> Callable[[Path], None]:
-    """Return a writer of an archive with a header of ours and other members; a number stands for that many zeros."""
+    """Return a writer of an archive with a header and a digest of ours and any members; a number is that many zeros."""
 
     def write(path: Path) -> None:
-        with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(path, "w", compression) as file:
+        with warnings.catch_warnings(action="ignore"), path.open("wb") as raw, sealing(raw, compression) as file:
             if "model.json" not in members:
                 file.writestr("model.json", json.dumps({**HEADER, "model": GOOD, **header}))
             for name, content in members.items():

@@ -49,7 +49,7 @@ def warm_up(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         args, _, options = COMMANDS[name](Path(folder))
         named = [(one, f"{folder}/new{i}{suffix}") for i, (one, suffix) in enumerate(options.items())]
-        data.warm([*map(str, args), *(word for pair in named for word in pair)])
+        data.warm([*map(str, args), *(word for pair in named for word in pair)], must_work=bool(options))
 
 
 def try_one(name: str, folder: Path, rng: np.random.Generator) -> str | None:

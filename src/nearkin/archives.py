@@ -83,10 +83,10 @@ class _Sealed(io.RawIOBase):
 
 
 @contextmanager
-def sealing(file: BinaryIO) -> Iterator[zipfile.ZipFile]:
+def sealing(file: BinaryIO, compression: int = zipfile.ZIP_STORED) -> Iterator[zipfile.ZipFile]:
     """Open an archive to write members to; when the block ends, its digest follows."""
     sealed = _Sealed(file)
-    with zipfile.ZipFile(sealed, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(sealed, "w", compression) as archive:
         archive.comment = _MARK + b"0" * _DIGEST
         yield archive
     sealed.seal()

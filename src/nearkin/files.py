@@ -1,51 +1,38 @@
-"""Files that people keep: what may be written where, files that appear only when complete, and tables as CSV."""
+"""Files that people keep: what may be written where, and files that appear only when complete."""
 
 from __future__ import annotations
 
-import csv
 import errno
 import glob
 import hashlib
-import io
 import os
 import re
 import secrets
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import BinaryIO
 
 from nearkin import progress
 from nearkin.errors import InputError
 
-__all__ = [
-    "KINDS",
-    "StrPath",
-    "claim",
-    "discard_parts",
-    "naming",
-    "replacing",
-    "sync_folder",
-    "unquote_formula",
-    "write_csv",
-]
+__all__ = ["KINDS", "StrPath", "claim", "discard_parts", "naming", "replacing", "sync_folder"]
 
 StrPath = str | os.PathLike[str]
 
 # ---------------------------------------------------------------------- what may be written where
 
-_PARQUET = rb"nearkin\.(model|table)"
-_HEADER = rb"""\A([^\r\n]*[,\t])?(
-    prediction[,\t]share | c0([,\t]c\d+)* | row[,\t]label[,\t]plausibility[,\t]score[,\t]doubtful
-    | row[,\t]label[,\t]given_label[,\t]confidence
-    | row[,\t]given_label[,\t]suggested_label[,\t]is_suspect[,\t][^\r\n]*
-)\r?(\n|\Z)"""
-_TABLE = {".csv": _HEADER, ".tsv": _HEADER, ".parquet": _PARQUET, ".pq": _PARQUET}
+
+def _table(kind: bytes, columns: bytes) -> dict[str, bytes]:
+    """Return the patterns of a table by suffix: the last names of a CSV header, or the kind in Parquet's metadata."""
+    header = rb"\A([^\r\n]*[,\t])?(" + columns.replace(b",", rb"[,\t]") + rb")\r?(\n|\Z)"
+    parquet = rb"nearkin\.table.{0,8}" + kind
+    return {".csv": header, ".tsv": header, ".parquet": parquet, ".pq": parquet}
+
+
+_AUDIT = _table(b"audit", rb"row,given_label,suggested_label,is_suspect,[^\r\n]*")
 _PAGE = rb'<meta\ name="generator"\ content="nearkin'
 _REPORT = rb'\A\{\s*"nearkin":\ "'
 _ZIP = rb"\APK\x03\x04.{26}model\.json.*?"
@@ -59,10 +46,21 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
     ),
     "checkpoint": ("checkpoint", {"": _ZIP + rb'"kind":\ "nearkin-checkpoint'}),
     "page": ("page", {"": _PAGE}),
-    "csv": ("table", {"": _HEADER}),
-    "suspects": ("table", {".csv": _HEADER}),
-    "table": ("table", _TABLE),
-    "matrix": ("table", {**_TABLE, ".npy": rb"\A\x93NUMPY.{4}[^\n]*[ ]{128}\n", ".npz": rb"nearkin\Z"}),
+    "csv": ("table of an audit", {"": _AUDIT[".csv"]}),
+    "suspects": ("table of suspects", {".csv": _AUDIT[".csv"]}),
+    "audit": ("table of an audit", _AUDIT),
+    "cleaned": ("table of cleaned labels", _table(b"cleaned", rb"row,label,given_label,confidence")),
+    "doubts": ("table of plausibility", _table(b"doubts", rb"row,label,plausibility,score,doubtful")),
+    "predictions": ("table of predictions", _table(b"predictions", rb"prediction,share")),
+    "scores": ("table of plausibility", {".pq": rb"nearkin\.model"}),
+    "matrix": (
+        "table of mapped rows",
+        {
+            **_table(b"matrix", rb"c0,c1(,c\d+)*|\Ac0"),
+            ".npy": rb"\A\x93NUMPY.{4}[^\n]*[ ]{128}\n",
+            ".npz": rb"nearkin\Z",
+        },
+    ),
     "map": ("map", {".npz": rb"nearkin\Z"}),
     "onnx": ("map", {".onnx": rb"\A\x08.\x12\x07nearkin"}),
     "json": ("report", {"": _REPORT}),
@@ -78,6 +76,7 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
 
 #: Bytes at either end in which a pattern is looked for; a header of 20,000 columns fits.
 _ENDS = 1 << 18
+_MOST = 1 << 26
 
 
 def claim(outputs: Iterable[tuple[StrPath, str]], inputs: Iterable[StrPath | None] = ()) -> None:
@@ -90,15 +89,19 @@ def claim(outputs: Iterable[tuple[StrPath, str]], inputs: Iterable[StrPath | Non
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] there is no folder no such folder: 'no such folder/page.html'
     """
-    read = {_identify(one): one for given in inputs if given is not None for one in _files_behind(given)}
+    read: set[tuple[int, int]] | None = None
     taken: set[object] = set()
     for given, kind in (name for one in outputs for name in _names(*one)):
         path = _resolve(given)
         _check_place(given, path)
-        if path.exists() and _identify(path) in read:
-            raise InputError(f"{given} is an input of this command and would be overwritten; choose another name.")
+        names: set[object] = {path}
+        if path.exists():
+            if read is None:  # a folder may hold very many
+                read = {_identify(one) for source in inputs if source is not None for one in _files_behind(source)}
+            if _identify(path) in read:
+                raise InputError(f"{given} is an input of this command and would be overwritten; choose another name.")
+            names.add(_identify(path))
         _check_kind(given, path, kind)
-        names = {path, _identify(path)} if path.exists() else {path}
         if names & taken:
             raise InputError(f"{given} is named twice among the files to write.")
         taken |= names
@@ -165,7 +168,11 @@ def _holds(path: Path, pattern: bytes) -> bool:
         return True
     with path.open("rb") as file:
         ends = [file.read(_ENDS)]
-        file.seek(-min(_ENDS, path.stat().st_size), os.SEEK_END)
+        size = _ENDS
+        if ends[0].startswith(b"PAR1"):  # whose metadata may be long, and end with their length
+            file.seek(-min(8, path.stat().st_size), os.SEEK_END)
+            size = min(_MOST, 8 + int.from_bytes(file.read(4), "little"))
+        file.seek(-min(size, path.stat().st_size), os.SEEK_END)
         ends.append(file.read())
     return any(re.search(pattern, end, re.DOTALL | re.MULTILINE | re.VERBOSE) for end in ends)
 
@@ -177,6 +184,8 @@ def _holds(path: Path, pattern: bytes) -> bool:
 _parts: set[Path] = set()
 _PART = re.compile(r"\.nearkin-([0-9a-f]{8})-([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.part")
 _swept: set[Path] = set()
+#: How a file is made that must not exist, on Windows too.
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 #: Errors of writing, which name no file.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -202,12 +211,14 @@ def replacing(path: StrPath, kind: str | None, *, durable: bool = False) -> Iter
     part = target.parent / f".nearkin-{host}-{boot}-{os.getpid()}-{secrets.token_hex(4)}.part"
     _parts.add(part)
     try:
-        with naming(path, part), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with naming(path, part), os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
             yield file
             file.flush()
             if durable:
                 os.fsync(file.fileno())
         part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        if kind is not None:
+            _check_kind(path, target, kind)  # again, as the block may have taken hours
         with naming(path, part):
             part.replace(target)
         if durable:
@@ -289,54 +300,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-# ---------------------------------------------------------------------- CSV
-
-#: Rows turned into text at once.
-_BLOCK = 4096
-#: Text that a spreadsheet would run as a formula, perhaps behind quotes of ours; numbers are not.
-_FORMULA = re.compile(r"'*[=+\-@\t\r]", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-
-
-def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]], delimiter: str = ",") -> None:
-    """Write columns of equal length as UTF-8 with a header row.
-
-    Text that a spreadsheet would take for a formula gets an apostrophe in front, which `unquote_formula` removes.
-
-    >>> file = io.BytesIO()
-    >>> write_csv(file, {"row": np.array([1, -2]), "label": ["=a", "b, c"]})
-    >>> file.getvalue().decode().splitlines()
-    ['row,label', "1,'=a", '-2,"b, c"']
-    """
-    n_rows = len(next(iter(columns.values())))
-    for start in range(0, max(n_rows, 1), _BLOCK):
-        block = [_cells(values[start : start + _BLOCK]) for values in columns.values()]
-        header = [_cells(list(columns))] if start == 0 else []
-        # The usual quoting overlooks carriage returns.
-        is_odd = any("\r" in one for cells in (*header, *block) for one in cells if isinstance(one, str))
-        text = io.StringIO()
-        how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL}
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", **how)
-        writer.writerows((*header, *zip(*block, strict=True)))
-        file.write(text.getvalue().encode())
-
-
-def unquote_formula(text: str) -> str:
-    """Return the text that `write_csv` was given: without the apostrophe in front of a formula."""
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
-
-
-def _cells(values: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
-    """Return values as CSV should show them: single precision with nine digits, not with those of a double."""
-    if isinstance(values, np.ndarray) and values.dtype == np.float32:
-        return [f"{one:.9g}" for one in values.tolist()]
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
-        return values.tolist()
-    plain = values.tolist() if isinstance(values, np.ndarray) else values
-    return [_quote_formula(one) if isinstance(one, str) else one for one in plain]
-
-
-def _quote_formula(text: str) -> str:
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

@@ -84,7 +84,8 @@ def notice_interrupts(message: str, code: int) -> Iterator[None]:
     """Make sure that Ctrl-C ends the block, soon and exactly once, whatever the block is doing.
 
     An exception raised inside a callback of a compiled library, or while an object is deleted, is lost or comes out as
-    another one. So the signal is remembered, and the next report of progress, or the end of the block, raises it again.
+    another one. So the signal is remembered, and the next report of progress, or the end of the block, raises it again;
+    Python does not print the one that was lost.
     While loops are compiled there is no report for many seconds, and an exception may leave the compiler in a state in
     which it crashes; then the process calls `at_exit` and ends at once, with ``message`` and ``code``.
     """
@@ -101,11 +102,16 @@ def notice_interrupts(message: str, code: int) -> Iterator[None]:
         if not _waiting:
             raise KeyboardInterrupt
 
+    def tell_others(lost: Any) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            tell(lost)
+
     try:
         before = signal.signal(signal.SIGINT, remember)
     except ValueError:  # not in the main thread, which owns the signals
         yield
         return
+    tell, sys.unraisablehook = sys.unraisablehook, tell_others
     try:
         try:
             with listening(_check):
@@ -116,6 +122,7 @@ def notice_interrupts(message: str, code: int) -> Iterator[None]:
         _check()
     finally:
         signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = tell
         _pressed = False
 
 

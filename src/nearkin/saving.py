@@ -17,36 +17,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
+from nearkin import stored
 from nearkin._version import __version__
 from nearkin.archives import FORMAT, Newer, open_regular, read_archive, write_archive
 from nearkin.files import replacing
 from nearkin.settings import exclusive
-from nearkin.stored import (
-    Anything,
-    ArrayOf,
-    Count,
-    Kind,
-    Number,
-    Table,
-    Text,
-    check_fields,
-    check_stored,
-    declared_fields,
-    is_stored,
-    state_of,
-)
+from nearkin.stored import ArrayOf, Count, Kind, Number, Text
 
 __all__ = [
-    "FORMAT",
-    "Newer",
-    "check_model",
-    "from_tree",
-    "load",
-    "read_tree",
-    "save",
-    "to_tree",
-    "write_tree",
-]
+    "FORMAT", "Newer", "check_model", "from_tree", "load", "read_tree", "save", "to_tree", "write_tree",
+]  # fmt: skip
 
 MODEL = "nearkin-model"
 
@@ -86,7 +66,7 @@ def to_tree(value: Any) -> tuple[Any, list[np.ndarray]]:
     """Return a JSON tree of a value, and the arrays that it refers to by number."""
     arrays: list[np.ndarray] = []
     tree = _encode(value, arrays, "model")
-    check_stored(value)  # what could not be read is not written
+    stored.check_stored(value)  # what could not be read is not written
     return tree, arrays
 
 
@@ -96,7 +76,7 @@ def from_tree(tree: Any, arrays: Sequence[np.ndarray]) -> Any:
     value = reader.decode(tree)
     if unused := set(range(len(arrays))) - reader.used:
         raise ValueError(f"nothing refers to array {min(unused)}")
-    check_stored(value)
+    stored.check_stored(value)
     return value
 
 
@@ -197,7 +177,7 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
             f"cannot save {where}: {type(value).__module__}.{type(value).__name__} is not a class of nearkin that may "
             "stand in a file. Models with parts of your own cannot be written to a nearkin file."
         )
-    return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in state_of(value).items()}}
+    return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in stored.state_of(value).items()}}
 
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -272,7 +252,7 @@ class _Reader:
         cls, state = find_class(room, name), tree["state"]
         if not isinstance(state, dict):
             raise TypeError(f"{name} has no attributes")
-        if not issubclass(cls, BaseEstimator) and (unknown := state.keys() - declared_fields(cls).keys()):
+        if not issubclass(cls, BaseEstimator) and (unknown := state.keys() - stored.declared_fields(cls).keys()):
             raise KeyError(f"{name} has {sorted(unknown)[:5]}, which it does not declare")
         made: Any = object.__new__(cls)
         vars(made).update({key: self.decode(value) for key, value in state.items()})
@@ -314,7 +294,7 @@ def find_class(room: str, name: str) -> type:
         raise KeyError(f"class {room}.{name}")
     package = importlib.import_module(f"nearkin.{room}")
     found = getattr(package, name) if name in package.__all__ else None
-    if not isinstance(found, type) or not (is_stored(found) or issubclass(found, BaseEstimator)):
+    if not isinstance(found, type) or not (stored.is_stored(found) or issubclass(found, BaseEstimator)):
         raise KeyError(f"class {room}.{name}")
     return found
 
@@ -333,8 +313,8 @@ def check_generator_state(state: Any, is_legacy: bool = False) -> None:
     inner, outer = _STATES[name]
     if is_legacy:
         outer = {"has_gauss": Count(0, 1), "gauss": Number()}
-    check_fields(state, name, bit_generator=Text(name), state=Table(Text(), Anything()), **outer)
-    check_fields(state["state"], name, **inner)
+    stored.check_fields(state, name, bit_generator=Text(name), state=stored.Table(Text(), stored.Anything()), **outer)
+    stored.check_fields(state["state"], name, **inner)
     if name.startswith("PCG64") and not state["state"]["inc"] % 2:
         raise ValueError(f"{name}.inc is even")
     if name == "MT19937" and not state["state"]["key"].any():

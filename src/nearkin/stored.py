@@ -24,27 +24,9 @@ import numpy as np
 from nearkin.settings import check_settings
 
 __all__ = [
-    "Anything",
-    "ArrayOf",
-    "Count",
-    "Draws",
-    "Either",
-    "Flag",
-    "Items",
-    "Kind",
-    "Maybe",
-    "Number",
-    "Part",
-    "Table",
-    "Text",
-    "Type",
-    "check_fields",
-    "check_stored",
-    "declared_fields",
-    "is_stored",
-    "state_of",
-    "stored",
-]
+    "Anything", "ArrayOf", "Count", "Draws", "Either", "Flag", "Items", "Kind", "Maybe", "Number", "Part", "Table",
+    "Text", "Type", "check_fields", "check_stored", "declared_fields", "is_stored", "state_of", "stored",
+]  # fmt: skip
 
 Class = TypeVar("Class", bound=type)
 
@@ -79,12 +61,10 @@ class Scope:
 # ---------------------------------------------------------------------- kinds of values
 
 
-@dataclass(frozen=True)
 class Anything:
     """Any value; objects inside it are checked by their own declarations."""
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """Look for objects."""
         scope.checker.visit(value, where)
 
 
@@ -95,7 +75,6 @@ class Maybe:
     kind: Kind
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """None needs no check."""
         if value is not None:
             self.kind.check(value, scope, where)
 
@@ -107,16 +86,13 @@ class Either:
         self.values, self.other = values, other
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """Choose by type."""
         (self.values if isinstance(value, np.ndarray) else self.other).check(value, scope, where)
 
 
-@dataclass(frozen=True)
 class Flag:
     """True or False."""
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """No numbers."""
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(f"{where} is {_show(value)}, not True or False")
 
@@ -131,7 +107,6 @@ class Count:
     most: str | None = None
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """Booleans are not numbers here."""
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not self.low <= value <= self.high:
             raise ValueError(f"{where} is {_show(value)}, not a whole number in [{self.low}, {self.high}]")
         if self.size is not None:
@@ -150,9 +125,8 @@ class Number:
     is_open: bool = False  # whether ``low`` itself is too low
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """NaN and infinity are not finite."""
         is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or not self.low <= value <= self.high:
+        if not is_number or not -math.inf < value < math.inf or not self.low <= value <= self.high:
             raise ValueError(f"{where} is {_show(value)}, not a number in [{self.low:g}, {self.high:g}]")
         if self.is_open and value == self.low:
             raise ValueError(f"{where} is {value}; it must be larger")
@@ -165,7 +139,6 @@ class Text:
         self.choices = choices
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """By value."""
         if not isinstance(value, str) or (self.choices and value not in self.choices):
             raise ValueError(f"{where} is {_show(value)}, not {' or '.join(map(repr, self.choices)) or 'a text'}")
 
@@ -177,68 +150,42 @@ class Type:
     name: str | None = None
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """Two are allowed."""
         if not isinstance(value, (np.dtype, str)) or str(value) not in ("float32", "float64"):
             raise ValueError(f"{where} is {_show(value)}, not float32 or float64")
         if self.name is not None:
             scope.bind(self.name, str(value), where)
 
 
-@dataclass(frozen=True)
 class Draws:
     """A generator of random numbers; its state is checked when it is read."""
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """By type."""
         if not isinstance(value, np.random.Generator):
             raise ValueError(f"{where} is {_show(value)}, not a random generator")
 
 
 #: Types that an array may have, by the name of what it holds.
 _TYPES = {
-    "floats": ("float32", "float64"),
-    "doubles": ("float64",),
-    "codes": ("int64",),
-    "flags": ("bool",),
-    "words": ("uint64",),
-    "words32": ("uint32",),
-}
+    "floats": ("float32", "float64"), "doubles": ("float64",), "codes": ("int64",), "flags": ("bool",),
+    "words": ("uint64",), "words32": ("uint32",),
+}  # fmt: skip
 
 
 class ArrayOf:
-    """An array of finite numbers, of a type and a shape.
+    """An array of a shape: names of sizes ("d", or "K+1" for one more than K), numbers, or None for any size.
 
-    Parameters
-    ----------
-    *shape : str, int or None
-        Names of sizes ("d", or "K+1" for one more than K), numbers, or None for any size.
-    of : {"floats", "doubles", "codes", "flags", "words", "words32", "labels"}
-        What it holds; "labels" are texts, numbers or objects.
-    low, high : float or None
-        Bounds of all values.
-    below : str or None
-        Name of a size that all values must stay below.
-    dtype : str or None
-        Name under which its type must be equal to those of others.
-    is_finite : bool
-        Whether infinity is refused; NaN always is.
+    It holds what ``of`` says, "labels" being texts, numbers or objects; values from ``low`` to ``high`` that stay below
+    the size named ``below``, and no NaN. Arrays that give their type one name, ``dtype``, are of one type.
     """
 
     def __init__(
-        self,
-        *shape: str | int | None,
-        of: str = "floats",
-        low: float | None = None,
-        high: float | None = None,
-        below: str | None = None,
-        dtype: str | None = None,
-        is_finite: bool = True,
-    ):
-        self.shape, self.of, self.low, self.high, self.below, self.dtype = shape, of, low, high, below, dtype
-        self.is_finite = is_finite
+        self, *shape: str | int | None, of: str = "floats", low: float | None = None, high: float | None = None,
+        below: str | None = None, dtype: str | None = None, is_finite: bool = True,
+    ):  # fmt: skip
+        self.shape, self.of, self.low, self.high = shape, of, low, high
+        self.below, self.dtype, self.is_finite = below, dtype, is_finite
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """Type, shape, finiteness, bounds."""
         if not isinstance(value, np.ndarray):
             raise ValueError(f"{where} is {_show(value)}, not an array")
         self._check_type(value, where)
@@ -288,7 +235,6 @@ class Part:
         self.shared = shared
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """The part itself, then what it shares."""
         if not any(one.__name__ in self.names for one in type(value).__mro__):
             raise ValueError(f"{where} is {_show(value)}, not {' or '.join(self.names)}")
         sizes = scope.checker.visit(value, where)
@@ -307,7 +253,6 @@ class Items:
     least: int = 0
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """Each of them."""
         if not isinstance(value, (list, tuple)) or len(value) < self.least:
             raise ValueError(f"{where} is {_show(value)}, not a list of at least {self.least}")
         if self.size is not None:
@@ -324,7 +269,6 @@ class Table:
     value: Kind
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
-        """Each entry."""
         if not isinstance(value, dict):
             raise ValueError(f"{where} is {_show(value)}, not a dictionary")
         for name, one in value.items():
@@ -366,19 +310,12 @@ _DECLARED: dict[type, Declaration] = {}
 
 
 def stored(*, but: tuple[str, ...] = (), together: tuple[str, ...] = (), **fields: Kind) -> Callable[[Class], Class]:
-    """Let objects of a class stand in files, with these attributes.
+    """Let objects of a class stand in files, with these attributes, each of its kind.
 
-    Parameters
-    ----------
-    but : tuple of str
-        Attributes that objects have and files do not: they are made again when needed.
-    together : tuple of str
-        Of an estimator, whose attributes may be missing before `fit`: if it has the first, it has all of them.
-    **fields : Kind
-        What each attribute must be. Subclasses that are estimators inherit the declaration; others declare themselves.
+    An estimator may lack them before `fit`, but if it has the first of those that come ``together``, it has all; files
+    hold what it has ``but`` what is made again when needed. Subclasses of estimators inherit the declaration, others
+    declare themselves.
 
-    Examples
-    --------
     >>> @stored(weights=ArrayOf("k", low=0.0), n=Count(size="k"))
     ... class Votes:
     ...     def __init__(self):
@@ -413,15 +350,14 @@ def declared_fields(cls: type) -> dict[str, Kind]:
     }
 
 
-def _gather(cls: type, name: str) -> set[str]:
-    return {one for base in cls.__mro__ if base in _DECLARED for one in getattr(_DECLARED[base], name)}
+def _left_out(cls: type) -> set[str]:
+    return {name for one in cls.__mro__ if one in _DECLARED for name in _DECLARED[one].but}
 
 
 def state_of(value: Any) -> dict[str, Any]:
     """Return the attributes of an object that a file holds, by name."""
     if hasattr(value, "get_params"):
-        left_out = _gather(type(value), "but")
-        return {name: one for name, one in vars(value).items() if name not in left_out}
+        return {name: one for name, one in vars(value).items() if name not in _left_out(type(value))}
     return {name: getattr(value, name) for name in declared_fields(type(value))}
 
 
@@ -436,8 +372,6 @@ def check_stored(value: Any, where: str = "model") -> None:
 def check_fields(values: Any, where: str, **fields: Kind) -> None:
     """Raise a ValueError unless a value is a dictionary with exactly these entries, each of its kind.
 
-    Examples
-    --------
     >>> check_fields({"epoch": 1, "done": "no"}, "checkpoint", epoch=Count(), done=Flag())
     Traceback (most recent call last):
     ValueError: checkpoint.done is 'no', not True or False
@@ -486,7 +420,7 @@ class Checker:
         if hasattr(value, "get_params"):
             settings, fitted = _settings_of(value, where), _come_together(value)
             fields, is_whole = {**_COMMON, **fields}, bool(fitted)
-            known = attributes.keys() - _gather(type(value), "but")
+            known = attributes.keys() - _left_out(type(value))
             _check_names(known, fields.keys() | settings.keys(), fitted | settings.keys(), where)
             for name, one in settings.items():
                 self.visit(one, f"{where}.{name}")

@@ -118,6 +118,15 @@ def test_huge_fields_are_read(tmp_path):
         (tmp_path / "m.nearkin").unlink()
 
 
+def test_a_long_text_is_not_a_label(tmp_path):
+    rows = [*ROWS, (1, 2, "x" * 2_000_000)]
+    (tmp_path / "rows.csv").write_text("a,b,y\n" + "".join(f"{a},{b},{y}\n" for a, b, y in rows))
+    pq.write_table(pa.table(dict(zip("aby", zip(*rows, strict=True), strict=True))), tmp_path / "rows.parquet")
+    for name in ("rows.csv", "rows.parquet"):
+        for line in in_both_ways(tmp_path / name, "--label", "y"):
+            assert "data row 61: column 'y' holds a text of 2,000,000 characters" in line
+
+
 def test_pipes_and_devices_are_not_read(tmp_path):
     for name in ("rows.csv", "rows.npy", "rows.parquet"):
         os.mkfifo(tmp_path / name)

@@ -17,6 +17,7 @@ from nearkin.cli._options import OutputFile
 from nearkin.errors import InputError
 from nearkin.files import KINDS, claim, replacing
 from nearkin.model_files import remember_names
+from nearkin.tables import write_columns
 
 #: A command line that works for every command with outputs, without the outputs; each names where its inputs are.
 WORKS = {
@@ -173,7 +174,7 @@ def test_scores_replace_scores_only(home):
     (home / "rows.csv.plausibility.pq").write_text("mine")
     stream = streams.open("rows.csv", label="y", batch_rows=50)
     learner = streams.fit_stream(nearkin.RobustLODML(random_state=0), stream)
-    with pytest.raises(InputError, match="exists and is not a nearkin table"):
+    with pytest.raises(InputError, match="exists and is not a nearkin table of plausibility"):
         streams.score_stream(learner, stream)
     line = refuse(["fit", "rows.csv", "--label", "y", "--stream", "--plausibility", "-o", "m.nearkin"])
     assert "exists and is not a nearkin table" in line
@@ -221,11 +222,32 @@ def test_calls_of_the_library_destroy_nothing(home):
 
 def test_kinds_do_not_replace_each_other(home):
     claim([("model.nearkin", "model")])
-    for kind in sorted(
-        set(KINDS) - {"model", "map", "onnx", "report", "suspects", "table", "matrix", "records", "figure"}
-    ):
+    for kind in ("checkpoint", "page", "csv", "json", "log", "cells"):
         with pytest.raises(InputError, match="exists and is not"):
             claim([("model.nearkin", kind)])
+    kinds = ("audit", "cleaned", "doubts", "predictions", "matrix")
+    columns = {
+        "audit": ["id", "row", "given_label", "suggested_label", "is_suspect", "plausibility", "confidence", "score"],
+        "cleaned": ["row", "label", "given_label", "confidence"], "predictions": ["id", "prediction", "share"],
+        "doubts": ["row", "label", "plausibility", "score", "doubtful"], "matrix": [f"c{i}" for i in range(5_000)],
+    }  # fmt: skip
+    for kind in kinds:
+        for suffix in (".csv", ".tsv", ".parquet"):
+            path = home / f"table{suffix}"
+            write_columns(path, {name: [1] for name in columns[kind]}, kind)
+            assert [one for one in kinds if allows(path, one)] == [kind]
+            path.unlink()
+    for header in ("x,c0", "prediction,share,mine", "a,b,row,label", "c0,c1,mine"):
+        (home / "mine.csv").write_text(header + "\n1,2,3\n")
+        assert not any(allows(home / "mine.csv", one) for one in kinds)
+
+
+def allows(path, kind):
+    try:
+        claim([(path, kind)])
+    except InputError:
+        return False
+    return True
 
 
 def test_a_full_disk_names_the_file(home):

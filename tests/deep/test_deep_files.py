@@ -16,6 +16,7 @@ from torch import nn  # noqa: E402
 import nearkin  # noqa: E402
 from nearkin import progress  # noqa: E402
 from nearkin.deep import OAHU, AdaptiveBounds, DeepMetric, RobustOAHU, load, save  # noqa: E402
+from nearkin.streams.checkpoint import Checkpoint  # noqa: E402
 from networks import make  # noqa: E402
 
 
@@ -207,6 +208,20 @@ def test_a_checkpoint_of_something_else_is_refused(rings, tmp_path):
     with pytest.warns(UserWarning, match="going on from the one before it"):
         found = small(checkpoint=path).fit(X, y)
     assert np.array_equal(found.transform(X), small().fit(X, y).transform(X))
+
+
+def test_forged_fields_of_a_checkpoint_are_refused(rings, tmp_path):
+    X, y = rings()
+    small(checkpoint=tmp_path / "ck").fit(X, y)
+    kept = Checkpoint(tmp_path / "ck").read()
+    for name, values in (
+        ("state", [None, {}, 3]), ("running", [None, 3, kept["running"][:-1], kept["running"].astype("f4")]),
+        ("done", ["2", -1, None, 0.5]),
+    ):  # fmt: skip
+        for value in values:
+            Checkpoint(tmp_path / "ck").write({**kept, name: value})
+            with pytest.raises(ValueError, match="ck is damaged"):
+                small(checkpoint=tmp_path / "ck").fit(X, y)
 
 
 @pytest.mark.parametrize("kind", ["function", "module", "generator", "bounds"])

@@ -18,7 +18,7 @@ from nearkin.jury import JuryDecision
 from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.settings import SEED, OneOf, Real, all_or_nothing, declare, setting
+from nearkin.settings import SEED, OneOf, Real, all_or_nothing, declare, exclusive, setting
 from nearkin.stored import ArrayOf, Part, stored
 
 __all__ = ["LabelAuditor", "audit_labels", "check_labelled_rows"]
@@ -141,13 +141,17 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class with most votes of plausible rows."""
-        check_is_fitted(self)
-        return self.audit_.classifier.predict(X)
+        with exclusive(self):  # a fit that runs in another thread is waited for
+            check_is_fitted(self)
+            model = self.audit_.classifier
+        return model.predict(X)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the share of the votes of each class."""
-        check_is_fitted(self)
-        return self.audit_.classifier.predict_proba(X)
+        with exclusive(self):
+            check_is_fitted(self)
+            model = self.audit_.classifier
+        return model.predict_proba(X)
 
 
 def _audit(

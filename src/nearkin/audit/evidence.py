@@ -19,86 +19,39 @@ __all__ = ["Evidence", "Neighbour", "Opinion", "Prototype", "PrototypeMap", "exp
 
 @dataclass(frozen=True)
 class Opinion:
-    """What one voter says about a label.
+    """What one voter says about a label."""
 
-    Parameters
-    ----------
-    voter : str
-        Name of the voter.
-    votes_with : str
-        What its votes rest on.
-    share : float
-        How much it counts in the jury.
-    for_given, for_suggested : float
-        Shares of its votes for the given and for the suggested label (where none is suggested, for the best other).
-
-    Examples
-    --------
-    >>> Opinion("input space", "the 60 nearest rows", 0.3, 0.1, 0.9).for_suggested
-    0.9
-    """
-
+    #: Name of the voter, what its votes rest on, and how much it counts in the jury.
     voter: str
     votes_with: str
     share: float
+    #: Shares of its votes for the given and for the suggested label (where none is suggested, for the best other).
     for_given: float
     for_suggested: float
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A row whose label votes on the doubted one.
-
-    Parameters
-    ----------
-    label : object
-        Its label as given.
-    row : int
-        Its number.
-    share : float
-        Its share of the whole jury's vote.
-    voters : tuple of str
-        Voters for which it is among the nearest rows.
-    plausibility : float
-        Of its label.
-    is_suspect : bool
-        Whether its own label is doubted.
-
-    Examples
-    --------
-    >>> Neighbour("dog", 3, 0.04, ("input space",), 0.99, False).label
-    'dog'
-    """
+    """A row whose label votes on the doubted one."""
 
     label: Any
     row: int
+    #: Its share of the whole jury's vote, and the voters for which it is among the nearest rows.
     share: float
     voters: tuple[str, ...]
+    #: Of its own label.
     plausibility: float
     is_suspect: bool
 
 
 @dataclass(frozen=True)
 class Prototype:
-    """Centre of a class in the learned space that votes, and the row that stands for it.
-
-    Parameters
-    ----------
-    label : object
-        Class.
-    row : int
-        The row of the class nearest to the centre that is not a suspect: the one to look at.
-    distance : float
-        From the doubted row to the centre.
-
-    Examples
-    --------
-    >>> Prototype("cat", 17, 0.5).row
-    17
-    """
+    """Centre of a class in the learned space that votes, and the row that stands for it."""
 
     label: Any
+    #: The row of the class nearest to the centre that is not a suspect: the one to look at.
     row: int
+    #: From the doubted row to the centre.
     distance: float
 
 
@@ -117,11 +70,15 @@ class Evidence:
     confidence : float
         Of the suggested one.
     opinions : tuple of Opinion
-        What each voter says.
+        What each voter says: ``voter``, ``votes_with``, its ``share``, and the shares of its votes ``for_given``
+        and ``for_suggested`` (for a row that is not a suspect, for the best other label).
     neighbours : tuple of Neighbour
-        Rows that cast most of the votes, the largest share first; each is among the nearest of at least one voter.
+        Rows that cast most of the votes, the largest share first; each is among the nearest of at least one voter. Each
+        has ``label``, ``row``, its ``share`` of the jury's vote, the ``voters`` for which it is near, and the
+        ``plausibility`` of its own label, which may be doubted too (``is_suspect``).
     given, suggested : Prototype
-        Of either class; for a row that is not a suspect the second is the best other class.
+        Of either class (for a row that is not a suspect, of the best other): ``label``, the typical ``row`` nearest to
+        the centre of the class, and the ``distance`` to that centre.
     is_suspect : bool
         Whether the label is doubted.
 

@@ -21,7 +21,7 @@ from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.estimate import certain_rate
-from nearkin.settings import SEED, Integer, all_or_nothing, check_settings, declare, generator, setting
+from nearkin.settings import SEED, Integer, all_or_nothing, check_settings, declare, exclusive, generator, setting
 from nearkin.stored import ArrayOf, Count, Draws, Items, Number, Part, stored
 
 __all__ = ["Reservoir", "StreamAudit"]
@@ -175,8 +175,9 @@ class StreamAudit(BaseEstimator):
         LabelAudit
             Row i of it is row ``held_.numbers[i]`` of the stream. Its noise rate is that of the sample.
         """
-        check_is_fitted(self)
-        return LabelAudit(self._fit_model(), self.held_.rows, self._held_labels)
+        with exclusive(self):  # a batch that another thread is learning is waited for
+            check_is_fitted(self)
+            return LabelAudit(self._fit_model(), self.held_.rows, self._held_labels)
 
     @property
     def n_rows_seen_(self) -> int:

@@ -24,7 +24,7 @@ class PredictOptions(Passed):
 
     label: str | None = option(metavar="COL", help="Column of true labels, to report accuracy.  [default: as fitted]")
     output: Path | None = output_option(
-        "table", "-o", "--output", help=".csv, .tsv or .parquet.  [default: CSV to stdout]"
+        "predictions", "-o", "--output", help=".csv, .tsv or .parquet.  [default: CSV to stdout]"
     )
 
 
@@ -60,7 +60,7 @@ def predict(model: Path, data: Path, given: PredictOptions, quiet: bool) -> None
     )  # fmt: skip
     with _show.progress_bar(quiet=quiet):
         labels, shares = loaded.predict(rows.X)
-    write_columns(given.output, {**rows.others, "prediction": labels, "share": shares.round(4)})
+    write_columns(given.output, {**rows.others, "prediction": labels, "share": shares.round(4)}, "predictions")
     if not quiet:
         _report(rows, labels, estimator.classes_, given.output)
 

@@ -34,8 +34,10 @@ class AuditOptions(Source):
     suspects: Path = output_option(
         "suspects", callback=_beside_page, help="CSV of all suspects.  [default: suspects.csv beside the page]"
     )
-    every: Path | None = output_option("table", "--all", help="Also write a table of all rows: .csv, .tsv or .parquet.")
-    cleaned: Path | None = output_option("table", help="Also write a table of cleaned labels: .csv, .tsv or .parquet.")
+    every: Path | None = output_option("audit", "--all", help="Also write a table of all rows: .csv, .tsv or .parquet.")
+    cleaned: Path | None = output_option(
+        "cleaned", help="Also write a table of cleaned labels: .csv, .tsv or .parquet."
+    )
     how: str | None = option(
         type=click.Choice(["drop", "relabel"]),
         help="What --cleaned does with suspects: drop all, or relabel those with a confident suggestion and drop the "
@@ -115,10 +117,10 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
         )
         found.to_csv(given.suspects, ids=ids, suspects_only=True, first_row=1)
         if given.every is not None:
-            write_columns(given.every, found.columns(ids, first_row=1))
+            write_columns(given.every, found.columns(ids, first_row=1), "audit")
         cleaned = None if given.cleaned is None else found.cleaned_columns(ids, first_row=1, **cleaning)
         if given.cleaned is not None and cleaned is not None:
-            write_columns(given.cleaned, cleaned)
+            write_columns(given.cleaned, cleaned, "cleaned")
     if not quiet:
         lines = [
             *found.summary(),

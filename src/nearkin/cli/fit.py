@@ -41,7 +41,7 @@ class Outputs:
 
     output: Path = output_option("model", "-o", "--output", required=True, metavar="MODEL", help="Where to save it.")
     suspects: Path | None = output_option(
-        "table", help="Also write a table of all rows, the least plausible labels first."
+        "doubts", help="Also write a table of all rows, the least plausible labels first."
     )
 
 
@@ -154,7 +154,7 @@ def _fit_table(data: Path, source: Source, outputs: Outputs, wanted: ModelOption
     remember_names(model, rows.names, rows.label)
     save(model, outputs.output)
     if outputs.suspects is not None:
-        write_columns(outputs.suspects, _doubts(model, rows))
+        write_columns(outputs.suspects, _doubts(model, rows), "doubts")
     if not quiet:
         _print(_describe_table(model, rows), outputs.output, begun)
         _show.note_unnamed(rows.n_unnamed)
@@ -175,7 +175,7 @@ def _fit_stream(
     model = wanted.make_classifier(in_batches=True)
     stream = _stream.open_stream(data, source, options, wanted.seed)
     if options.plausibility:
-        claim([(one, "table") for one in list_score_files(stream)], stream.files)
+        claim([(one, "scores") for one in list_score_files(stream)], stream.files)
     with _stream.connect(options) as client:
         learner = _stream.learn(model.learner, stream, options, client, quiet=quiet)
         whole = learner

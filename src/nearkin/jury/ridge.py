@@ -262,13 +262,14 @@ class RidgeVoter:
 
     def _solution(self, weights: Array) -> tuple[Array, Array]:
         """Inverse and coefficients; those for equal weights and for the last others are kept."""
-        if not (weights == 1.0).all():
-            if self._last is None or not np.array_equal(self._last[0], weights):
-                self._last = weights, self._solve(weights, is_equal=False)
-            return self._last[1]
-        if self._equal is None:
-            self._equal = self._solve(weights, is_equal=True)
-        return self._equal
+        if (weights == 1.0).all():
+            if self._equal is None:
+                self._equal = self._solve(weights, is_equal=True)
+            return self._equal
+        last = self._last  # another thread may replace it meanwhile
+        if last is None or not np.array_equal(last[0], weights):
+            last = self._last = weights, self._solve(weights, is_equal=False)
+        return last[1]
 
     def _solve(self, weights: Array, is_equal: bool) -> tuple[Array, Array]:
         n, width = len(self._codes), self.features.n_features + 1

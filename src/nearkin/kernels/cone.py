@@ -13,7 +13,7 @@ from nearkin.kernels.inverse import cover_null_space, spend_bound, track, tracki
 from nearkin.kernels.machine.compile import Sweep, body, helper
 from nearkin.kernels.machine.linalg import mirror, multiply_between
 
-#: Most passive-aggressive steps that an exact step may be long: on the cone a margin can stay out of reach.
+#: Most passive-aggressive steps that an exact step without a cap is long: on the cone a margin can stay out of reach.
 _LONGEST = 1e6
 
 
@@ -115,7 +115,8 @@ def _exact_kink(M, g, h, cap, pa_kink):
     """
     if cap <= pa_kink:
         return cap
-    cap = min(cap, _LONGEST * pa_kink)
+    if math.inf == cap:
+        cap = _LONGEST * pa_kink
     low = pa_kink
     if bilinear(_project(M, g, h, low), g, h) >= 1.0:
         return low

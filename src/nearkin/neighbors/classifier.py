@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ from nearkin.settings import (
     check_argument,
     check_settings,
     declare,
+    exclusive,
     setting,
 )
 from nearkin.stored import ArrayOf, Maybe, Number, Part, Type, stored
@@ -248,13 +250,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class with most votes; equal votes go to the nearest neighbour among them."""
-        shares = self.predict_proba(X)
-        return self.classes_[shares.argmax(axis=1)]
+        model = self._as_fitted()
+        shares = model.decision_.predict_proba(model._ready(X))
+        return model.classes_[shares.argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the share of the votes of each class, in the order of `classes_`; rows sum to 1."""
-        check_is_fitted(self)
-        return self.decision_.predict_proba(self._ready(X))
+        model = self._as_fitted()
+        return model.decision_.predict_proba(model._ready(X))
 
     def kneighbors(self, X: ArrayLike, n_neighbors: int | None = None) -> tuple[Array, Index]:
         """Return the training rows that decide about each row.
@@ -275,25 +278,26 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         index : ndarray of shape (n_queries, n_neighbors)
             Training rows, as positions in the X of `fit`. Fewer neighbours are always the first of more.
         """
-        check_is_fitted(self)
-        wanted = self.decision_.n_neighbors if n_neighbors is None else n_neighbors
+        model = self._as_fitted()
+        wanted = model.decision_.n_neighbors if n_neighbors is None else n_neighbors
         check_argument(self, "n_neighbors", wanted, Integer(1))
-        return self.decision_.kneighbors(self._ready(X), wanted)
+        return model.decision_.kneighbors(model._ready(X), wanted)
 
     def votes(self, X: ArrayLike) -> Votes:
         """Return what every voter of the jury says about new rows.
 
         `predict_proba` undoes the estimated noise in the mixture of these votes, ``votes(X).total``.
         """
-        return self._jury_decision("votes").votes(self._ready(X))
+        model = self._as_fitted()
+        return model._jury_decision("votes").votes(model._ready(X))
 
     def left_out_votes(self, rows: ArrayLike | None = None) -> Votes:
         """Return what every voter of the jury says about training rows without seeing their labels.
 
         ``rows`` are positions, None is all. Other rows count by their plausibility, as when the labels were judged.
         """
-        decision = self._jury_decision("left_out_votes")
-        n = len(self.plausibility_)
+        decision = self._as_fitted()._jury_decision("left_out_votes")
+        n = len(decision.plausibility)
         which = np.arange(n) if rows is None else np.asarray(rows).ravel()
         if which.dtype.kind not in "iu" or (len(which) and (which.min() < 0 or which.max() >= n)):
             raise InputError(f"`rows` must be positions of training rows, from 0 to {n - 1}; got {rows!r}.", owner=self)
@@ -301,8 +305,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def embed(self, X: ArrayLike) -> Array:
         """Map rows into the learned space that votes; for the default jury into both, side by side."""
-        check_is_fitted(self)
-        return self.decision_.embed(self._ready(X))
+        model = self._as_fitted()
+        return model.decision_.embed(model._ready(X))
 
     @property
     def noise_rates_(self) -> Array:
@@ -334,8 +338,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ inside
 
+    def _as_fitted(self) -> Self:
+        """Return the classifier as its last fit left it; a fit that runs in another thread is waited for."""
+        with exclusive(self):
+            check_is_fitted(self)
+            return copy.copy(self)
+
     def _jury_decision(self, method: str) -> JuryDecision:
-        check_is_fitted(self)
         if not isinstance(self.decision_, JuryDecision):
             raise AttributeError(
                 f"{type(self).__name__}.{method} needs a jury: fit dense rows with n_neighbors='auto'."

@@ -20,6 +20,7 @@ from nearkin.errors import InputError, Option
 from nearkin.files import claim, naming, replacing
 from nearkin.learners import LPAODML, OnlineLearner
 from nearkin.settings import Integer, Real, check_argument
+from nearkin.stored import Anything, Count, Flag, Table, Text, check_fields
 from nearkin.streams.batch import Batch, Stream
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import FileStream
@@ -278,6 +279,10 @@ class Run:
             raise InputError(f"{checkpoint.path} does not hold what a checkpoint holds ({reason}).") from None
 
     def _restore(self, kept: dict[str, Any]) -> None:
+        check_fields(
+            kept, "checkpoint", plan=Table(Text(), Anything()), learner=Anything(), epoch=Count(), batch=Count(),
+            start=Count(), done=Flag(), watch=Table(Text(), Anything()), last=Text(),
+        )  # fmt: skip
         plan, learner = kept["plan"], kept["learner"]
         is_grown = self._is_grown(plan)
         wanted = {**self._plan, "files": plan["files"], "rows": plan["rows"]} if is_grown else self._plan
@@ -304,11 +309,6 @@ class Run:
 
     def _go_to(self, at: Position, start: int, n_rows: int | None) -> None:
         """Take a position of a stream of ``n_rows`` rows, if it is one; after the last of them appended files begin."""
-        for name, value in (("epoch", at.epoch), ("batch", at.batch), ("start", start)):
-            if type(value) is not int or value < 0:
-                raise ValueError(f"{name} is {value!r}")
-        if not isinstance(at.last, str) or type(at.is_done) is not bool:
-            raise TypeError(f"last is {at.last!r}, done is {at.is_done!r}")
         if at.epoch > self.epochs or (at.is_done and at.epoch < self.epochs):
             raise ValueError(f"epoch is {at.epoch}, done is {at.is_done}")
         size, done = self.stream.batch_rows, start + at.batch * self.stream.batch_rows

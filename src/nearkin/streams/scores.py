@@ -99,11 +99,11 @@ def write_scores(
     mark = _mark(learner)
     written, done = [], 0
     targets = list_score_files(source, folder)
-    claim([(one, "table") for one in targets], source.files)
+    claim([(one, "scores") for one in targets], source.files)
     for path, target in zip(source.paths, targets, strict=True):
         part = source.of_file(path)
         if not (resume and _is_scored(target, mark, part.n_rows)):
-            with replacing(target, "table", durable=True) as file:
+            with replacing(target, "scores", durable=True) as file:
                 for at in _write(file, scored(part), mark):
                     progress.advance("scoring", done + at, source.n_rows)
         done += part.n_rows

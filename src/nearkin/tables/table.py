@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
-from nearkin.files import unquote_formula
-from nearkin.tables.cells import BadCell, parse_labels, parse_numbers
+from nearkin.tables.cells import BadCell, parse_labels, parse_numbers, unquote_formula
 
 __all__ = [
     "ArrowTable", "CellTable", "Table", "check_classes", "check_regular", "decoding", "find_gap", "require_pyarrow",
@@ -26,6 +25,8 @@ Labels = tuple[NDArray[Any], NDArray[np.bool_]]
 
 #: What pandas calls an index that has no name.
 _INDEX = "__index_level_"
+#: Characters of a label.
+_LONGEST = 10_000
 
 
 class Table(ABC):
@@ -49,6 +50,14 @@ class Table(ABC):
     @abstractmethod
     def values(self, name: str) -> list[Any]:
         """Return a column as it stands in the file."""
+
+    def _short(self, name: str, labels: list[str]) -> list[str]:
+        """Return labels, none of which may be so long that an array of all would not fit into memory."""
+        row = max(range(len(labels)), key=lambda i: len(labels[i]), default=0)
+        if labels and len(labels[row]) > _LONGEST:
+            problem = f"column {name!r} holds a text of {len(labels[row]):,} characters; is it a label at all?"
+            raise InputError(problem, place=self.place(row))
+        return labels
 
     @property
     def n_unnamed(self) -> int:
@@ -143,7 +152,7 @@ class CellTable(Table):
         return parse_numbers(self._columns[name])
 
     def labels(self, name: str, kind: str | None = None) -> Labels:
-        return parse_labels(self.values(name), kind)
+        return parse_labels(self._short(name, self.values(name)), kind)
 
     def values(self, name: str) -> list[str]:
         return [unquote_formula(cell) for cell in self._columns[name]]
@@ -173,7 +182,7 @@ class ArrowTable(Table):
             column = column.dictionary_decode()
         holds_text = is_text(column.type)
         if self._holds_cells and holds_text:
-            return parse_labels(self.values(name), kind)
+            return parse_labels(self._short(name, self.values(name)), kind)
         check_label_type(column.type, name, self.path)
         if kind is not None and holds_text != (kind == "text"):
             raise InputError(
@@ -183,7 +192,7 @@ class ArrowTable(Table):
         with self._decoding(name):
             missing = np.asarray(column.is_null(nan_is_null=True))
             if holds_text:
-                return np.array(column.fill_null("").to_pylist(), dtype=np.str_), missing
+                return np.array(self._short(name, column.fill_null("").to_pylist()), dtype=np.str_), missing
             return np.asarray(column.fill_null(False if str(column.type) == "bool" else 0)), missing
 
     def values(self, name: str) -> list[Any]:
