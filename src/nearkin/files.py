@@ -36,6 +36,7 @@ _AUDIT = _table(b"audit", rb"row,given_label,suggested_label,is_suspect,[^\r\n]*
 _PAGE = rb'<meta\ name="generator"\ content="nearkin'
 _REPORT = rb'\A\{\s*"nearkin":\ "'
 _ZIP = rb"\APK\x03\x04.{26}model\.json.*?"
+_TORN = rb"\A(PK\x03\x04|\x00{4})"
 
 #: What nearkin writes: its name, and by suffix ("" for any) the pattern by which a file of that kind is known, in the
 #: first and last part of the file. Only a file of the same kind is ever replaced.
@@ -45,7 +46,8 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
         {"": _ZIP + rb'"kind":\ "nearkin-model" | \A.{8}\{\s*"__metadata__":\s*\{\s*"nearkin'},
     ),
     "checkpoint": ("checkpoint", {"": _ZIP + rb'"kind":\ "nearkin-checkpoint'}),
-    "page": ("page", {"": _PAGE}),
+    "lock": ("lock of a checkpoint", {"": rb'\A\{[^{}]*"pid":\ \d+'}),
+    "page": ("page", {".html": _PAGE, ".htm": _PAGE}),
     "csv": ("table of an audit", {"": _AUDIT[".csv"]}),
     "suspects": ("table of suspects", {".csv": _AUDIT[".csv"]}),
     "audit": ("table of an audit", _AUDIT),
@@ -108,11 +110,11 @@ def claim(outputs: Iterable[tuple[StrPath, str]], inputs: Iterable[StrPath | Non
 
 
 def _names(given: StrPath, kind: str) -> list[tuple[StrPath, str]]:
-    """Return all files that come with one: a checkpoint has a predecessor and a successor beside it."""
+    """Return all files that come with one: a checkpoint has a predecessor, a successor and a lock beside it."""
     if kind != "checkpoint":
         return [(given, kind)]
     newest = os.fspath(_resolve(given) if Path(given).is_symlink() else given)
-    return [(newest + ending, kind) for ending in ("", ".previous", ".next")]
+    return [*((newest + ending, kind) for ending in ("", ".previous", ".next")), (newest + ".lock", "lock")]
 
 
 def _resolve(given: StrPath) -> Path:
@@ -156,10 +158,16 @@ def _check_kind(given: StrPath, path: Path, kind: str) -> None:
     pattern = patterns.get("", patterns.get(Path(given).suffix.lower()))
     if pattern is None:
         raise InputError(f"cannot tell the format of {given}: its name must end in {', '.join(patterns)}.")
-    beside = path.with_name(path.name + ".previous")  # the newest checkpoint may be torn
-    is_ours = _holds(path, pattern) or (kind == "checkpoint" and beside.exists() and _holds(beside, pattern))
-    if not is_ours:
+    if not (_holds(path, pattern) or (kind == "checkpoint" and _is_torn(path, pattern))):
         raise InputError(f"{given} exists and is not a nearkin {noun}; choose another name, or remove it.")
+
+
+def _is_torn(path: Path, pattern: bytes) -> bool:
+    """Return whether a file may be what a loss of power left of a checkpoint, whose predecessor is beside it."""
+    beside = path.with_name(path.name + ".previous")
+    return (
+        beside.exists() and _holds(beside, pattern) and _holds(path, _TORN) and not _holds(path, KINDS["model"][1][""])
+    )
 
 
 def _holds(path: Path, pattern: bytes) -> bool:

@@ -209,7 +209,9 @@ def test_calls_of_the_library_destroy_nothing(home):
     before = contents(home)
     for name, call in calls.items():
         for path in ("q.npy", "rows.csv"):
-            with pytest.raises(InputError, match=rf"^{path} (exists and is not a nearkin|is an input)"):
+            with pytest.raises(
+                InputError, match=rf"{path}( exists and is not a nearkin| is an input|: its name must end)"
+            ):
                 call(path)
         with pytest.raises(FileNotFoundError, match=r"there is no folder no: 'no/page'"):
             call("no/page")
@@ -222,7 +224,11 @@ def test_calls_of_the_library_destroy_nothing(home):
 
 def test_kinds_do_not_replace_each_other(home):
     claim([("model.nearkin", "model")])
-    for kind in ("checkpoint", "page", "csv", "json", "log", "cells"):
+    with pytest.raises(InputError, match="must end in .html"):
+        claim([("model.nearkin", "page")])
+    with pytest.raises(InputError, match="named twice"):
+        claim([("new.nearkin", "checkpoint"), ("new.nearkin.lock", "model")])
+    for kind in ("checkpoint", "csv", "json", "log", "cells"):
         with pytest.raises(InputError, match="exists and is not"):
             claim([("model.nearkin", kind)])
     kinds = ("audit", "cleaned", "doubts", "predictions", "matrix")

@@ -327,7 +327,7 @@ def test_no_lock_is_left_behind(end, tmp_path):
         if end != "normal":
             stack.enter_context(pytest.raises(KeyboardInterrupt if end == "interrupt" else (ValueError, TypeError)))
         if end == "refused":
-            (tmp_path / "ck").write_bytes(b"torn")
+            (tmp_path / "ck").write_bytes(b"PK\x03\x04torn")
         fit(stream, tmp_path / "ck", model, on_report=stop_at(5) if end == "interrupt" else None)
     assert not (tmp_path / "ck.lock").exists()
     assert not lock._held

@@ -227,7 +227,7 @@ def test_an_existing_checkpoint_is_neither_overwritten_nor_used_for_another_run(
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "gone", "foreign"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "gone"])
 def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(damage, folder, tmp_path):
     path = tmp_path / "ck"
 
@@ -245,7 +245,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(damage, fold
             largest = max(archive.infolist(), key=lambda one: one.file_size)
         middle = largest.header_offset + largest.file_size // 2 + 100
         flipped = whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]
-        path.write_bytes({"cut": whole[:middle], "flipped": flipped, "empty": b"", "foreign": b"PK nothing"}[damage])
+        path.write_bytes({"cut": whole[:middle], "flipped": flipped, "empty": b""}[damage])
     reports = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -258,9 +258,25 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_used(damage, fold
     assert Checkpoint(path).read()["done"]
 
 
+@pytest.mark.parametrize("kind", ["text", "model"])
+def test_a_foreign_file_in_the_place_of_a_checkpoint_is_kept(folder, tmp_path, kind):
+    path = tmp_path / "ck"
+    streams.fit_stream(learner(), opened(folder), checkpoint=path, checkpoint_every=0)
+    assert (tmp_path / "ck.previous").exists()
+    path.unlink()
+    if kind == "text":
+        path.write_text("a diary")
+    else:
+        nearkin.save(learner(), path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="is not a nearkin checkpoint"):
+        streams.fit_stream(learner(), opened(folder), checkpoint=path, resume=True)
+    assert path.read_bytes() == before
+
+
 def test_without_any_whole_checkpoint_there_is_nothing_to_go_on_from(folder, tmp_path):
     path = tmp_path / "ck"
-    path.write_bytes(b"torn")
+    path.write_bytes(b"PK\x03\x04torn")
     with pytest.raises(ValueError, match="is not a nearkin checkpoint"):
         streams.fit_stream(learner(), opened(folder), checkpoint=path, resume=True)
     with pytest.raises(ValueError, match="must be named"):
