@@ -144,6 +144,7 @@ def end_again_and_again(args: list[str], folder: Path, rng: np.random.Generator)
 
 def start(args: list[str], home: Path) -> int:
     """Start a command in a forked child; return its number."""
+    (home / "stderr").write_bytes(b"")  # a child may be killed before it opens it
     child = os.fork()
     if child:
         return child

@@ -54,16 +54,9 @@ class Row(Option):
 class InputError(ValueError):
     """An input that is refused.
 
-    Parameters
-    ----------
-    problem : str
-        What was expected, what came, what to try; ``{name}`` stands for the option of that name.
-    owner : object or str or None, default=None
-        Who refuses: a name, or an object that stands for its class. None leaves it to `owned_by`.
-    place : str, default=""
-        Where in the data it is wrong; comes first in the message. `placed_at` sets it further out.
-    **options : Option
-        Options that ``problem`` mentions.
+    ``problem`` says what was expected, what came, and what to try; ``{name}`` in it stands for the option of that name.
+    ``owner`` is who refuses, a name or an object that stands for its class; None leaves it to `owned_by`. ``place``
+    says where in the data it is wrong and comes first in the message; `placed_at` sets it further out.
 
     Examples
     --------

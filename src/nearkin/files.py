@@ -1,39 +1,24 @@
-"""Files that people keep: what may be written where, files that appear only when complete, and tables as CSV."""
+"""Files that people keep: what may be written where, and files that appear only when complete."""
 
 from __future__ import annotations
 
-import csv
 import errno
 import glob
 import hashlib
-import io
 import os
 import re
 import secrets
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import BinaryIO
 
 from nearkin import progress
 from nearkin.errors import InputError
 
-__all__ = [
-    "KINDS",
-    "StrPath",
-    "claim",
-    "discard_parts",
-    "naming",
-    "replacing",
-    "sync_folder",
-    "unquote_formula",
-    "write_csv",
-]
+__all__ = ["KINDS", "StrPath", "claim", "discard_parts", "naming", "replacing", "sync_folder"]
 
 StrPath = str | os.PathLike[str]
 
@@ -104,15 +89,19 @@ def claim(outputs: Iterable[tuple[StrPath, str]], inputs: Iterable[StrPath | Non
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] there is no folder no such folder: 'no such folder/page.html'
     """
-    read = {_identify(one): one for given in inputs if given is not None for one in _files_behind(given)}
+    read: set[tuple[int, int]] | None = None
     taken: set[object] = set()
     for given, kind in (name for one in outputs for name in _names(*one)):
         path = _resolve(given)
         _check_place(given, path)
-        if path.exists() and _identify(path) in read:
-            raise InputError(f"{given} is an input of this command and would be overwritten; choose another name.")
+        names: set[object] = {path}
+        if path.exists():
+            if read is None:  # a folder may hold very many
+                read = {_identify(one) for source in inputs if source is not None for one in _files_behind(source)}
+            if _identify(path) in read:
+                raise InputError(f"{given} is an input of this command and would be overwritten; choose another name.")
+            names.add(_identify(path))
         _check_kind(given, path, kind)
-        names = {path, _identify(path)} if path.exists() else {path}
         if names & taken:
             raise InputError(f"{given} is named twice among the files to write.")
         taken |= names
@@ -311,54 +300,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-# ---------------------------------------------------------------------- CSV
-
-#: Rows turned into text at once.
-_BLOCK = 4096
-#: Text that a spreadsheet would run as a formula, perhaps behind quotes of ours; numbers are not.
-_FORMULA = re.compile(r"'*[=+\-@\t\r]", re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-
-
-def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]], delimiter: str = ",") -> None:
-    """Write columns of equal length as UTF-8 with a header row.
-
-    Text that a spreadsheet would take for a formula gets an apostrophe in front, which `unquote_formula` removes.
-
-    >>> file = io.BytesIO()
-    >>> write_csv(file, {"row": np.array([1, -2]), "label": ["=a", "b, c"]})
-    >>> file.getvalue().decode().splitlines()
-    ['row,label', "1,'=a", '-2,"b, c"']
-    """
-    n_rows = len(next(iter(columns.values())))
-    for start in range(0, max(n_rows, 1), _BLOCK):
-        block = [_cells(values[start : start + _BLOCK]) for values in columns.values()]
-        header = [_cells(list(columns))] if start == 0 else []
-        # The usual quoting overlooks carriage returns.
-        is_odd = any("\r" in one for cells in (*header, *block) for one in cells if isinstance(one, str))
-        text = io.StringIO()
-        how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL}
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", **how)
-        writer.writerows((*header, *zip(*block, strict=True)))
-        file.write(text.getvalue().encode())
-
-
-def unquote_formula(text: str) -> str:
-    """Return the text that `write_csv` was given: without the apostrophe in front of a formula."""
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
-
-
-def _cells(values: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
-    """Return values as CSV should show them: single precision with nine digits, not with those of a double."""
-    if isinstance(values, np.ndarray) and values.dtype == np.float32:
-        return [f"{one:.9g}" for one in values.tolist()]
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
-        return values.tolist()
-    plain = values.tolist() if isinstance(values, np.ndarray) else values
-    return [_quote_formula(one) if isinstance(one, str) else one for one in plain]
-
-
-def _quote_formula(text: str) -> str:
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

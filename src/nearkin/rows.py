@@ -111,15 +111,20 @@ class Scaling:
         "pairs": every feature to unit variance, then all by one number so that the mean squared distance between two
         rows is 1. "unit": every feature to zero mean and unit variance, then every row to length 1. None: as it is.
         """
+        if how is None:
+            low, high = (
+                one.toarray().ravel() if sparse.issparse(one) else one for one in (X.min(axis=0), X.max(axis=0))
+            )
+            return cls(late=LateColumns.begin(np.flatnonzero(low == high), low, 1.0))
         mean, std = _moments(X)
         live, dtype = std > 0, X.dtype
         factor = np.where(live, 1.0 / np.where(live, std, 1.0), 0.0)
         if how == "pairs":
             factor /= np.sqrt(2.0 * max(1, int(np.count_nonzero(live))))
         shift, factor = mean.astype(dtype), _representable(factor, dtype)
-        unit = 1.0 if how != "pairs" else (2.0 * np.count_nonzero(factor)) ** -0.5 if factor.any() else 0.0
+        unit = 1.0 if how == "unit" else (2.0 * np.count_nonzero(factor)) ** -0.5 if factor.any() else 0.0
         late = LateColumns.begin(np.flatnonzero(factor == 0), shift, unit)
-        return cls(late=late) if how is None else cls(shift, factor, how == "unit", late)
+        return cls(shift, factor, how == "unit", late)
 
     def watch(self, X: Array | sparse.csr_array) -> tuple[Scaling, Index]:
         """Look for late columns in the next batch; return the scaling from now on, and the columns that wake in it.

@@ -382,9 +382,7 @@ def _restoring(estimator: Any) -> Iterator[None]:
         with np.errstate(over="ignore", invalid="ignore"):  # results that are not finite are refused by name
             yield
     except BaseException as error:
-        for name in vars(estimator).keys() - before.keys():
-            del vars(estimator)[name]
-        vars(estimator).update(before)
+        estimator.__dict__ = before  # at once, for threads that read it
         if isinstance(seed, np.random.Generator) and isinstance(kept, np.random.Generator):
             seed.bit_generator.state = kept.bit_generator.state
         elif isinstance(seed, np.random.RandomState) and isinstance(kept, np.random.RandomState):

@@ -126,6 +126,13 @@ def test_neighbours_in_single_precision(device, rng, measure):
     assert np.array_equal(index, which)
 
 
+def test_queries_of_another_width_are_refused(device):
+    from nearkin.accelerator.device_search import DeviceSearch
+
+    with pytest.raises(ValueError, match="queries have 3 numbers each, items 2"):
+        DeviceSearch(np.zeros((200, 2)), DISTANCE, device).query(np.ones((1, 3)), 3)
+
+
 def test_of_equal_items_the_first_is_nearest(device):
     from nearkin.accelerator.device_search import DeviceSearch
 

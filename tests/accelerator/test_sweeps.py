@@ -189,3 +189,18 @@ def test_too_many_components_are_refused(device):
 
     with pytest.raises(ValueError, match="at most 1024 components; got 1030"):
         FactorSweep(np.eye(1030, 1040), True, device)
+
+
+@pytest.mark.parametrize("number", [-1, 9, 2**40])
+def test_a_device_reads_no_row_that_does_not_exist(device, triplets, number):
+    given = triplets(12, 5)
+    given.negative[3] = number
+    for parameter in (FullMatrix(5, np.float64, DISTANCE), LowRank(np.eye(2, 5), DISTANCE)):
+        with pytest.raises(ValueError, match="does not fit the rows"):
+            learn_on(parameter, device, given, LearningRule(0.1, Hinge(), 1))
+
+
+def test_a_device_learns_rows_of_its_own_width(device, triplets):
+    for parameter in (FullMatrix(6, np.float64, DISTANCE), LowRank(np.eye(2, 6), DISTANCE)):
+        with pytest.raises(ValueError, match="does not fit the rows"):
+            learn_on(parameter, device, triplets(12, 5), LearningRule(0.1, Hinge(), 1))

@@ -9,7 +9,7 @@ import pytest
 
 import nearkin
 from nearkin.errors import printable
-from nearkin.files import unquote_formula
+from nearkin.tables.cells import unquote_formula
 
 BROWSER = os.environ.get("NEARKIN_BROWSER") or shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [

@@ -247,3 +247,7 @@ def test_any_label_id_and_name_of_a_column_can_be_written(label, tmp_path, rng):
     assert all(value.isprintable() for _, value in audit.summary())
     audit.to_json(tmp_path / "audit.json")
     assert set(json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))["classes"]) == {label, "plain"}
+    if "\ud800" in label:
+        with pytest.raises(ValueError, match=r"holds \\ud800, half a character"):
+            audit.to_csv(tmp_path / "audit.csv")
+        assert not (tmp_path / "audit.csv").exists()

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 import nearkin
 from nearkin.cli import main
 from nearkin.errors import printable
-from nearkin.files import unquote_formula, write_csv
-from nearkin.tables import open_table, read_training
+from nearkin.tables import open_table, read_training, write_csv
+from nearkin.tables.cells import unquote_formula
 
 HARMFUL = ["=cmd|' /C calc'!A0", "+SUM(1)", "-2+3", "@SUM(A1)", "\tx", "\rx", "'=quoted", "''-twice", '=a,"b"\nc']
 HARMLESS = ["a", "-1.5", "+2", "-3e4", "'plain", "a=b", "", "1"]

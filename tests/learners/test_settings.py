@@ -228,7 +228,7 @@ def test_choice_tells_values_of_several_types_apart():
     assert rule.allows("auto") and rule.allows(None) and rule.allows(0)
     assert not rule.allows(False) and not rule.allows(0.0) and not rule.allows("None")
     assert not rule.allows(np.zeros(2))
-    assert str(rule) == "'auto', None, 0"
+    assert str(rule) == "one of 'auto', None, 0"
 
 
 def test_kind_is_put_in_words():

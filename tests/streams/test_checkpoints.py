@@ -15,9 +15,10 @@ import pytest
 import nearkin
 from nearkin import streams
 from nearkin.saving import write_tree
-from nearkin.streams import fitting, lock
+from nearkin.streams import lock
 from nearkin.streams.checkpoint import KIND, Checkpoint
 from nearkin.streams.identity import describe_file, digest_rows
+from nearkin.streams.run import Run
 from streams import tables
 
 
@@ -570,7 +571,7 @@ def test_an_interrupt_between_learning_and_counting_loses_the_batch_rather_than_
     tmp_path, monkeypatch
 ):
     tables.write(tmp_path / "data", "parquet", *tables.rows())
-    count, calls = fitting.Run._count, []
+    count, calls = Run._count, []
 
     def interrupted(self, seen):
         calls.append(seen)
@@ -578,10 +579,10 @@ def test_an_interrupt_between_learning_and_counting_loses_the_batch_rather_than_
             raise KeyboardInterrupt
         count(self, seen)
 
-    monkeypatch.setattr(fitting.Run, "_count", interrupted)
+    monkeypatch.setattr(Run, "_count", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(opened(tmp_path / "data"), tmp_path / "ck", checkpoint_every=0)
-    monkeypatch.setattr(fitting.Run, "_count", count)
+    monkeypatch.setattr(Run, "_count", count)
     assert Checkpoint(tmp_path / "ck").read()["batch"] == 5
     model = fit(opened(tmp_path / "data"), tmp_path / "ck")
     assert same(model, streams.fit_stream(learner(), opened(tmp_path / "data")))

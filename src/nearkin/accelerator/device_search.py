@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from nearkin.accelerator.device import full_precision, to_device, to_host
 from nearkin.arrays import Array
+from nearkin.errors import InputError
 from nearkin.measures import Measure
 from nearkin.rows import Scaling
 
@@ -51,6 +52,8 @@ class DeviceSearch:
         """The k nearest items of every query, nearest first: distances, or similarities."""
         import torch
 
+        if queries.shape[1] != self.items.shape[1]:  # device code would read beyond the shorter ones
+            raise InputError(f"queries have {queries.shape[1]} numbers each, items {self.items.shape[1]}.")
         step = max(1, min(_SCORES // min(_ITEMS, len(self.items)), _FOUND // (self.items.shape[1] * _GROUP * (k + 1))))
         values = np.empty((len(queries), k), queries.dtype)
         index = np.empty((len(queries), k), np.intp)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from nearkin._version import __version__
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, printable
-from nearkin.files import write_csv
 from nearkin.noise.estimate import LEVEL
 from nearkin.settings import OneOf, Real
+from nearkin.tables import write_csv
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit

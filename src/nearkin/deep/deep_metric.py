@@ -91,31 +91,23 @@ class DeepMetric(DeepLearner):
     """
 
     module: nn.Module | Callable[[int], nn.Module] | None = setting(
-        None,
-        OneOf((None,)),
-        Instance(nn.Module, "an nn.Module"),
+        None, OneOf((None,)), Instance(nn.Module, "an nn.Module"),
         Function("a function of the number of features that makes one"),
-        kind="nn.Module, callable or None",
+        kind="nn.Module, callable or None", kw_only=False,
         doc="""Maps rows of shape (n, n_features), or images with `image_shape`, to embeddings of shape
         (n, n_components). A module is copied and never trained in place; a callable takes the number of features and
         returns a module. None builds two hidden layers of 256, or a small convolutional network for images.""",
-        kw_only=False,
-    )
+    )  # fmt: skip
     image_shape: tuple[int, ...] | None = setting(
-        None,
-        OneOf((None,)),
-        _SHAPE,
-        kind="tuple of int or None",
+        None, OneOf((None,)), _SHAPE, kind="tuple of int or None",
         doc="""``(height, width)`` or ``(channels, height, width)``, if rows are flattened images. ``scale="auto"`` then
         scales all pixels by one number.""",
-    )
-    n_components: int = setting(64, Integer(1), kind="int", doc="Length of an embedding, if `module` is None.")
+    )  # fmt: skip
+    n_components: int = setting(64, Integer(1), doc="Length of an embedding, if `module` is None.")
     normalize: bool = setting(
-        True,
-        BOOLEAN,
-        kind="bool",
+        True, BOOLEAN,
         doc="Bring embeddings to unit length, for which the margin 1 between squared distances is meant.",
-    )
+    )  # fmt: skip
 
     def _objective(self) -> HingeObjective:
         return HingeObjective(self._robust_loss())

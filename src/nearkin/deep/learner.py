@@ -40,33 +40,23 @@ class DeepSettings:
 
     _octg: ClassVar[dict[str, Any]] = {}  # settings of the default triplet source
 
-    C: float = setting(
-        1.0, Real(0.0, np.inf, open_high=True), kind="float", doc="Factor of the loss against the proximity term."
-    )
+    C: float = setting(1.0, Real(0.0, np.inf, open_high=True), doc="Factor of the loss against the proximity term.")
     loss: str | Loss = setting(
-        "rescaled_hinge",
-        OneOf(("hinge", "rescaled_hinge")),
-        Instance(RescaledHinge, "a RescaledHinge"),
+        "rescaled_hinge", OneOf(("hinge", "rescaled_hinge")), Instance(RescaledHinge, "a RescaledHinge"),
         kind='{"hinge", "rescaled_hinge"} or RescaledHinge',
         doc='"hinge" trusts every label alike.',
-    )
+    )  # fmt: skip
     eta: float = again(StepSettings, "eta", 2.0)
     n_epochs: int = again(StreamSettings, "n_epochs", 40)
     scale: str | None = again(StreamSettings, "scale", "auto")
     rescore: bool = setting(
-        False,
-        BOOLEAN,
-        kind="bool",
-        doc="Whether `plausibility_` comes from the final network instead of the memory of all passes.",
-    )
-    device: str = setting("cpu", DEVICE, kind="str", doc='"cpu", "cuda" or "cuda:N".')
+        False, BOOLEAN, doc="Whether `plausibility_` comes from the final network instead of the memory of all passes.",
+    )  # fmt: skip
+    device: str = setting("cpu", DEVICE, doc='"cpu", "cuda" or "cuda:N".')
     training: Training | None = setting(
-        None,
-        OneOf((None,)),
-        Instance(Training, "a Training"),
-        kind="Training or None",
+        None, OneOf((None,)), Instance(Training, "a Training"), kind="Training or None",
         doc="How steps are taken: optimiser, batches, precision, processes, checkpoints. None for ``Training()``.",
-    )
+    )  # fmt: skip
 
     def _robust_loss(self) -> RescaledHinge:
         loss = as_loss(self.loss, self.eta)
@@ -229,7 +219,7 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
                 "distributed=True divides every batch, so all processes need the same rows, labels and parameters.",
                 owner=self,
             )
-        return FitCheckpoint(training.checkpoint, digest, type(self).__name__, processes.is_first)
+        return FitCheckpoint(training.checkpoint, digest, type(self).__name__, processes.rank == 0)
 
     def _make_source(self) -> TripletSource:
         if isinstance(self.triplets, str) and self.triplets == "octg":

@@ -70,17 +70,14 @@ class AdaptiveBounds(BaseEstimator):
     """
 
     margin: float = setting(
-        0.1, Real(0.0, 2.0 / 3.0, open_low=True, open_high=True), kind="float", doc="m, in (0, 2/3).", kw_only=False
-    )
+        0.1, Real(0.0, 2.0 / 3.0, open_low=True, open_high=True), kw_only=False, doc="m, in (0, 2/3).",
+    )  # fmt: skip
     curve: str | Callable[[Tensor], Tensor] = setting(
-        "exponential",
-        OneOf(tuple(CURVES)),
-        Function("callable"),
-        kind='{"exponential", "linear"} or callable',
+        "exponential", OneOf(tuple(CURVES)), Function("callable"), kind='{"exponential", "linear"} or callable',
+        kw_only=False,
         doc="""How bounds grow between their ends: an increasing map of tensors from [0, 1] to itself that keeps both
         ends.""",
-        kw_only=False,
-    )
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -158,33 +155,21 @@ class LayeredNetwork(DeepSettings):
     loss: str | Loss = "hinge"
     eta: float = 4.0
     hidden: tuple[int, ...] = setting(
-        (128, 128, 128),
-        Numbers(range(1, 1000), "one or more whole numbers >= 1"),
-        kind="tuple of int",
+        (128, 128, 128), Numbers(range(1, 1000), "one or more whole numbers >= 1"), kind="tuple of int", kw_only=False,
         doc="Widths of the hidden layers.",
-        kw_only=False,
-    )
+    )  # fmt: skip
     n_components: int = setting(
-        32,
-        Integer(1),
-        kind="int",
-        doc="Length of the embedding of each layer; `transform` returns all of them side by side.",
-    )
+        32, Integer(1), doc="Length of the embedding of each layer; `transform` returns all of them side by side.",
+    )  # fmt: skip
     bounds: AdaptiveBounds | None = setting(
-        None,
-        Instance((AdaptiveBounds, type(None)), "AdaptiveBounds or None"),
-        kind="AdaptiveBounds or None",
+        None, Instance((AdaptiveBounds, type(None)), "AdaptiveBounds or None"), kind="AdaptiveBounds or None",
         doc="Targets of the distances; None for ``AdaptiveBounds()``.",
-    )
+    )  # fmt: skip
     beta: float = setting(
-        0.99,
-        Real(0.0, 1.0, open_low=True, open_high=True),
-        kind="float",
+        0.99, Real(0.0, 1.0, open_low=True, open_high=True),
         doc="Factor of a layer's weight for a loss of 1, in (0, 1).",
-    )
-    floor: float = setting(
-        0.1, Real(0.0, 1.0), kind="float", doc="Smallest weight of a layer, times the number of layers."
-    )
+    )  # fmt: skip
+    floor: float = setting(0.1, Real(0.0, 1.0), doc="Smallest weight of a layer, times the number of layers.")
 
     @property
     def layer_weights_(self: Any) -> Array:

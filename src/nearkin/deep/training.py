@@ -47,69 +47,47 @@ class Training(BaseEstimator):
     Training(batch_size=128, learning_rate=0.01, optimizer='sgd')
     """
 
-    optimizer: str = setting(
-        "adamw",
-        OneOf(("adamw", "adam", "sgd")),
-        kind='{"adamw", "adam", "sgd"}',
-        doc='Optimiser of torch; "sgd" has no momentum.',
-    )
+    optimizer: str = setting("adamw", OneOf(("adamw", "adam", "sgd")), doc='Optimiser of torch; "sgd" has no momentum.')
     learning_rate: float = setting(
-        0.001, Real(0.0, np.inf, open_low=True, open_high=True), kind="float", doc="Learning rate of the optimiser."
-    )
+        0.001, Real(0.0, np.inf, open_low=True, open_high=True), doc="Learning rate of the optimiser.",
+    )  # fmt: skip
     weight_decay: float = setting(0.0001, _FINITE, kind="float", doc="Weight decay of the optimiser.")
-    batch_size: int = setting(64, Integer(2), kind="int", doc="Rows per step.")
-    n_steps: int = setting(
-        1, Integer(1), kind="int", doc="Steps per batch; each computes the weights of the triplets again."
-    )
+    batch_size: int = setting(64, Integer(2), doc="Rows per step.")
+    n_steps: int = setting(1, Integer(1, 1000), doc="Steps per batch; each computes the weights of the triplets again.")
     proximity: float = setting(
-        1.0,
-        _FINITE,
-        kind="float",
+        1.0, _FINITE, kind="float",
         doc="""Factor of half the squared distance from the parameters before the batch, the paper's proximity term. Its
         gradient is zero at the first step of a batch, so it has an effect from ``n_steps=2`` on.""",
-    )
+    )  # fmt: skip
     warm_up: int = setting(
-        64,
-        Integer(0),
-        kind="int",
+        64, Integer(0),
         doc="""Number of first batches that use the plain loss, because the losses of an untrained network say nothing
         about labels. In `fit` at most a quarter of all batches.""",
-    )
+    )  # fmt: skip
     memory: float = setting(
-        0.8,
-        Real(0.0, 1.0, open_high=True),
-        kind="float in [0, 1)",
+        0.8, Real(0.0, 1.0, open_high=True), kind="float in [0, 1)",
         doc="""Share of the earlier passes in the running plausibility of a row, in `fit`. That plausibility weighs all
         triplets of the row.""",
-    )
+    )  # fmt: skip
     precision: str = setting(
-        "float32",
-        OneOf(("float32", "bfloat16", "float16")),
-        kind='{"float32", "bfloat16", "float16"}',
+        "float32", OneOf(("float32", "bfloat16", "float16")),
         doc="Precision of the layers while learning; losses are always computed in float32.",
-    )
+    )  # fmt: skip
     deterministic: bool = setting(
-        False,
-        BOOLEAN,
-        kind="bool",
+        False, BOOLEAN,
         doc="""Refuse operations whose results can differ between runs. On the processor every operation used here gives
         the same bits each time.""",
-    )
+    )  # fmt: skip
     distributed: bool = setting(
-        False,
-        BOOLEAN,
-        kind="bool",
+        False, BOOLEAN,
         doc="""Divide every batch among the processes of torchrun; each of them needs all rows. The steps equal those of
         one process up to rounding.""",
-    )
+    )  # fmt: skip
     checkpoint: str | os.PathLike[str] | None = setting(
-        None,
-        OneOf((None,)),
-        Instance((str, os.PathLike), "a path"),
-        kind="path or None",
+        None, OneOf((None,)), Instance((str, os.PathLike), "a path"), kind="path or None",
         doc="""File that `fit` writes after every pass. If it exists, `fit` continues from it and ends with the same
         bits.""",
-    )
+    )  # fmt: skip
 
 
 Weights = dict[str, NDArray[Any]]
@@ -190,11 +168,6 @@ class Processes:
         if not is_ready:
             distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
         return cls(distributed.get_rank(), distributed.get_world_size())
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this process writes files."""
-        return self.rank == 0
 
     def share(self, n: int) -> Index:
         """Return the rows of a batch that this process embeds."""

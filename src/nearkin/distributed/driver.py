@@ -19,7 +19,7 @@ from nearkin.settings import Integer, Real, check_argument
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Piece
-from nearkin.streams.fitting import Options, Run
+from nearkin.streams.run import Options, Run
 from nearkin.streams.scores import Scores, write_scores
 from nearkin.streams.watch import Seen, learn_batch
 

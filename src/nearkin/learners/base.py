@@ -31,6 +31,9 @@ from nearkin.triplets import TripletSource, as_source
 
 __all__ = ["OnlineLearner"]
 
+#: Bytes that are there wherever anything runs.
+_ALWAYS_FITS = 1 << 27
+
 
 @stored(
     together=("state_", "n_features_in_"), state_=Part(State, d="d"), plausibility_=ArrayOf(None, low=0.0, high=1.0)
@@ -387,8 +390,9 @@ class OnlineLearner(BaseEstimator):
 
     def _first_state(self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels) -> tuple[State, Rows]:
         """State before the first triplet, and the scaled first batch."""
-        what = f"learning {X.shape[1]:,} features"
-        check_memory(self._memory_for(X.shape[1], X.dtype.itemsize), what, self.remedy, owner=self)
+        needed = self._memory_for(X.shape[1], X.dtype.itemsize)
+        if needed > _ALWAYS_FITS:
+            check_memory(needed, f"learning {X.shape[1]:,} features", self.remedy, owner=self)
         rows = self._scale(X)
         return State(rows.scaling, self._begin(rows, rng), labels, X.dtype), rows
 

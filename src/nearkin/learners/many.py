@@ -13,7 +13,7 @@ from scipy import sparse
 from nearkin.accelerator import find
 from nearkin.arrays import SMALLEST
 from nearkin.errors import InputError
-from nearkin.kernels import one_blas_thread
+from nearkin.kernels import check_shapes, one_blas_thread
 from nearkin.labels import as_labels
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.loop import Answer, Lesson, learn
@@ -162,6 +162,11 @@ class _Round:
             self.bounds[i + 1] = self.bounds[i]
             if piece is None:
                 continue
+            members, sizes = (
+                (piece.anchor, piece.positive, piece.negative),
+                {"a": len(piece.rows), "p": len(piece.pool)},
+            )
+            check_shapes("n<a, n<p, n<p", members, **sizes)
             self.bounds[i + 1] += len(piece)
             index.append(np.stack([piece.anchor + n_rows, piece.positive + n_pool, piece.negative + n_pool]))
             rows.append(np.concatenate([block for _, block in piece.rows.blocks()]))

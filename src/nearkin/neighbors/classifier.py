@@ -203,8 +203,6 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         rows = self._check_rows(X, reset=True)
         labels, codes = self._check_labels(y, rows.shape[0])
         self._dtype, self._scaling = rows.dtype, None
-        self.__dict__.pop("score_", None)  # of an earlier fit
-        self.__dict__.pop("_learner", None)
         may_have_jury = isinstance(self.n_neighbors, str) and not sparse.issparse(rows)
         if may_have_jury:
             check_size(rows, len(self.classes_), self)
@@ -215,6 +213,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             check_range(Rows(rows, self._scaling), self, "Is that value right?")
             with owned_by(self):
                 self.decision_ = decide(self._scaling.apply(rows), codes, *settings)
+            self.__dict__.pop("_learner", None)  # of an earlier fit
         else:
             self._learner, plausibility = self._fit_learner(learner, X, labels)
             parameter = self._learner.state_.parameter
@@ -226,6 +225,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space)
             else:
                 self.decision_ = self._drop_and_vote(X, rows, labels, codes, plausibility)
+        self.__dict__.pop("score_", None)
         if isinstance(self.decision_, JuryDecision):
             self.score_ = self.decision_.score
         self.noise_rate_ = self.decision_.noise.rate

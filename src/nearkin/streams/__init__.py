@@ -2,8 +2,9 @@
 
 from nearkin.streams.batch import Batch, Stream
 from nearkin.streams.file_stream import FileStream, sample_rows
-from nearkin.streams.fitting import Memory, Report, fit_stream, memory_estimate
+from nearkin.streams.fitting import Memory, fit_stream, memory_estimate
 from nearkin.streams.opening import open_stream as open
+from nearkin.streams.run import Report
 from nearkin.streams.scores import score_stream
 
 __all__ = [

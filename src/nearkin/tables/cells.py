@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NO_NUMBER", "BadCell", "label_kind", "parse_labels", "parse_numbers"]
+__all__ = [
+    "NO_NUMBER", "BadCell", "label_kind", "parse_labels", "parse_numbers", "quote_formula", "unquote_formula",
+]  # fmt: skip
 
 #: Cells that hold no label, and no number. "None" and "?" may be names of classes.
 NO_LABEL = frozenset(("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL"))
 NO_NUMBER = NO_LABEL | {"-nan", "-NaN", "None", "none", "?"}
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
+#: Text that a spreadsheet would run as a formula, perhaps behind quotes of ours; numbers are not.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]", re.DOTALL)
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 #: How labels of a kind are written, and what becomes of them.
 _KINDS: dict[str, tuple[re.Pattern[str], Any]] = {
@@ -85,3 +89,13 @@ def parse_labels(cells: Sequence[str], kind: str | None = None) -> tuple[NDArray
     missing = np.array([cell.strip() in NO_LABEL for cell in places], dtype=bool)
     rows = np.fromiter((places[cell] for cell in cells), np.int64, len(cells))
     return np.array(values, dtype=np.str_).astype(dtype)[rows], missing[rows]
+
+
+def quote_formula(text: str) -> str:
+    """Return text that no spreadsheet runs: what would begin a formula gets an apostrophe in front."""
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def unquote_formula(text: str) -> str:
+    """Undo `quote_formula`."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

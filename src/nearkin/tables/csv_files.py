@@ -18,9 +18,8 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from nearkin.errors import InputError
-from nearkin.files import unquote_formula
 from nearkin.tables.batches import Chunk, Layout, Unit
-from nearkin.tables.cells import NO_NUMBER, label_kind
+from nearkin.tables.cells import NO_NUMBER, label_kind, unquote_formula
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
 __all__ = ["CsvReader", "read_csv"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import sys
 import zipfile
@@ -13,14 +14,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.errors import InputError, printable
-from nearkin.files import StrPath, naming, replacing, write_csv
+from nearkin.files import StrPath, naming, replacing
+from nearkin.tables.cells import quote_formula
 from nearkin.tables.table import require_pyarrow
 
-__all__ = ["check_names", "write_arrays", "write_columns", "write_matrix"]
+__all__ = ["check_names", "write_arrays", "write_columns", "write_csv", "write_matrix"]
 
 _ARRAYS = (".npy", ".npz")
+#: Rows turned into text at once.
+_BLOCK = 4096
 #: Spaces that end the header of an npy file beyond those of NumPy, which are less than 100.
 _SPACES = 128
+
+
+def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]], delimiter: str = ",") -> None:
+    """Write columns of equal length as UTF-8 with a header row.
+
+    Text that a spreadsheet would take for a formula gets an apostrophe in front, which our reader removes.
+
+    >>> file = io.BytesIO()
+    >>> write_csv(file, {"row": np.array([1, -2]), "label": ["=a", "b, c"]})
+    >>> file.getvalue().decode().splitlines()
+    ['row,label', "1,'=a", '-2,"b, c"']
+    """
+    n_rows = len(next(iter(columns.values())))
+    for start in range(0, max(n_rows, 1), _BLOCK):
+        block = [_cells(values[start : start + _BLOCK]) for values in columns.values()]
+        header = [_cells(list(columns))] if start == 0 else []
+        # The usual quoting overlooks carriage returns.
+        is_odd = any("\r" in one for cells in (*header, *block) for one in cells if isinstance(one, str))
+        text = io.StringIO()
+        how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL}
+        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", **how)
+        writer.writerows((*header, *zip(*block, strict=True)))
+        try:
+            file.write(text.getvalue().encode())
+        except UnicodeEncodeError as error:
+            half = printable(error.object[error.start : error.end])
+            problem = f"a value holds {half}, half a character, which a table cannot hold. Replace it."
+            raise InputError(problem) from None
+
+
+def _cells(values: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
+    """Return values as CSV should show them: single precision with nine digits, not with those of a double."""
+    if isinstance(values, np.ndarray) and values.dtype == np.float32:
+        return [f"{one:.9g}" for one in values.tolist()]
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return values.tolist()
+    plain = values.tolist() if isinstance(values, np.ndarray) else values
+    return [quote_formula(one) if isinstance(one, str) else one for one in plain]
 
 
 def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArray[Any]], kind: str) -> None:

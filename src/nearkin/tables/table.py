@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
-from nearkin.files import unquote_formula
-from nearkin.tables.cells import BadCell, parse_labels, parse_numbers
+from nearkin.tables.cells import BadCell, parse_labels, parse_numbers, unquote_formula
 
 __all__ = [
     "ArrowTable", "CellTable", "Table", "check_classes", "check_regular", "decoding", "find_gap", "require_pyarrow",

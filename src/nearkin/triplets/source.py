@@ -30,11 +30,6 @@ _GATHER_NUMBERS = 1 << 20
 class NoisyRoles(NamedTuple):
     """Which triplets have a wrongly labelled anchor, positive or negative (Figure 7 of the paper).
 
-    Attributes
-    ----------
-    anchor, positive, negative : ndarray of bool of shape (n_triplets,)
-        Whether the label of the row in that role is wrong.
-
     Examples
     --------
     >>> roles = NoisyRoles(np.array([True, False]), np.array([False, False]), np.array([False, False]))
@@ -232,12 +227,7 @@ _BY_NAME: dict[str, type[TripletSource]] = {}
 
 
 def as_source(triplets: str | TripletSource) -> TripletSource:
-    """Fresh source from a name or from an instance, which is not touched.
-
-    Parameters
-    ----------
-    triplets : {"octg", "one_pass", "batch", "random"} or TripletSource
-        What the learners take as their ``triplets`` parameter.
+    """Fresh source from what the learners take as their ``triplets``: a name, or an instance, which is not touched.
 
     Examples
     --------
@@ -341,14 +331,7 @@ class TripletSource(BaseEstimator):
     def merged(self, shards: Sequence[TripletSource], codes: Sequence[Codes], view: View) -> TripletSource:
         """A source that has seen the rows of all shares, each of which began as a copy of this one.
 
-        Parameters
-        ----------
-        shards : sequence of TripletSource
-            What the copies have become.
-        codes : sequence of ndarray
-            For every share the number of each of its classes from now on.
-        view : View
-            Of the merged learner.
+        ``codes`` holds for every share the number of each of its classes from now on; ``view`` is the merged learner's.
         """
         one = shards[0].copy()
         one.n_rows_seen_ = self.n_rows_seen_ + sum(other.n_rows_seen_ - self.n_rows_seen_ for other in shards)

@@ -102,7 +102,7 @@ def _suspects(audit: LabelAudit, order: Index) -> dict[str, NDArray[Any]]:
 def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], Index]:
     """What the voters say about suspects, whose votes these are, and how far the centres of both classes lie."""
     cast = audit.decision.cast_left_out(rows, _NEIGHBOURS)
-    total = cast.total
+    total, percents = cast.total, audit.decision.jury.percents
     given, best = audit.given_code[rows], audit.suggested_code[rows]
     said = np.empty((2, len(rows), len(audit.decision.jury.voters)))
     for part in split_rows(len(rows), said.shape[2] * len(audit.classes)):
@@ -118,7 +118,7 @@ def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], 
         "nearDoubt": audit.is_suspect[cast.rows].astype(np.uint8).ravel(),
         "saidGiven": _steps(said[0]).ravel(),
         "saidBest": _steps(said[1]).ravel(),
-        "voterShare": np.array(audit.decision.jury.percents, dtype=np.uint8),
+        "voterShare": np.array(percents, dtype=np.uint8),
         "toGiven": audit.prototypes.distances(rows, given).astype(np.float32),
         "toBest": audit.prototypes.distances(rows, best).astype(np.float32),
     }, cast.rows

@@ -23,7 +23,6 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.misc.appdirs import AppDirs
 
-import nearkin
 from nearkin.files import replacing
 
 _DIGEST = hashlib.sha256().digest_size
@@ -155,7 +154,7 @@ def _check_own(folder: Path) -> None:
 
 def _hash_of_sources() -> str:
     """Name for the state of all that compiled code is made from: sources, compiler, interpreter."""
-    home = Path(nearkin.__file__).parent
+    home = Path(__file__).parents[2]
     digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {sys.version}".encode())
     for path in sorted([*(home / "kernels").rglob("*.py"), *home.glob("*.py")]):
         digest.update(path.relative_to(home).as_posix().encode() + path.read_bytes())

@@ -1,0 +1,363 @@
+"""One fit over a stream: where it is, how it goes, and how it goes on after a kill."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+from nearkin.errors import InputError, Option
+from nearkin.files import claim, naming, replacing
+from nearkin.learners import OnlineLearner
+from nearkin.settings import Integer, Real, check_argument
+from nearkin.stored import Anything, Count, Flag, Table, Text, check_fields
+from nearkin.streams.batch import Batch, Stream
+from nearkin.streams.checkpoint import Checkpoint
+from nearkin.streams.file_stream import FileStream
+from nearkin.streams.identity import describe_learner, differences, digest_rows
+from nearkin.streams.watch import Seen, Watch
+
+__all__ = ["Options", "Report", "Run"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """How learning from a stream goes.
+
+    Parameters
+    ----------
+    batch, rows : int
+        Batches and rows done, counting dropped rows and every pass.
+    total_rows : int or None
+        Rows of all passes together, if known.
+    epoch : int
+        Passes finished.
+    rows_per_second, seconds_left : float or None
+        Of this process.
+    accuracy, recent_accuracy : float or None
+        Share of labels that the nearest class centre predicted *before* the row was learned: over all rows, and over
+        about the last 20 batches. None for triplet sources without centres.
+    plausibility, recent_plausibility : float or None
+        Mean weight with which rows were learned.
+    dropped : int
+        Rows dropped because something was missing.
+    classes : int
+        Classes known.
+    drift : bool
+        Whether plausibility has just fallen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearkin
+    >>> from nearkin import streams
+    >>> reports, y = [], np.arange(300) % 3
+    >>> stream = streams.open([(np.eye(3)[y] + 0.1 * y[:, None], y)], batch_rows=100)
+    >>> _ = streams.fit_stream(nearkin.RobustLODML(random_state=0), stream, on_report=reports.append)
+    >>> reports[-1].rows, reports[-1].accuracy
+    (300, 1.0)
+    >>> str(Report(1, 50_000, 200_000, 0, 312_000.0, 0.5, 0.9, 0.912, 0.8, 0.83, 0, 5, False))
+    '50,000 of 200,000 rows, 312k/s, 0:00 left, accuracy 91.2 %, plausible 0.83'
+    """
+
+    batch: int
+    rows: int
+    total_rows: int | None
+    epoch: int
+    rows_per_second: float | None
+    seconds_left: float | None
+    accuracy: float | None
+    recent_accuracy: float | None
+    plausibility: float | None
+    recent_plausibility: float | None
+    dropped: int
+    classes: int
+    drift: bool
+
+    def __str__(self) -> str:
+        total = "" if self.total_rows is None else f" of {self.total_rows:,}"
+        parts = [f"{self.rows:,}{total} rows"]
+        if self.rows_per_second is not None:
+            rate = self.rows_per_second
+            parts.append(f"{rate / 1000:.0f}k/s" if rate >= 10_000 else f"{rate:,.0f}/s")
+        if self.seconds_left is not None:
+            minutes, seconds = divmod(int(self.seconds_left), 60)
+            parts.append(f"{minutes}:{seconds:02d} left")
+        if self.recent_accuracy is not None:
+            parts.append(f"accuracy {100 * self.recent_accuracy:.1f} %")
+        if self.recent_plausibility is not None:
+            parts.append(f"plausible {self.recent_plausibility:.2f}")
+        return ", ".join(parts)
+
+
+@dataclass
+class Options:
+    """Passes, files and listeners; see `nearkin.streams.fit_stream`."""
+
+    epochs: int | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_every: float = 30.0
+    resume: bool = False
+    log: str | os.PathLike[str] | None = None
+    log_every: int = 16
+    on_report: Callable[[Report], None] | None = None
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run is; replaced as a whole, so that an interrupt at any moment leaves numbers that belong together."""
+
+    epoch: int = 0
+    batch: int = 0
+    is_done: bool = False
+    watch: Watch = field(default_factory=Watch)
+    last: Batch | str = ""  # batch, or its digest
+
+
+class Run:
+    """Keeps the position in a stream, and writes checkpoints and the log; its block holds the checkpoint's lock."""
+
+    def __init__(self, learner: OnlineLearner, stream: Stream, options: Options, plan: dict[str, Any]):
+        if not isinstance(learner, OnlineLearner):
+            raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
+        epochs = getattr(learner, "n_epochs", 1) if options.epochs is None else options.epochs
+        check_argument("fit_stream", "epochs", epochs, Integer(1))
+        check_argument("fit_stream", "checkpoint_every", options.checkpoint_every, Real(0.0))
+        check_argument("fit_stream", "log_every", options.log_every, Integer(1))
+        if options.resume and options.checkpoint is None:
+            problem = "to resume, the checkpoint must be named with {checkpoint}."
+            raise InputError(problem, checkpoint=Option("checkpoint"))
+        outputs = ((options.checkpoint, "checkpoint"), (options.log, "log"))
+        claim(
+            [(path, kind) for path, kind in outputs if path is not None],
+            stream.files if isinstance(stream, FileStream) else (),
+        )
+        self.learner, self.stream, self.options, self.epochs = learner, stream, options, int(epochs)
+        self.at = Position()
+        self._plan = plan
+        self._checkpoint = None if options.checkpoint is None else Checkpoint(options.checkpoint)
+        self._journal = None if options.log is None else Journal(options.log)
+        self._locked = ExitStack()
+        self._rows_of_others = 0  # that the learner has seen in other runs
+        self._batch: Batch | str = ""  # that was read last
+
+    def __enter__(self) -> Self:
+        with self._locked:
+            if self._checkpoint is not None:
+                self._locked.enter_context(self._checkpoint.lock)
+                own = {"epochs": self.epochs, "learner": describe_learner(self.learner)}
+                self._plan = {**own, **self.stream.identity(), **self._plan}
+                if self._checkpoint.exists():
+                    self._resume(self._checkpoint)
+            if self._journal is not None:
+                self._journal.begin(self.at.watch.n_batches)
+            self._locked = self._locked.pop_all()
+        self._rows_of_others = _rows_seen(self.learner) - self.at.watch.total.n_rows
+        self._saved, self._saved_at = self.at, time.monotonic()
+        self._begun = self._saved_at
+        self._rows_before = self.n_rows
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._locked.close()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows done, dropped ones included."""
+        return self.at.watch.n_rows
+
+    @property
+    def total_rows(self) -> int | None:
+        """Rows of all passes."""
+        return None if self.stream.n_rows is None else self.stream.n_rows * self.epochs
+
+    # ------------------------------------------------------------------ going on from a checkpoint
+
+    def _resume(self, checkpoint: Checkpoint) -> None:
+        if not self.options.resume:
+            raise InputError(
+                f"{checkpoint.path} exists already: resume from it with {{resume}}, or remove it (and "
+                f"{checkpoint.previous.name}) to start again.",
+                resume=Option("resume", True),
+            )
+        kept = checkpoint.read()
+        try:
+            self._restore(kept)
+        except InputError:
+            raise
+        except Exception as error:  # a whole file, but not one that a run has written
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(f"{checkpoint.path} does not hold what a checkpoint holds ({reason}).") from None
+
+    def _restore(self, kept: dict[str, Any]) -> None:
+        check_fields(
+            kept, "checkpoint", plan=Table(Text(), Anything()), learner=Anything(), epoch=Count(), batch=Count(),
+            start=Count(), done=Flag(), watch=Table(Text(), Anything()), last=Text(),
+        )  # fmt: skip
+        plan, learner = kept["plan"], kept["learner"]
+        is_grown = self._is_grown(plan)
+        wanted = {**self._plan, "files": plan["files"], "rows": plan["rows"]} if is_grown else self._plan
+        if differs := differences(plan, wanted):
+            raise InputError(
+                f"{self.options.checkpoint} belongs to another run: {'; '.join(differs)}. Give the same data, learner "
+                "and options, or start again with another checkpoint."
+            )
+        if type(learner) is not type(self.learner) or not learner.__sklearn_is_fitted__():
+            raise TypeError(f"its learner is {type(learner).__name__}")
+        at = Position(kept["epoch"], kept["batch"], kept["done"], Watch.from_dict(kept["watch"]), kept["last"])
+        self._go_to(at, kept["start"], plan.get("rows"))
+        if _rows_seen(learner) < at.watch.total.n_rows:
+            raise ValueError(f"its learner has seen {_rows_seen(learner)} rows")
+        self.learner.__dict__.clear()
+        self.learner.__dict__.update(learner.__dict__)
+
+    def _is_grown(self, plan: dict[str, Any]) -> bool:
+        """Whether files were appended to a stream of one pass in their order, and those before are as they were."""
+        old, new = plan.get("files"), self._plan.get("files")
+        if not isinstance(old, list) or not isinstance(new, list) or self.epochs > 1 or self._plan["shuffle"]:
+            return False
+        return len(new) > len(old) > 0 and new[: len(old)] == old
+
+    def _go_to(self, at: Position, start: int, n_rows: int | None) -> None:
+        """Take a position of a stream of ``n_rows`` rows, if it is one; after the last of them appended files begin."""
+        if at.epoch > self.epochs or (at.is_done and at.epoch < self.epochs):
+            raise ValueError(f"epoch is {at.epoch}, done is {at.is_done}")
+        size, done = self.stream.batch_rows, start + at.batch * self.stream.batch_rows
+        if n_rows is None:
+            is_possible = at.batch == -(-at.watch.n_rows // size) if not at.epoch else at.batch <= at.watch.n_batches
+        else:
+            is_possible = at.watch.n_rows == at.epoch * n_rows + (min(done, n_rows) if at.epoch < self.epochs else 0)
+            is_possible &= at.batch == 0 or done - size < n_rows
+        if not is_possible:
+            raise ValueError(f"batch is {at.batch} of pass {at.epoch} after {at.watch.n_rows} rows")
+        if n_rows is not None and isinstance(self.stream, FileStream):
+            if self.stream.n_rows > n_rows and (at.epoch or done >= n_rows):
+                at, start = replace(at, epoch=0, batch=0, is_done=False), n_rows
+            self.stream = replace(self.stream, start=start)
+        self.at = at
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the batches that are left of the pass; the one before must be the one that was learned last."""
+        first, known = self.at.batch, self.at.last if self.at.batch else ""
+        found = self.stream.batches(self.at.epoch, first - bool(known))
+        if known and [_digest(one) for one in islice(found, 1)] != [known]:
+            raise InputError(
+                f"{self.options.checkpoint} belongs to another run: batch {first} of the stream holds other rows than "
+                "those that were learned. Give the same data, or start again with another checkpoint."
+            )
+        for batch in found:
+            self._batch = batch
+            yield batch
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(self, learn_pass: Callable[[], Iterable[list[Seen]]]) -> None:
+        """Learn what is left of all passes; ``learn_pass`` learns the rest of one, and yields the batches as seen.
+
+        After an error or an interrupt a last checkpoint holds what was learned before.
+        """
+        try:
+            while self.at.epoch < self.epochs:
+                for seen in learn_pass():
+                    self._count(seen)
+                    if time.monotonic() - self._saved_at >= self.options.checkpoint_every:
+                        self._save()
+                self.at = replace(self.at, epoch=self.at.epoch + 1, batch=0)
+        except BaseException:
+            # An interrupt may come after the learner has learned a batch and before it is counted.
+            is_counted = _rows_seen(self.learner) == self._rows_of_others + self.at.watch.total.n_rows
+            if is_counted and self.at is not self._saved:
+                with suppress(OSError, InputError):  # which would hide the error
+                    self._save()
+            raise
+        if not self.at.is_done:
+            self._finish()
+
+    def _count(self, seen: list[Seen]) -> None:
+        """Count batches that were learned, and report them."""
+        watch, reports = copy.deepcopy(self.at.watch), []
+        for one in seen:
+            drift = watch.see(one)
+            if self._journal is not None or self.options.on_report is not None:
+                reports.append(self._report(watch, drift=drift))
+        self.at = replace(self.at, batch=self.at.batch + len(seen), watch=watch, last=self._batch)
+        for report in reports:
+            if self._journal is not None and (report.drift or report.batch % self.options.log_every == 0):
+                self._journal.append(asdict(report))
+            if self.options.on_report is not None:
+                self.options.on_report(report)
+
+    def _save(self) -> None:
+        """Write a checkpoint, if one is wanted."""
+        if self._checkpoint is None or not self.learner.__sklearn_is_fitted__():
+            return
+        self._checkpoint.lock.take()
+        at, last = self.at, self.at.last
+        self._checkpoint.write({
+            "plan": self._plan, "learner": self.learner, "epoch": at.epoch, "batch": at.batch,
+            "start": getattr(self.stream, "start", 0), "done": at.is_done, "watch": asdict(at.watch),
+            "last": last if isinstance(last, str) else _digest(last),
+        })  # fmt: skip
+        self._saved, self._saved_at = at, time.monotonic()
+
+    def _finish(self) -> None:
+        """Write the last report and checkpoint."""
+        watch = self.at.watch
+        if not watch.total.n_rows:
+            dropped = watch.total.n_dropped
+            raise InputError(f"no row of the stream could be learned ({dropped:,} were dropped); is it empty?")
+        self.at = replace(self.at, is_done=True)
+        if self._journal is not None and watch.n_batches % self.options.log_every:
+            self._journal.append(asdict(self._report(watch, drift=False)))
+        self._save()
+
+    def _report(self, watch: Watch, *, drift: bool) -> Report:
+        done, total = watch.n_rows, self.total_rows
+        seconds = time.monotonic() - self._begun
+        rate = (done - self._rows_before) / seconds if seconds > 0 and done > self._rows_before else None
+        left = None if rate is None or total is None else max(0.0, (total - done) / rate)
+        return Report(
+            watch.n_batches, done, total, self.at.epoch, rate, left, watch.accuracy, watch.recent_accuracy,
+            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner.state_.labels.codes),
+            drift,
+        )  # fmt: skip
+
+
+def _rows_seen(learner: OnlineLearner) -> int:
+    return learner.n_rows_seen_ if learner.__sklearn_is_fitted__() else 0
+
+
+def _digest(batch: Batch) -> str:
+    return digest_rows(batch.X, batch.y)
+
+
+class Journal:
+    """A log of JSON lines; after a kill, those that belong to lost work are removed."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+
+    def begin(self, n_batches: int) -> None:
+        """Keep the lines up to this batch of an earlier run; 0 for none. A torn line is removed."""
+        kept = []
+        if n_batches and self.path.exists():
+            for line in self.path.read_bytes().splitlines():
+                try:
+                    if json.loads(line)["batch"] <= n_batches:
+                        kept.append(line + b"\n")
+                except (ValueError, KeyError, TypeError):
+                    continue
+        with replacing(self.path, "log", durable=True) as file:
+            file.writelines(kept)
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add a line."""
+        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
