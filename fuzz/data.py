@@ -102,7 +102,7 @@ def fit(folder: Path, rng: np.random.Generator) -> tuple[Arguments, Path]:
 
 
 def fit_stream(folder: Path, rng: np.random.Generator) -> tuple[Arguments, Path]:
-    args, damaged = labelled(folder, rng, "csv", "tsv", "npy", "parquet", "csv.gz", "npz")
+    args, damaged = labelled(folder, rng, "csv", "tsv", "npy", "parquet", "csv", "npy", "parquet", "csv.gz", "npz")
     more = [
         [], ["--checkpoint", str(folder / "ck"), "--checkpoint-every", "0"], ["--plausibility"],
         ["--missing", "drop"], ["--shuffle"], ["--log", str(folder / "log.jsonl")], ["--text-labels"],

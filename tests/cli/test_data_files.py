@@ -85,6 +85,17 @@ def test_damaged_arrays_are_refused(tmp_path):
         assert done.exit_code == 0 or ("flip.npz" in done.stderr and done.stderr.count("\n") == 1)
 
 
+def test_nobody_is_advised_to_unpickle(tmp_path):
+    X, y = arrays()
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "labels.txt").write_text("\n".join(y))
+    (tmp_path / "text.npy").write_text("not an array")
+    done = fit(tmp_path / "X.npy", "--labels", tmp_path / "labels.txt", "--stream")
+    assert "labels.txt: the labels of npy files that are read in batches must be an npy file" in done.stderr
+    for line in in_both_ways(tmp_path / "text.npy", "--labels", tmp_path / "X.npy"):
+        assert "pickle" not in line
+
+
 def test_labels_that_are_not_text_name_their_file(tmp_path):
     X, _ = arrays()
     np.save(tmp_path / "X.npy", X)

@@ -88,6 +88,8 @@ class NpyReader:
             )
         units, dtypes, width = [], [], None
         for path, own in zip(paths, labels, strict=True):
+            if Path(own).suffix.lower() != ".npy":
+                raise InputError(f"{own}: the labels of npy files that are read in batches must be an npy file too.")
             X, y = _map(path), _map(own)
             if X.ndim != 2 or X.dtype.kind not in "fiub":
                 raise InputError(
@@ -153,9 +155,11 @@ def _decoding(path: str | Path) -> Iterator[None]:
         try:
             yield
         except ValueError as error:
-            if "Object arrays" not in str(error):
-                raise
-            raise InputError(f"{path} holds Python objects; save plain numbers or text instead.") from None
+            if "Object arrays" in str(error):
+                raise InputError(f"{path} holds Python objects; save plain numbers or text instead.") from None
+            if "pickle" in str(error):  # NumPy takes anything else for one, and recommends to load it
+                raise InputError(f"{path} is not an npy or npz file.") from None
+            raise
 
 
 def _check_text(y: NDArray[Any], title: str) -> None:
