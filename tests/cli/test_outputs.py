@@ -217,14 +217,14 @@ def test_calls_of_the_library_destroy_nothing(home):
             call("no/page")
         assert contents(home) == before, name
     for call in (audit.to_html, audit.to_csv, audit.to_json, calls["save"]):
-        call("own")
-        call("own")
-        (home / "own").unlink()
+        call("own.html")
+        call("own.html")
+        (home / "own.html").unlink()
 
 
 def test_kinds_do_not_replace_each_other(home):
     claim([("model.nearkin", "model")])
-    with pytest.raises(InputError, match="must end in .html"):
+    with pytest.raises(InputError, match=r"must end in \.html"):
         claim([("model.nearkin", "page")])
     with pytest.raises(InputError, match="named twice"):
         claim([("new.nearkin", "checkpoint"), ("new.nearkin.lock", "model")])
