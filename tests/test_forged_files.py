@@ -241,7 +241,7 @@ def test_state_of_a_generator_is_checked_before_it_is_set(tmp_path, bits):
     tree, arrays = saving.to_tree(nearkin.LODML(random_state=generator))
     for key, value in STATES[bits]:
         forged = _entry(copy.deepcopy(tree), key, value)
-        _refused(_write(tmp_path / "bad", forged, arrays), f"ValueError: {bits}")
+        _refused(_write(tmp_path / "bad", forged, arrays), f"({bits}")
     assert nearkin.load(_write(tmp_path / "good", tree, arrays)).random_state.random() == generator.random()
 
 

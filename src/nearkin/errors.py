@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, SupportsInt
 from unicodedata import category
 
-__all__ = ["InputError", "Option", "Row", "name_of", "owned_by", "placed_at", "printable", "quote_names"]
+__all__ = ["InputError", "Option", "Row", "explain", "name_of", "owned_by", "placed_at", "printable", "quote_names"]
 
 #: Kinds of characters that act on a terminal or a page instead of being seen, and two that only join letters.
 _UNSEEN, _JOINERS = ("Cc", "Cf", "Cs", "Zl", "Zp"), "\u200c\u200d"
@@ -150,6 +150,18 @@ def quote_names(names: Iterable[Any], most: int = 8) -> str:
     quoted = [repr(str(one)) for one in names]
     rest = len(quoted) - most
     return ", ".join(quoted[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def explain(error: Exception) -> str:
+    """Return what an error says; its kind only if it says less than a sentence.
+
+    Examples
+    --------
+    >>> explain(ValueError("a digest is wrong")), explain(KeyError("epoch"))
+    ('a digest is wrong', "KeyError: 'epoch'")
+    """
+    text = str(error.args[0]) if error.args else ""
+    return text if " " in text else f"{type(error).__name__}: {error}"
 
 
 def printable(value: Any, most: int | None = None) -> str:

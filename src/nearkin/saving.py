@@ -20,6 +20,7 @@ from sklearn.frozen import FrozenEstimator
 from nearkin import stored
 from nearkin._version import __version__
 from nearkin.archives import FORMAT, Newer, open_regular, read_archive, write_archive
+from nearkin.errors import explain
 from nearkin.files import replacing
 from nearkin.settings import exclusive
 from nearkin.stored import ArrayOf, Count, Kind, Number, Text
@@ -126,9 +127,7 @@ def load(path: str | os.PathLike[str]) -> Any:
             f"{path} was written by a newer nearkin ({error}); this is {__version__}. Upgrade nearkin to read it."
         ) from None
     except Exception as error:  # whatever a foreign or damaged file raises, it is not a model
-        raise ValueError(
-            f"{path} is not a nearkin model, or it is damaged ({type(error).__name__}: {error})."
-        ) from None
+        raise ValueError(f"{path} is not a nearkin model, or it is damaged ({explain(error)}).") from None
 
 
 def check_model(model: Any) -> Any:

@@ -21,7 +21,7 @@ from nearkin._version import __version__
 from nearkin.archives import FORMAT, MOST_MEMBERS, Newer, check_array, open_regular, parse_header
 from nearkin.deep.learner import DeepLearner
 from nearkin.deep.network import network_of
-from nearkin.errors import InputError
+from nearkin.errors import InputError, explain
 from nearkin.files import replacing
 
 if TYPE_CHECKING:
@@ -117,9 +117,7 @@ def load(path: str | os.PathLike[str], module: nn.Module | Callable[[int], nn.Mo
             f"{path} was written by a newer nearkin ({error}); this is {__version__}. Upgrade nearkin to read it."
         ) from None
     except Exception as error:  # a damaged file can raise anything
-        raise InputError(
-            f"{path} is not a deep model of nearkin, or it is damaged ({type(error).__name__}: {error})."
-        ) from None
+        raise InputError(f"{path} is not a deep model of nearkin, or it is damaged ({explain(error)}).") from None
     if header["own"] is not None and module is None:
         raise InputError(f"{path} holds the weights of a module of your own; give it: load(path, module=...).")
     if header["own"] is None and module is not None:

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from nearkin.errors import InputError
+from nearkin.errors import InputError, explain
 from nearkin.files import sync_folder
 from nearkin.saving import Newer, read_tree, write_tree
 from nearkin.streams.lock import Lock
@@ -65,7 +65,7 @@ class Checkpoint:
                 problem = f"{path} was written by a newer nearkin ({error}); upgrade to go on from it."
                 raise InputError(problem) from None
             except Exception as error:  # whatever a torn file raises
-                problems.append(f"{path} is damaged or not a checkpoint ({type(error).__name__}: {error})")
+                problems.append(f"{path} is damaged or not a checkpoint ({explain(error)})")
             else:
                 self._whole = path == self.path
                 if path == self.previous and self.path.exists():
