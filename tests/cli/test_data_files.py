@@ -138,6 +138,15 @@ def test_a_long_text_is_not_a_label(tmp_path):
             assert "data row 61: column 'y' holds a text of 2,000,000 characters" in line
 
 
+def test_what_does_not_fit_into_memory_is_named(tmp_path, monkeypatch):
+    def fill(*args, **kwargs):
+        raise MemoryError
+
+    (tmp_path / "large.csv").write_text(CSV)
+    monkeypatch.setattr("nearkin.learners.base.OnlineLearner.fit", fill)
+    assert "too large for the memory" in refuse(tmp_path / "large.csv", "--label", "y", "--learner", "robust-lodml")
+
+
 def test_pipes_and_devices_are_not_read(tmp_path):
     for name in ("rows.csv", "rows.npy", "rows.parquet"):
         os.mkfifo(tmp_path / name)

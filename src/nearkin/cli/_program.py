@@ -71,7 +71,11 @@ class Command(click.Command):
             from nearkin.files import claim
 
             claim(outputs, inputs)
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except MemoryError as error:
+            names = ", ".join(str(one) for one in inputs) or "the data"
+            raise InputError(f"{names}: too large for the memory there is; use fewer rows or columns.") from error
 
 
 def describe(error: BaseException) -> tuple[str, int]:
@@ -89,8 +93,6 @@ def describe(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", USER
-    if isinstance(error, MemoryError):
-        return "the data does not fit into memory; use fewer rows or columns.", USER
     if isinstance(error, InputError):
         return error.told(render), USER
     if isinstance(error, ValueError) or (isinstance(error, ImportError) and not error.name):  # an extra is missing
