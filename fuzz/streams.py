@@ -306,6 +306,8 @@ def soak(seconds: float, seed: int, folder: Path | None = None) -> dict[str, Any
         before = count_batches(checkpoint)
         child = os.fork()
         if not child:
+            # A shell lets its background commands ignore interrupts.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             learn(seed, folder)
             os._exit(0)
         if not is_last:
