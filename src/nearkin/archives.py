@@ -39,7 +39,7 @@ HEADER = "model.json"
 _MARK = b"sha256:"
 _DIGEST = 64
 
-#: Most members, and most lists and objects in the header: a header of so many bytes takes far more memory once read.
+#: Most members, and most lists and objects in the header: a header takes far more memory than its bytes once read.
 MOST_MEMBERS = 10_000
 MOST_ENTRIES = 1_000_000
 

@@ -24,7 +24,7 @@ def available_memory() -> int | None:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
     for limit, used in _GROUPS:
-        with suppress(OSError, ValueError):  # "max" is no limit
+        with suppress(OSError, ValueError):  # "max" means without limit
             allowed, taken = (int(Path(one).read_text(encoding="ascii")) for one in (limit, used))
             found.append(max(0, allowed - taken))
     if not found:

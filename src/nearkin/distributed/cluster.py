@@ -201,7 +201,7 @@ class Cluster:
             raise ClusterLost(f"the Dask scheduler does not answer ({type(error).__name__}: {error}).") from None
 
     def check_versions(self) -> None:
-        """Refuse workers with another nearkin, or another release of NumPy or Python; each worker is asked once."""
+        """Refuse workers with another nearkin, or another release of NumPy or Python; each worker answers once."""
         new = sorted(set(self.workers()) - self._checked)
         if not new:
             return

@@ -123,7 +123,7 @@ def _chi_squared(counts: Array, *, given_rates: bool = False) -> tuple[float, in
     usual = wrong if given_rates else counts.sum(axis=1, keepdims=True) * wrong.sum() / max(counts.sum(), 1.0)
     expected = np.repeat(usual / (n_classes - 1), n_classes, axis=1)
     tested = is_other & (expected > 0)
-    # Where less than half a row is expected, a single one is no surprise.
+    # Where less than half a row is expected, a single one does not surprise.
     squared = (counts - expected)[tested] ** 2 / np.maximum(expected[tested], 0.5)
     known = int(np.count_nonzero(wrong)) if given_rates else 1
     return float(squared.sum()), max(1, int(tested.sum()) - known)

@@ -52,7 +52,7 @@ def digest_rows(X: NDArray[Any], y: NDArray[Any]) -> str:
 
 
 def _stretches(size: int) -> Iterator[tuple[int, int]]:
-    """Yield what to read of so many bytes."""
+    """Yield what to read of a file of this size."""
     if size <= _WHOLE:
         yield 0, size
         return

@@ -34,7 +34,7 @@ _PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 950_000, 300_000, 200_000, 100_000, 25
 _TEXT, _NAME, _NAMES = 280, 100, 250_000
 #: Steps into which a share is cut.
 _STEPS = 1000
-#: Rows of the map laid out by t-SNE, and how; each of the others is placed between so many of them.
+#: Rows of the map laid out by t-SNE, and how; and between how many of them each other row is placed.
 _LANDMARKS, _PERPLEXITY, _TSNE_STEPS, _BESIDE = 600, 30.0, 400, 3
 #: Points of the map beyond these percentiles are drawn at the edge.
 _EDGES = (0.5, 99.5)
