@@ -35,16 +35,18 @@ def _table(kind: bytes, columns: bytes) -> dict[str, bytes]:
 _ROWS = rb"row,given_label,suggested_label,is_suspect,plausibility,confidence,score"
 _AUDIT, _SUSPECTS = _table(b"audit", _ROWS), _table(b"suspects", _ROWS + rb",near_rows,near_labels")
 _PAGE = rb'<meta\ name="generator"\ content="nearkin\ [^"]*audit"'
+_RESULTS = rb'<meta\ name="generator"\ content="nearkin">'
 _REPORT = rb'\A\{\s*"nearkin":\ "[^"]*",\s*'
 _ZIP = rb"\APK\x03\x04.{26}model\.json.*?"
 _MODEL = _ZIP + rb'"kind":\ "nearkin-model",\ "format":\ \d+,\ "nearkin":\ "[^"]*",\ "model":\ '
 _OF = rb'\{"\$class":\ "'
+_NETWORK = rb'\A.{8}\{\s*"__metadata__":\s*\{\s*"nearkin'
 _TORN = rb"\A(PK\x03\x04|\x00{4})"
 
 #: What nearkin writes: its name, and by suffix ("" for any) the pattern by which a file of that kind is known, in the
 #: first and last part of the file. Only a file of the same kind is ever replaced.
 KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
-    "model": ("model", {"": _MODEL + rb'(?!\{"\$class":\ "(search|audit)\.) | \A.{8}\{\s*"__metadata__":\s*\{\s*"nearkin'}),
+    "model": ("model", {"": _MODEL + rb'(?!\{"\$class":\ "(search|audit)\.) |' + _NETWORK}),
     "adapter": ("adapter", {"": _MODEL + _OF + rb"search\.SimilarityAdapter"}),
     "index": ("index", {"": _MODEL + _OF + rb"search\.Index"}),
     "auditor": ("auditor", {"": _MODEL + _OF + rb"audit\."}),
@@ -76,7 +78,7 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
     "cells": ("log of cells", {"": rb'\A\{"cell":\ \{"dataset":\ '}),
     "records": (
         "table",
-        {".json": rb'\A\[(\s*\{\s*"dataset":\ |\])', ".md": rb"^-\ nearkin\ [\w.+]+\.$", ".html": rb'content="nearkin">'},
+        {".json": rb'\A\[(\s*\{\s*"dataset":\ |\])', ".md": rb"^-\ nearkin\ [\w.+]+\.$", ".html": _RESULTS},
     ),
     "figure": ("figure", {".svg": rb"<dc:title>nearkin", ".png": rb"Software\x00nearkin"}),
 }  # fmt: skip
