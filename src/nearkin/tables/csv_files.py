@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from nearkin.errors import InputError
-from nearkin.tables.batches import Chunk, Layout, Unit
+from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit
 from nearkin.tables.cells import NO_NUMBER, label_kind, unquote_formula
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
@@ -57,7 +57,11 @@ class CsvReader:
     layout: Layout
     headers: dict[str, Sequence[Any]]
     kind: ClassVar[str] = "csv"
-    n_bytes: ClassVar[int] = 3 * _BLOCK  # the text, and its numbers
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of a block of text and its numbers."""
+        return 3 * _BLOCK + COLUMN_BYTES * max(len(names) for names, _ in self.headers.values())
 
     @property
     def names(self) -> list[str]:
