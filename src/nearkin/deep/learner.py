@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -107,11 +107,14 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
         """Prepare a fit, or continue the one that a checkpoint holds."""
         self._check_settings()
         checkpoint = self._checkpoint(X, y)
-        with self._computing():
-            lesson = super().begin_lesson(X, y)
-        assert isinstance(lesson, NetworkLesson)
-        lesson.shorten_warm_up(self._training.warm_up, self._training.batch_size)
-        checkpoint.resume(lesson, self._plan)
+        with ExitStack() as held:
+            held.enter_context(checkpoint.hold())
+            with self._computing():
+                lesson = super().begin_lesson(X, y)
+            assert isinstance(lesson, NetworkLesson)
+            lesson.shorten_warm_up(self._training.warm_up, self._training.batch_size)
+            checkpoint.resume(lesson, self._plan)
+            lesson.held = held.pop_all()
         lesson.rng = network_of(lesson.state).rng if self.shuffle else None
         lesson.after_pass = lambda: checkpoint.write(lesson)
         return lesson

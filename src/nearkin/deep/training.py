@@ -86,7 +86,7 @@ class Training(BaseEstimator):
     checkpoint: str | os.PathLike[str] | None = setting(
         None, OneOf((None,)), Instance((str, os.PathLike), "a path"), kind="path or None",
         doc="""File that `fit` writes after every pass. If it exists, `fit` continues from it and ends with the same
-        bits.""",
+        bits. A lock beside it keeps other processes away.""",
     )  # fmt: skip
 
 
