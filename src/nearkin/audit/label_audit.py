@@ -191,7 +191,7 @@ class LabelAudit:
         """Return why the label of row ``i`` is doubted, or is not, with that many neighbours; print it, or read it."""
         if not Integer(0).allows(i) or i >= self.n_rows:
             raise InputError(f"row must be a whole number from 0 to {self.n_rows - 1}; got {i!r}.", owner=self)
-        check_argument(self, "n_neighbors", n_neighbors, Integer(1))
+        check_argument(self, "n_neighbors", n_neighbors, Integer(1, 1_000_000))
         return explain(self, int(i), n_neighbors)
 
     @cached_property

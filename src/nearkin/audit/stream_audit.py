@@ -105,8 +105,10 @@ class StreamAudit(BaseEstimator):
         None, kind="OnlineLearner or None", kw_only=False,
         doc="Learner of a distance with one map, for `partial_fit`; None is `RobustLODML`.",
     )  # fmt: skip
-    n_per_class: int = setting(200, Integer(2), kind="int", doc="Rows held of each class.")
-    max_rows: int = setting(10000, Integer(10), kind="int", doc="Rows held in all; with many classes each holds fewer.")
+    n_per_class: int = setting(200, Integer(2, 1_000_000), kind="int", doc="Rows held of each class.")
+    max_rows: int = setting(
+        10000, Integer(10, 100_000_000), kind="int", doc="Rows held in all; with many classes each holds fewer."
+    )
     random_state: Any = setting(None, SEED, doc="Seed of the sample, and of a learner that has none of its own.")
 
     @all_or_nothing
