@@ -35,6 +35,11 @@ _AS_IF_DENSE = 1 << 24
 #: near to each other by chance.
 _LATE_ROWS = 8
 
+#: What other columns say of the scale of one that has just begun counts like so many rows, and changes it by at most so
+#: much.
+_AS_ROWS = 2
+_AT_MOST = 4.0
+
 #: Columns wake only where the number of rows of the stream is a multiple of this, so that chunks do not matter.
 _STRETCH = 64
 
@@ -312,16 +317,22 @@ class LateColumns:
         at, gaps = self.moving, self.recent
         if not len(gaps):
             return sparse.csr_array((n, n_features), dtype=dtype)
-        counted = self.n_rows[at] > 0
-        n_rows = self.n_rows[at] + np.cumsum(np.logical_or.accumulate((gaps != 0.0) | counted, axis=0), axis=0)
-        largest = np.maximum(np.abs(gaps).max(axis=0), self.root[at])
-        safe = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
-        root = np.sqrt((self.root[at] / safe) ** 2 + np.cumsum((gaps / safe) ** 2, axis=0))
+        begun = np.logical_or.accumulate((gaps != 0.0) | (self.n_rows[at] > 0), axis=0)
+        n_rows = np.maximum(self.n_rows[at] + np.cumsum(begun, axis=0), 1)
+        largest = max(np.abs(gaps).max(), self.root[at].max())
+        safe = largest if np.isfinite(largest) else 1.0
+        square = (self.root[at] / safe) ** 2 + np.cumsum((gaps / safe) ** 2, axis=0)
+        mean = square / n_rows
         unit = np.broadcast_to(self.unit[at], gaps.shape).copy()
-        for group in np.unique(self.group[at][self.unit[at] == 0.0]):
+        typical = np.empty_like(mean)
+        for group in np.unique(self.group[at]):
             inside = self.group[at] == group
-            unit[:, inside] = np.maximum(2.0 * (n_rows[:, inside] > 0).sum(axis=1, keepdims=True), 1.0) ** -0.5
-        scaled = unit * np.sqrt(n_rows) * (gaps / safe) / np.where(root > 0.0, root, 1.0)
+            n_begun = np.maximum(begun[:, inside].sum(axis=1, keepdims=True), 1)
+            typical[:, inside] = mean[:, inside].sum(axis=1, keepdims=True) / n_begun
+            unit[:, inside & (self.unit[at] == 0.0)] = (2.0 * n_begun) ** -0.5
+        few = (square + _AS_ROWS * typical) / (n_rows + _AS_ROWS)
+        mean = np.clip(few, mean / _AT_MOST**2, mean * _AT_MOST**2)
+        scaled = unit * (gaps / safe) / np.sqrt(np.where(mean > 0.0, mean, 1.0))
         m = min(n, len(gaps))
         row, col = np.nonzero(scaled[len(gaps) - m :])
         data = scaled[len(gaps) - m :][row, col].astype(dtype)

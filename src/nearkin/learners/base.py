@@ -121,7 +121,8 @@ class OnlineLearner(BaseEstimator):
 
         The first call fixes what needs a batch: the scale, the centres, the start of a low-rank map. Feeding the same
         rows in other chunks afterwards gives the same model up to rounding. Columns that are constant in the first
-        batch get their scale when they vary. A batch that raises changes nothing; threads take turns.
+        batch get their scale when they vary, at the next row whose number is a multiple of 64. A batch that raises
+        changes nothing; threads take turns.
 
         Parameters
         ----------
