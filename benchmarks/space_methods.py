@@ -22,9 +22,6 @@ Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
 #: Takes rows, labels and a seed; returns the score that was learned.
 Fit = Callable[[np.ndarray, np.ndarray, int], Score]
 
-#: Pairs that a learner without a map scores at once.
-_MANY_PAIRS = 1 << 14
-
 
 @dataclass(frozen=True)
 class Method:
@@ -80,7 +77,7 @@ def fit_learner(name: str, **settings: Any) -> Fit:
             halves["modalities"] = [X.shape[1] // 2, X.shape[1] - X.shape[1] // 2]
         learner = getattr(nearkin, name)(random_state=seed, **halves, **settings).fit(X, y)
         if not hasattr(learner, "transform"):
-            return functools.partial(score_pairs, learner)
+            return functools.partial(score_unmapped, learner)
         if learner.measure.is_distance:
             return score_mapped(learner.transform)
         return lambda queries, items: learner.map_queries(queries) @ learner.map_items(items).T
@@ -88,15 +85,10 @@ def fit_learner(name: str, **settings: Any) -> Fit:
     return fit
 
 
-def score_pairs(learner: OnlineLearner, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """All pairs by `pair_score`, for learners that have no map."""
-    out = np.empty((len(queries), len(items)))
-    step = max(1, _MANY_PAIRS // len(items))
-    for at in range(0, len(queries), step):
-        some = queries[at : at + step]
-        scores = learner.pair_score(np.repeat(some, len(items), axis=0), np.tile(items, (len(some), 1)))
-        out[at : at + step] = scores.reshape(len(some), -1)
-    return out
+def score_unmapped(learner: OnlineLearner, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """All pairs in blocks, for learners that have no map."""
+    left, right = (learner.map_blocks(X, np.asarray) for X in (queries, items))
+    return learner.state_.parameter.scores(left, right)
 
 
 def list_learners() -> list[Method]:

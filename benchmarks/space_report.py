@@ -105,8 +105,8 @@ def _explain() -> list[str]:
         "- Training labels are flipped at 0 / 20 / 40 % (two classes: 30 %); clean labels judge what is retrieved. "
         "mAP: average precision of the first 50 over the hits among them; strict: over all hits possible. 3-NN and "
         "25-NN vote with the flipped labels. Loss: mAP at 0 less mAP at 40 %.",
-        "- Every set counts the same. ± is a standard error over sets of the difference to z-scores; the last column has "
-        "the one over draws (mAP, 20 %). ms: median time of a fit, one thread.",
+        "- Every set counts the same. ± is a standard error over sets of the difference to z-scores; the last column "
+        "has the one over draws (mAP, 20 %). ms: median time of a fit, one thread.",
         f"- Rivals: defaults but for {'; '.join(settings)}.",
     ]
 
