@@ -149,6 +149,12 @@ def test_audits_of_two_files_leave_each_other_alone(folder, wine, monkeypatch):
         assert run(name, "--label", "cultivar", "--drop", "bottle,note", "-q").exit_code == 0
     tables = ["half_suspects.csv", "wine_suspects.csv"]
     assert files_in(folder) == sorted(["half.csv", "half.html", "wine.csv", "wine.html", *tables])
+    (folder / "may").mkdir()
+    wine[1::2].to_csv(folder / "may" / "wine.csv", index=False)
+    before = (folder / "wine.html").read_bytes()
+    assert run("may/wine.csv", "--label", "cultivar", "--drop", "bottle,note", "-q").exit_code == 0
+    assert (folder / "wine.html").read_bytes() == before
+    assert (folder / "may_wine.html").exists() and (folder / "may_wine_suspects.csv").exists()
     rows = [pd.read_csv(folder / one).row.max() for one in tables]
     assert rows[0] <= len(wine) // 2 < rows[1]
 

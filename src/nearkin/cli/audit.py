@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,13 @@ _TRIED = 20
 
 
 def _after_data(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path:
+    """Name the page after the data, with its folder if that is another one: train.csv is a common name."""
     if value is not None:
         return value
-    name = Path(ctx.params["data"].name.removesuffix(".gz")).stem
-    return Path(f"{name or 'audit'}.html")
+    data = Path(os.path.abspath(ctx.params["data"]))  # noqa: PTH100  (links keep their names)
+    name = Path(data.name.removesuffix(".gz")).stem
+    is_here = data.parent == Path.cwd() or not data.parent.name
+    return Path(f"{name or 'audit'}.html" if is_here else f"{data.parent.name}_{name}.html")
 
 
 def _after_page(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path:
