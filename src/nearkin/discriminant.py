@@ -14,18 +14,17 @@ the hinge, falling with the votes against the label for the rescaled hinge (Eq. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from nearkin.arrays import Array, Codes, Index
+from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.directions import principal_directions
 from nearkin.losses import Loss
 from nearkin.rows import Rows
-from nearkin.stored import Anything, ArrayOf, Count, Maybe, Number, Part, stored
+from nearkin.stored import Anything, ArrayOf, Count, Flag, Maybe, Number, Part, stored
 
 __all__ = ["Discriminant"]
 
@@ -183,18 +182,22 @@ class Witnesses:
 
     def judge(self, mapped: Array, codes: Codes) -> tuple[Index, Index, Array]:
         """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
-        lengths = np.einsum("ij,ij->i", self.placed, self.placed)
+        return self.judge_by(self.distances, mapped, codes)
 
-        def distances(part: Array) -> Array:
-            found = part @ self.placed.T
-            found *= -2.0
-            found += lengths
-            found += np.einsum("ij,ij->i", part, part)[:, None]
-            return found
+    def distances(self, mapped: Array) -> Array:
+        """Squared distances of mapped rows from all witnesses."""
+        found = mapped @ self.placed.T
+        found *= -2.0
+        found += np.einsum("ij,ij->i", self.placed, self.placed)
+        found += np.einsum("ij,ij->i", mapped, mapped)[:, None]
+        return found
 
-        return self.judge_by(distances, mapped, codes)
+    def coincide(self, mapped: Array) -> Mask:
+        """Which rows are at no distance from which witnesses."""
+        found = self.distances(mapped)
+        return found <= 64 * np.finfo(found.dtype).eps * found.max(axis=1, keepdims=True)
 
-    def judge_by(self, distances: Any, rows: Array, codes: Codes) -> tuple[Index, Index, Array]:
+    def judge_by(self, distances: Callable[[Array], Array], rows: Array, codes: Codes) -> tuple[Index, Index, Array]:
         """The same with squared distances of all pairs by another metric."""
         from nearkin.kernels.neighbours import judge
 
@@ -297,6 +300,7 @@ def _draw_keys(seed: int, first: int, n: int, horizon: float) -> Array:
 @stored(
     map=ArrayOf("r", "d", dtype="T"),
     sketch=Maybe(ArrayOf("p", "d", of="doubles")),
+    is_unit=Flag(),
     sums=Part(Sums, p="p"),
     sample=Part(Sample, p="p"),
     witnesses=Part(Witnesses, p="p", r="r"),
@@ -315,6 +319,8 @@ class Discriminant:
 
     map: Array
     sketch: Array | None
+    #: Whether mapped rows are divided by their length, for similarities.
+    is_unit: bool
     sums: Sums
     sample: Sample
     witnesses: Witnesses
@@ -324,7 +330,9 @@ class Discriminant:
     next_row: int
 
     @classmethod
-    def begin(cls, rows: Rows, codes: Codes, r: int, loss: Loss, rng: np.random.Generator) -> Discriminant:
+    def begin(
+        cls, rows: Rows, codes: Codes, r: int, is_unit: bool, loss: Loss, rng: np.random.Generator
+    ) -> Discriminant:
         """Find the map of the first rows in rounds: weigh them, find their neighbours, then the map."""
         seed = int(rng.integers(2**31))
         n = len(rows)
@@ -339,8 +347,9 @@ class Discriminant:
         sample = empty.plus(X, y, keys[which]).trimmed()
         chosen = np.isin(keys[which], sample.keys)
         for _ in range(_ROUNDS):
-            witnesses = Witnesses(X[chosen], y[chosen], weight[chosen], X[chosen] @ inner.T)
-            own, other, margin = witnesses.judge(X @ inner.T, y)
+            placed = _place(X, inner, is_unit)
+            witnesses = Witnesses(X[chosen], y[chosen], weight[chosen], placed[chosen])
+            own, other, margin = witnesses.judge(placed, y)
             weight = loss.plausibility(margin)
             witnesses = replace(witnesses, weight=weight[chosen])
             found = Sums.none(len(sums.counts), X.shape[1]).plus(X, y, weight, witnesses, own, other)
@@ -348,7 +357,7 @@ class Discriminant:
                 sums = found
             inner = sums.find_map(r)
         sample = replace(sample, n_seen=np.bincount(codes).astype(np.float64))
-        made = cls(np.empty((0, 0), rows.dtype), sketch, sums, sample, witnesses, loss, seed, n, 0)
+        made = cls(np.empty((0, 0), rows.dtype), sketch, is_unit, sums, sample, witnesses, loss, seed, n, 0)
         return made._with_map(inner)
 
     def _with_map(self, inner: Array) -> Discriminant:
@@ -356,13 +365,17 @@ class Discriminant:
         dtype = self.map.dtype
         whole = (inner if self.sketch is None else inner @ self.sketch).astype(dtype)
         rows, codes = self.sample.rows, self.sample.codes
-        placed = (rows @ inner.T).astype(dtype)
+        placed = _place(rows, inner, self.is_unit).astype(dtype)
         witnesses = Witnesses(rows, codes, np.ones(len(rows)), placed)
         for _ in range(_ROUNDS):
             margin = witnesses.judge(placed, codes)[2]
             witnesses = replace(witnesses, weight=self.loss.plausibility(margin))
         step = int(np.clip(self.n_rows // 4, _FEWEST, _FARTHEST))
         return replace(self, map=np.ascontiguousarray(whole), witnesses=witnesses, next_row=self.n_rows + step)
+
+    def place(self, rows: Array) -> Array:
+        """Scaled rows as the learner sees them."""
+        return _place(rows, self.map, self.is_unit)
 
     def judge(self, mapped: Array, codes: Codes) -> tuple[Index, Index, Array]:
         """Nearest witnesses of mapped rows, of their own class and of others, and the weight of each row."""
@@ -374,7 +387,7 @@ class Discriminant:
         sums, sample, n = self.sums, self.sample, self.n_rows
         for part, block in rows.blocks():
             y = codes[part]
-            own, other, weight = self.judge(block @ self.map.T, y)
+            own, other, weight = self.judge(self.place(block), y)
             X = _look(block, self.sketch)
             sums = sums.plus(X, y, weight, self.witnesses, own, other)
             sample = sample.plus(X, y, _draw_keys(self.seed, n, len(y), _HORIZON))
@@ -383,14 +396,20 @@ class Discriminant:
 
     def renewed(self) -> Discriminant:
         """The map by all that was seen, turned so that it is as near to the map before as it can be."""
-        step = self.n_rows - (self.next_row - int(np.clip(0, _FEWEST, _FARTHEST)))
         inner = self.sums.find_map(len(self.map))
         whole = inner if self.sketch is None else inner @ self.sketch
         left, _, right = np.linalg.svd(self.map.astype(np.float64) @ whole.T)
         made = replace(self, sample=self.sample.trimmed())._with_map((left @ right) @ inner)
         fades = np.exp(-float(made.next_row - made.n_rows) / min(made.n_rows, _HORIZON))
-        del step
         return replace(made, sums=made.sums.times(fades), sample=made.sample.times(fades))
+
+    def turn_from(self, before: Discriminant) -> Array:
+        """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be."""
+        return self.map @ np.linalg.pinv(before.map)
+
+    def for_shard(self) -> Discriminant:
+        """One that keeps its map."""
+        return replace(self, next_row=2**52)
 
     def merged(self, shards: Sequence[Discriminant], codes: Sequence[Codes], n_classes: int) -> Discriminant:
         """The start of all rows that the shards have seen; the map stays until it is renewed."""
@@ -400,6 +419,14 @@ class Discriminant:
             sample=self.sample.merged([one.sample for one in shards], codes, n_classes),
             n_rows=self.n_rows + sum(one.n_rows - self.n_rows for one in shards),
         )
+
+
+def _place(rows: Array, map: Array, is_unit: bool) -> Array:
+    placed: Array = rows @ map.T
+    if is_unit:
+        length = np.sqrt(np.einsum("ij,ij->i", placed, placed))
+        placed /= np.where(length > 0.0, length, 1.0)[:, None]
+    return placed
 
 
 def _look(block: Array, sketch: Array | None) -> Array:

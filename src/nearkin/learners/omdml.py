@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from nearkin.arrays import Array, Index
+from nearkin.directions import principal_directions
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import HedgeSettings, StepSettings, StreamSettings, aggressiveness
-from nearkin.learners.lowrank import principal_directions
 from nearkin.learners.maps import MapMixin
 from nearkin.learners.modal import ModalMixin
 from nearkin.losses import Loss
