@@ -1,10 +1,14 @@
-"""Measure, write, compare: ``python -m benchmarks [--quick] [--only full,cone]``."""
+"""Measure, write, compare: ``python -m benchmarks [--quick] [--only full,cone]``.
+
+``python -m benchmarks NAME ...`` is the same as ``python -m benchmarks.NAME ...``.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import runpy
 import sys
 import time
 import traceback
@@ -116,4 +120,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 1 and (HERE / f"{sys.argv[1]}.py").is_file():
+        runpy.run_module(f"benchmarks.{sys.argv.pop(1)}", run_name="__main__")
+    else:
+        main()

@@ -23,8 +23,9 @@ FOREIGN = {
 }  # fmt: skip
 #: Files that commands write beside those that are named.
 BESIDE = (
-    "suspects.csv",
-    "report.html",
+    "data.html",
+    "data_suspects.csv",
+    "new_suspects.csv",
     "ck.previous",
     "ck.next",
     "ck.lock",

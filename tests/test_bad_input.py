@@ -129,7 +129,8 @@ def test_fit_refuses_values_that_are_not_finite_and_names_itself(make, kind):
     X[3, 1] = BAD_VALUES[kind]
     for rows in (X, X.astype(np.float32), sparse.csr_array(X)):
         model = make()
-        _refuses(lambda rows=rows, model=model: model.fit(rows, y), model, "NaN" if kind == "NaN" else "infinity")
+        what = f"row 3 holds {'NaN' if kind == 'NaN' else 'infinity'}"
+        _refuses(lambda rows=rows, model=model: model.fit(rows, y), model, what, " in column 1; fill the gaps")
 
 
 @each(kind=tuple(BAD_VALUES))
@@ -149,13 +150,32 @@ def test_answers_refuse_values_that_are_not_finite(make, kind):
     model = make().fit(X, y)
     bad = X[:6].copy()
     bad[3, 1] = BAD_VALUES[kind]
+    where = " in column 1; fill the gaps"
     if hasattr(model, "predict"):
-        _refuses(lambda: model.predict(bad), model)
-        _refuses(lambda: model.kneighbors(bad), model)
+        _refuses(lambda: model.predict(bad), model, where)
+        _refuses(lambda: model.kneighbors(bad), model, where)
     else:
-        _refuses(lambda: model.transform(bad), model)
-        _refuses(lambda: model.plausibility(bad, y[:6]), model)
-        _refuses(lambda: model.pair_score(bad, X[:6]), model)
+        _refuses(lambda: model.transform(bad), model, where)
+        _refuses(lambda: model.plausibility(bad, y[:6]), model, where)
+        _refuses(lambda: model.pair_score(bad, X[:6]), model, where)
+
+
+def test_a_gap_in_a_table_is_named_by_its_column():
+    X, y = _data()
+    table = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
+    holes = table.copy()
+    holes.loc[4, "c2"] = np.nan
+    where = "row 4 holds NaN in column 'c2'"
+    for model in (nearkin.RobustLODML(), nearkin.RobustKNeighborsClassifier()):
+        _refuses(lambda model=model: model.fit(holes, y), model, where)
+        model.fit(table, y)
+        ask = getattr(model, "predict", None) or model.transform
+        _refuses(lambda ask=ask: ask(holes), model, where)
+    for call in (nearkin.audit_labels, nearkin.StreamAudit().partial_fit, nearkin.OCTG().build):
+        with pytest.raises(nearkin.errors.InputError, match=where):
+            call(holes, y)
+    with pytest.raises(nearkin.errors.InputError, match=r"modality 'b': .*row 4 holds NaN in column 'c2'"):
+        nearkin.OMDML().fit({"a": table, "b": holes}, y)
 
 
 @every_learner

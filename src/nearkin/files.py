@@ -18,7 +18,7 @@ from typing import BinaryIO
 from nearkin import progress
 from nearkin.errors import InputError
 
-__all__ = ["KINDS", "StrPath", "claim", "discard_parts", "naming", "replacing", "sync_folder"]
+__all__ = ["KINDS", "StrPath", "check_name", "claim", "discard_parts", "naming", "replacing", "sync_folder"]
 
 StrPath = str | os.PathLike[str]
 
@@ -32,24 +32,30 @@ def _table(kind: bytes, columns: bytes) -> dict[str, bytes]:
     return {".csv": header, ".tsv": header, ".parquet": parquet, ".pq": parquet}
 
 
-_AUDIT = _table(b"audit", rb"row,given_label,suggested_label,is_suspect,[^\r\n]*")
-_PAGE = rb'<meta\ name="generator"\ content="nearkin'
-_REPORT = rb'\A\{\s*"nearkin":\ "'
+_ROWS = rb"row,given_label,suggested_label,is_suspect,plausibility,confidence,score"
+_AUDIT, _SUSPECTS = _table(b"audit", _ROWS), _table(b"suspects", _ROWS + rb",near_rows,near_labels")
+_PAGE = rb'<meta\ name="generator"\ content="nearkin\ [^"]*audit"'
+_RESULTS = rb'<meta\ name="generator"\ content="nearkin">'
+_REPORT = rb'\A\{\s*"nearkin":\ "[^"]*",\s*'
 _ZIP = rb"\APK\x03\x04.{26}model\.json.*?"
+_MODEL = _ZIP + rb'"kind":\ "nearkin-model",\ "format":\ \d+,\ "nearkin":\ "[^"]*",\ "model":\ '
+_OF = rb'\{"\$class":\ "'
+_NETWORK = rb'\A.{8}\{\s*"__metadata__":\s*\{\s*"nearkin'
 _TORN = rb"\A(PK\x03\x04|\x00{4})"
 
 #: What nearkin writes: its name, and by suffix ("" for any) the pattern by which a file of that kind is known, in the
 #: first and last part of the file. Only a file of the same kind is ever replaced.
 KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
-    "model": (
-        "model",
-        {"": _ZIP + rb'"kind":\ "nearkin-model" | \A.{8}\{\s*"__metadata__":\s*\{\s*"nearkin'},
-    ),
+    "model": ("model", {"": _MODEL + rb'(?!\{"\$class":\ "(search|audit)\.) |' + _NETWORK}),
+    "adapter": ("adapter", {"": _MODEL + _OF + rb"search\.SimilarityAdapter"}),
+    "index": ("index", {"": _MODEL + _OF + rb"search\.Index"}),
+    "auditor": ("auditor", {"": _MODEL + _OF + rb"audit\."}),
     "checkpoint": ("checkpoint", {"": _ZIP + rb'"kind":\ "nearkin-checkpoint'}),
     "lock": ("lock of a checkpoint", {"": rb'\A\{[^{}]*"pid":\ \d+'}),
     "page": ("page", {".html": _PAGE, ".htm": _PAGE}),
     "csv": ("table of an audit", {"": _AUDIT[".csv"]}),
-    "suspects": ("table of suspects", {".csv": _AUDIT[".csv"]}),
+    "suspects": ("table of suspects", {".csv": _SUSPECTS[".csv"]}),
+    "suspects_csv": ("table of suspects", {"": _SUSPECTS[".csv"]}),
     "audit": ("table of an audit", _AUDIT),
     "cleaned": ("table of cleaned labels", _table(b"cleaned", rb"row,label,given_label,confidence")),
     "doubts": ("table of plausibility", _table(b"doubts", rb"row,label,plausibility,score,doubtful")),
@@ -60,18 +66,19 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
         {
             **_table(b"matrix", rb"c0,c1(,c\d+)*|\Ac0"),
             ".npy": rb"\A\x93NUMPY.{4}[^\n]*[ ]{128}\n",
-            ".npz": rb"nearkin\Z",
+            ".npz": rb"nearkin\ matrix\Z",
         },
     ),
-    "map": ("map", {".npz": rb"nearkin\Z"}),
+    "map": ("map", {".npz": rb"nearkin\ map\Z"}),
     "onnx": ("map", {".onnx": rb"\A\x08.\x12\x07nearkin"}),
-    "json": ("report", {"": _REPORT}),
-    "report": ("report", {".json": _REPORT}),
+    "audit_json": ("report of an audit", {"": _REPORT + rb'"n_rows"'}),
+    "json": ("report of an adaptation", {"": _REPORT + rb'"before"'}),
+    "report": ("report of an adaptation", {".json": _REPORT + rb'"before"'}),
     "log": ("log", {"": rb'\A\{"batch":\ \d+,\ "rows":\ '}),
     "cells": ("log of cells", {"": rb'\A\{"cell":\ \{"dataset":\ '}),
     "records": (
         "table",
-        {".json": rb'\A\[(\s*\{\s*"dataset":\ |\])', ".md": rb"^-\ nearkin\ [\w.+]+\.$", ".html": _PAGE},
+        {".json": rb'\A\[(\s*\{\s*"dataset":\ |\])', ".md": rb"^-\ nearkin\ [\w.+]+\.$", ".html": _RESULTS},
     ),
     "figure": ("figure", {".svg": rb"<dc:title>nearkin", ".png": rb"Software\x00nearkin"}),
 }  # fmt: skip
@@ -139,8 +146,21 @@ def _identify(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
+def check_name(given: StrPath) -> None:
+    """Refuse a name that is one of a folder: it ends in a slash, which `pathlib` would drop.
+
+    >>> check_name("wine.html/")
+    Traceback (most recent call last):
+    IsADirectoryError: [Errno 21] this names a folder; name a file in it: 'wine.html/'
+    """
+    name = os.fspath(given)
+    if os.path.split(name)[1] in ("", ".", ".."):
+        raise IsADirectoryError(errno.EISDIR, "this names a folder; name a file in it", name)
+
+
 def _check_place(given: StrPath, path: Path) -> None:
     name = os.fspath(given)
+    check_name(given)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "this is a folder; name a file in it", name)
     if path.exists() and not path.is_file():
@@ -159,7 +179,16 @@ def _check_kind(given: StrPath, path: Path, kind: str) -> None:
     if pattern is None:
         raise InputError(f"cannot tell the format of {given}: its name must end in {', '.join(patterns)}.")
     if not (_holds(path, pattern) or (kind == "checkpoint" and _is_torn(path, pattern))):
-        raise InputError(f"{given} exists and is not a nearkin {noun}; choose another name, or remove it.")
+        found = _tell_kind(path)
+        lies = f" but a nearkin {found}" if found else ""
+        raise InputError(f"{given} exists and is not a nearkin {noun}{lies}; choose another name, or remove it.")
+
+
+def _tell_kind(path: Path) -> str | None:
+    """Return what a file of ours is; None for files of others."""
+    ends = _read_ends(path)
+    kinds = ((noun, patterns.get("", patterns.get(path.suffix.lower()))) for noun, patterns in KINDS.values())
+    return next((noun for noun, pattern in kinds if pattern is not None and _shows(ends, pattern)), None)
 
 
 def _is_torn(path: Path, pattern: bytes) -> bool:
@@ -172,8 +201,14 @@ def _is_torn(path: Path, pattern: bytes) -> bool:
 
 def _holds(path: Path, pattern: bytes) -> bool:
     """Return whether a file is new, empty, or of ours."""
-    if not path.exists() or not path.stat().st_size:
-        return True
+    return not path.exists() or not path.stat().st_size or _shows(_read_ends(path), pattern)
+
+
+def _shows(ends: list[bytes], pattern: bytes) -> bool:
+    return any(re.search(pattern, end, re.DOTALL | re.MULTILINE | re.VERBOSE) for end in ends)
+
+
+def _read_ends(path: Path) -> list[bytes]:
     with path.open("rb") as file:
         ends = [file.read(_ENDS)]
         size = _ENDS
@@ -181,8 +216,7 @@ def _holds(path: Path, pattern: bytes) -> bool:
             file.seek(-min(8, path.stat().st_size), os.SEEK_END)
             size = min(_MOST, 8 + int.from_bytes(file.read(4), "little"))
         file.seek(-min(size, path.stat().st_size), os.SEEK_END)
-        ends.append(file.read())
-    return any(re.search(pattern, end, re.DOTALL | re.MULTILINE | re.VERBOSE) for end in ends)
+        return [*ends, file.read()]
 
 
 # ---------------------------------------------------------------------- files that appear only when complete

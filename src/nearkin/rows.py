@@ -17,7 +17,7 @@ from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, Row
 from nearkin.stored import ArrayOf, Flag, Maybe, Part, stored
 
-__all__ = ["LARGEST", "Change", "LateColumns", "Rows", "Scaling", "check_range", "check_rows"]
+__all__ = ["LARGEST", "Change", "LateColumns", "Rows", "Scaling", "check_finite", "check_range", "check_rows"]
 
 #: Largest scaled feature for which every product of a step stays finite.
 LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
@@ -56,10 +56,39 @@ def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
         dtype = np.float32  # a polars frame, which would be widened
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+            checked = validate_data(
+                estimator, X, accept_sparse="csr", dtype=dtype, reset=reset, ensure_all_finite=False
+            )  # fmt: skip
     except ValueError as error:
         is_named = type(estimator).__name__ in str(error)
         raise InputError(str(error), owner=None if is_named else estimator) from error
+    check_finite(checked, estimator, getattr(X, "columns", None))
+    return checked
+
+
+def check_finite(X: Any, owner: object | None = None, names: Sequence[Any] | None = None) -> None:
+    """Refuse rows, dense or CSR, that lack a number, and name the first place; ``names`` are those of the columns.
+
+    >>> check_finite(np.array([[0.0, 1.0], [2.0, np.nan]]), "RobustODML")
+    Traceback (most recent call last):
+    nearkin.errors.InputError: RobustODML: row 1 holds NaN in column 1; fill the gaps, or drop such rows or columns.
+    """
+    bad = ~np.isfinite(X.data if sparse.issparse(X) else X)
+    if not bad.any():
+        return
+    at = int(bad.argmax())
+    if sparse.issparse(X):
+        row, column, value = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at]), X.data[at]
+    else:
+        row, column = divmod(at, X.shape[1])
+        value = X[row, column]
+    what = "NaN" if np.isnan(value) else f"infinity, or a number too large for {X.dtype},"
+    name = column if names is None else repr(str(names[column]))
+    raise InputError(
+        f"{{row}} holds {what} in column {name}; fill the gaps, or drop such rows or columns.",
+        owner=owner,
+        row=Row(row),
+    )
 
 
 def _is_plain(X: Any, dtype: Any) -> bool:

@@ -30,6 +30,11 @@ __all__ = [
 ]  # fmt: skip
 
 MODEL = "nearkin-model"
+#: Models that only a file of the same class gives way to, by the kinds of `nearkin.files`; others are "model".
+_KINDS = {
+    "search.SimilarityAdapter": "adapter", "search.Index": "index", "audit.LabelAuditor": "auditor",
+    "audit.StreamAudit": "auditor",
+}  # fmt: skip
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -40,7 +45,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     model : estimator of this package
         A learner or a classifier.
     path : path-like
-        Destination; replaced only when the new file is complete and on disk.
+        Destination; replaced only when the new file is complete and on disk. What lies there may be a model of the
+        same kind only: an adapter does not replace a classifier.
 
     Examples
     --------
@@ -53,7 +59,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
         raise TypeError(f"save takes a learner or a classifier; got {type(model).__name__}.")
-    with exclusive(model), replacing(path, "model", durable=True) as file:  # whole, also if another thread learns
+    kind = _KINDS.get(_name_of(type(model)) or "", "model")
+    with exclusive(model), replacing(path, kind, durable=True) as file:  # whole, also if another thread learns
         write_tree(model, file)
 
 

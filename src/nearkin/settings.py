@@ -61,7 +61,10 @@ class Real:
         """NaN and booleans are never allowed."""
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
             return False
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:  # a whole number of hundreds of digits
+            return False
         above = value > self.low if self.open_low else value >= self.low
         below = value < self.high if self.open_high else value <= self.high
         return above and below
@@ -139,15 +142,16 @@ class Function:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A tuple or list of whole numbers >= 1, of one of some lengths."""
+    """A tuple or list of whole numbers from 1 to ``high``, of one of some lengths."""
 
     lengths: range
     words: str
+    high: int = 100_000
 
     def allows(self, value: Any) -> bool:
         """Whether it is one."""
         is_row = isinstance(value, (tuple, list)) and len(value) in self.lengths
-        return is_row and all(Integer(1).allows(one) for one in value)
+        return is_row and all(Integer(1, self.high).allows(one) for one in value)
 
     def __str__(self) -> str:
         return self.words

@@ -96,7 +96,7 @@ def test_what_is_half_written_while_something_is_compiled_is_removed(folder):
         ("nearkin.tables read_training", []),
         ("nearkin.audit.label_audit render_page", []),
         ("nearkin.audit.page.contents as_json", []),
-        ("nearkin.tables.output _cells", ["report.html"]),  # in the middle of the table, which comes after the page
+        ("nearkin.tables.output _cells", ["rows.html"]),  # in the middle of the table, which comes after the page
     ],
 )
 def test_an_interrupt_at_any_other_moment(folder, where, left):

@@ -17,7 +17,8 @@ from nearkin.cli._options import OutputFile
 from nearkin.errors import InputError
 from nearkin.files import KINDS, claim, replacing
 from nearkin.model_files import remember_names
-from nearkin.tables import write_columns
+from nearkin.search import Index, SimilarityAdapter
+from nearkin.tables import write_arrays, write_columns
 
 #: A command line that works for every command with outputs, without the outputs; each names where its inputs are.
 WORKS = {
@@ -125,6 +126,8 @@ def test_no_option_destroys_anything(home, name, option):
     before = contents(home)
     assert "exists and is not a nearkin" in refuse(line_for(name, option, foreign))
     assert "exists and is not a nearkin" in refuse(line_for(name, option, f"link{suffix_of(option)}"))
+    assert "names a folder" in refuse(line_for(name, option, f"new{suffix_of(option)}/"))
+    assert "names a folder" in refuse(line_for(name, option, f"new{suffix_of(option)}/."))
     assert "is a folder" in refuse(line_for(name, option, f"folder{suffix_of(option)}"))
     assert "a device or a pipe" in refuse(line_for(name, option, f"pipe{suffix_of(option)}"))
     assert "there is no folder" in refuse(line_for(name, option, f"no/where{suffix_of(option)}"))
@@ -228,8 +231,8 @@ def test_kinds_do_not_replace_each_other(home):
         claim([("model.nearkin", "page")])
     with pytest.raises(InputError, match="named twice"):
         claim([("new.nearkin", "checkpoint"), ("new.nearkin.lock", "model")])
-    for kind in ("checkpoint", "csv", "json", "log", "cells"):
-        with pytest.raises(InputError, match="exists and is not"):
+    for kind in ("checkpoint", "csv", "json", "log", "cells", "adapter", "index", "auditor"):
+        with pytest.raises(InputError, match=r"exists and is not a nearkin [\w ]+ but a nearkin model;"):
             claim([("model.nearkin", kind)])
     kinds = ("audit", "cleaned", "doubts", "predictions", "matrix")
     columns = {
@@ -246,6 +249,48 @@ def test_kinds_do_not_replace_each_other(home):
     for header in ("x,c0", "prediction,share,mine", "a,b,row,label", "c0,c1,mine"):
         (home / "mine.csv").write_text(header + "\n1,2,3\n")
         assert not any(allows(home / "mine.csv", one) for one in kinds)
+
+
+def test_models_replace_models_of_their_kind_only(home):
+    written = {
+        "model": [nearkin.RobustLODML(), nearkin.RobustKNeighborsClassifier()], "adapter": [SimilarityAdapter()],
+        "index": [Index()], "auditor": [nearkin.LabelAuditor()],
+    }  # fmt: skip
+    for lies, models in written.items():
+        nearkin.save(models[-1], "one")
+        before = (home / "one").read_bytes()
+        for kind, others in written.items():
+            for other in others:
+                if kind == lies:
+                    nearkin.save(other, "one")
+                    nearkin.save(models[-1], "one")
+                    continue
+                with pytest.raises(InputError, match=f"one exists and is not a nearkin {kind} but a nearkin {lies};"):
+                    nearkin.save(other, "one")
+        assert (home / "one").read_bytes() == before
+        (home / "one").unlink()
+    nearkin.save(SimilarityAdapter(), "a.nearkin")
+    assert "not a nearkin adapter but a nearkin model" in refuse(line_for("adapt", output_of("adapt"), "model.nearkin"))
+    assert "not a nearkin model but a nearkin adapter" in refuse(line_for("fit", output_of("fit"), "a.nearkin"))
+
+
+def output_of(name):
+    return next(one for command, one in OUTPUTS if command == name and one.name == "output")
+
+
+def test_results_of_different_things_do_not_share_a_kind(home):
+    audit = nearkin.audit_labels(np.r_[np.zeros((20, 1)), np.ones((20, 1))] + np.arange(40)[:, None] / 99, [0, 1] * 20)
+    audit.to_csv("all.csv")
+    audit.to_csv("suspects.csv", suspects_only=True)
+    audit.to_json("audit.json")
+    audit.to_html("audit.html")
+    write_arrays("matrix.npz", {"X": np.eye(2)})
+    write_arrays("map.npz", {"X": np.eye(2)}, "map")
+    for name, kind, other in [
+        ("all.csv", "csv", "suspects"), ("suspects.csv", "suspects", "csv"), ("audit.json", "audit_json", "report"),
+        ("audit.html", "page", "records"), ("matrix.npz", "matrix", "map"), ("map.npz", "map", "matrix"),
+    ]:  # fmt: skip
+        assert allows(name, kind) and not allows(name, other)
 
 
 def allows(path, kind):

@@ -315,6 +315,12 @@ def test_bad_input_is_refused_before_anything_is_learned(client, folder, tmp_pat
         (lambda m: nearkin.distributed.fit(m, opened(folder), client=client, timeout=0), ValueError, "`timeout`"),
         (lambda m: nearkin.distributed.fit(m, opened(folder), client=7), TypeError, "local:N"),
         (lambda m: nearkin.distributed.fit(m, opened(folder), client="local"), ValueError, "local:N"),
+        (
+            lambda m: nearkin.distributed.fit(m, opened(folder), client="local:99999"),
+            ValueError,
+            "at most .* processes",
+        ),
+        (lambda m: nearkin.distributed.fit(m, opened(folder), n_shards=10**9), ValueError, "`n_shards` must be"),
     ):
         model = learner()
         with pytest.raises(error, match=message):

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import subprocess
 import sys
 
 import numpy as np
@@ -204,10 +205,55 @@ def test_a_checkpoint_of_something_else_is_refused(rings, tmp_path):
     ):
         with pytest.raises(ValueError, match="belongs to other rows, labels or parameters"):
             model.fit(rows, labels)
-    path.write_bytes(b"torn")
+    path.write_bytes(path.read_bytes()[:99])
     with pytest.warns(UserWarning, match="going on from the one before it"):
         found = small(checkpoint=path).fit(X, y)
     assert np.array_equal(found.transform(X), small().fit(X, y).transform(X))
+
+
+HOLDS = """
+import sys, numpy as np
+from nearkin import progress
+from nearkin.deep import DeepMetric, Training
+def wait(task, done, total):
+    print("learning", flush=True)
+    sys.stdin.read()
+X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+with progress.listening(wait):
+    DeepMetric(n_epochs=1, training=Training(checkpoint=sys.argv[1]), random_state=0).fit(X, y)
+"""
+
+
+def test_a_checkpoint_belongs_to_one_process(rings, tmp_path):
+    X, y = rings()
+    path = tmp_path / "ck"
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout.readline() == "learning\n"
+        with pytest.raises(ValueError, match=rf"ck is in use by process {child.pid} on .* since "):
+            small(checkpoint=path).fit(X, y)
+        assert not hasattr(small(checkpoint=path), "state_")
+    finally:
+        child.communicate("")
+    assert child.returncode == 0 and not (tmp_path / "ck.lock").exists()
+    path.unlink()
+    with killed_after(50), pytest.raises(Killed):
+        small(checkpoint=path).fit(X, y)
+    assert not (tmp_path / "ck.lock").exists()  # also after an error
+    small(checkpoint=path).fit(X, y)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["ck", "ck.previous"]
+
+
+def test_a_checkpoint_replaces_nothing_of_others(rings, tmp_path):
+    X, y = rings()
+    for name in ("ck", "ck.previous", "ck.next", "ck.lock"):
+        (tmp_path / name).write_text("mine")
+        with pytest.raises(ValueError, match=f"{name} exists and is not a nearkin"):
+            small(checkpoint=tmp_path / "ck").fit(X, y)
+        assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {name: "mine"}
+        (tmp_path / name).unlink()
 
 
 def test_forged_fields_of_a_checkpoint_are_refused(rings, tmp_path):

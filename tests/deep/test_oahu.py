@@ -140,6 +140,9 @@ def test_streams_and_explicit_triplets(rings, random_triplets):
     [
         ({"hidden": ()}, "`hidden` must be one or more whole numbers"),
         ({"hidden": 3}, "`hidden`"),
+        ({"hidden": (10**9,)}, "`hidden`"),
+        ({"n_components": 10**9}, "`n_components` must be a whole number in"),
+        ({"hidden": (100_000,) * 900}, r"a network of 8,990,\d+,\d+,\d+ weights needs about .* GB of memory"),
         ({"bounds": 0.1}, "`bounds`"),
         ({"beta": 1.0}, "`beta`"),
         ({"floor": -0.1}, "`floor`"),

@@ -1,8 +1,10 @@
 """What is too large is refused before memory or time is spent; threads that share a learner take turns."""
 
+import ast
 import copy
 import pickle
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +13,9 @@ from sklearn.base import clone
 
 import nearkin
 from each import each
-from nearkin import memory
+from nearkin import memory, search, streams
 from nearkin.errors import InputError
+from nearkin.noise import rate_interval
 
 LEARNERS = [
     getattr(nearkin, name)
@@ -52,6 +55,62 @@ def test_triplet_sources_have_upper_ends_too(rows):
     ):  # fmt: skip
         with pytest.raises(InputError, match="must be a whole number in"):
             nearkin.ODML(triplets=source).fit(*rows)
+
+
+#: Arguments without an upper end: numbers that only name something.
+NAMES = {"seed", "random_state", "ids"}
+
+
+def test_no_room_takes_whole_numbers_without_an_upper_end():
+    """A slip of the finger is refused before memory or time is spent on it."""
+    found = []
+    for path in sorted(Path(nearkin.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("setting", "check_argument"):
+                names = {one.value for one in node.args if isinstance(one, ast.Constant)}
+                rules = [one for one in node.args if isinstance(one, ast.Call)]
+                endless = [one for one in rules if getattr(one.func, "id", "") == "Integer" and len(one.args) < 2]
+                found += [f"{path.name}: {ast.unparse(node)}" for _ in endless if not names & NAMES]
+    assert found == []
+
+
+def test_settings_above_all_reason_are_refused_in_every_room(rows, tmp_path):
+    X, y = rows
+    (tmp_path / "t.csv").write_text("a,y\n" + "1,x\n2,z\n" * 9)
+    feedback = search.Feedback.from_judgements([0, 1], [1, 2], [True, True], query_ids=60, item_ids=60)
+    audit = nearkin.audit_labels(X, y, random_state=0)
+    huge = 10**30
+    calls = {
+        "n_neighbors": lambda: nearkin.RobustKNeighborsClassifier(n_neighbors=huge).fit(X, y),
+        "n_per_class": lambda: nearkin.StreamAudit(n_per_class=huge).fit(X, y),
+        "max_rows": lambda: nearkin.StreamAudit(max_rows=huge).fit(X, y),
+        "`n_neighbors`": lambda: audit.evidence(0, huge),
+        "n_counted": lambda: rate_interval(0.1, huge),
+        "batch_rows": lambda: streams.open(tmp_path / "t.csv", label="y", batch_rows=huge),
+        "epochs": lambda: streams.fit_stream(nearkin.ODML(), streams.open([(X, y)]), epochs=huge),
+        "log_every": lambda: streams.fit_stream(nearkin.ODML(), streams.open([(X, y)]), log_every=huge),
+        "k": lambda: search.Index().fit(X).query(X, huge),
+        "random_state": lambda: search.Index(random_state=huge).fit(X),
+        **{
+            name: lambda name=name: search.adapt(X, X, feedback, **{name: huge})
+            for name in ("n_epochs", "n_random", "max_pairs", "max_evaluated", "candidates")
+        },
+    }
+    for name, call in calls.items():
+        with pytest.raises(InputError, match=f"`?{name}`? must be "):
+            call()
+    with pytest.raises(InputError, match="`C` must be a number in"):
+        nearkin.ODML(C=10**400).fit(X, y)
+
+
+def test_random_items_that_do_not_fit_are_refused(rows, monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
+    X, _ = rows
+    feedback = search.Feedback.from_judgements(range(60), range(60), [True] * 60, query_ids=60, item_ids=60)
+    with pytest.raises(InputError, match=r"90,000 random items for .* needs about .* GB of memory.*`n_random`"):
+        search.adapt(X, X, feedback, n_random=90_000, random_state=0)
+    with pytest.raises(InputError, match=r"ranking 500,000 random items for 60 queries .*`candidates`"):
+        search.evaluate(X, X, feedback, candidates=500_000, random_state=0)
 
 
 #: Learners with what they advise where 50,000 features do not fit.

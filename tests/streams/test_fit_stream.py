@@ -7,6 +7,7 @@ import warnings
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import nearkin
@@ -297,6 +298,7 @@ def test_a_checkpoint_is_not_a_model(folder, tmp_path):
 KILLS = """
 import os, signal, sys, time
 import numpy as np
+import pandas as pd
 import pyarrow.parquet
 import nearkin
 from nearkin import streams
@@ -392,7 +394,17 @@ def test_a_disk_that_takes_no_more_leaves_the_last_checkpoint(folder, tmp_path):
 
 def test_the_estimate_names_what_needs_memory(folder):
     few = streams.memory_estimate(learner(), opened(folder))
-    many = streams.memory_estimate(learner(), opened(folder, batch_rows=100_000))
-    assert many.batch > 100 * few.batch
+    many = streams.memory_estimate(learner(), opened(folder, batch_rows=10 * opened(folder).batch_rows))
+    assert many.batch == 10 * few.batch
     assert few.total == few.libraries + few.reader + few.batch + few.model
     assert few.reader > 500 * tables.D * 4
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_estimate_of_a_few_wide_rows_is_that_of_these_rows(tmp_path, ending):
+    n, d = 20, 5_000
+    table = pd.DataFrame(np.zeros((n, d)), columns=[f"f{i}" for i in range(d)]).assign(y=["a", "b"] * (n // 2))
+    getattr(table, f"to_{ending}")(tmp_path / f"t.{ending}", index=False)
+    found = streams.memory_estimate(learner(), streams.open(tmp_path / f"t.{ending}", label="y"))
+    assert found.batch < 10 * n * (d + n) * 8
+    assert found.reader > 5_000 * d  # every column has its price

@@ -1,11 +1,15 @@
 """The same rows from every kind of source, and clear words about bad ones."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from nearkin import streams
+from nearkin.tables import read_training
 from streams import tables
 
 
@@ -158,6 +162,39 @@ def test_quoted_line_breaks_empty_lines_and_odd_delimiters_in_csv(tmp_path, monk
     np.testing.assert_array_equal(got, [[1, 2], *[[3, 4]] * 30, [5, 6]])
     assert labels[0] == 'x\n"y"'
     assert labels[-1] == "z"
+
+
+@pytest.mark.parametrize("ends", [["\r"], ["\r", "\r\n", "\n"]], ids=["CR", "mixed"])
+def test_csv_lines_end_as_they_like(tmp_path, monkeypatch, ends):
+    lines = ["a,y,b", "", *(f'{i},"k\r{i % 3}",{i / 2}' for i in range(200)), "", "7,z,8"]
+    text = "".join(line + ends[i % len(ends)] for i, line in enumerate(lines))
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    whole = read_training(tmp_path / "t.csv", "y")
+    for block in (64, 65, 66, 1 << 20):
+        monkeypatch.setattr("nearkin.tables.csv_files._BLOCK", block)
+        X, y, _ = all_rows(streams.open(tmp_path / "t.csv", label="y", batch_rows=50))
+        np.testing.assert_array_equal(X, whole.X)
+        assert y.tolist() == whole.y.tolist() and len(y) == 201
+
+
+def test_labels_that_differ_are_two_classes_in_every_format(tmp_path):
+    names = ["A", "A ", "=a", "'=a", "01", "1", " 1"]
+    for kept in (names[:2], names[2:4], names[4:6], [*names[5:], "A"]):
+        table = pd.DataFrame({"x": np.arange(60.0), "y": kept * 20 if len(kept) == 3 else kept * 30})
+        table.to_csv(tmp_path / "t.csv", index=False)
+        table.to_parquet(tmp_path / "t.parquet")
+        for name in ("t.csv", "t.parquet"):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                assert set(read_training(tmp_path / name, "y").y.tolist()) == set(kept)
+            said = " ".join(str(one.message) for one in caught)
+            pairs = [(a, b) for a, b in (("A", "A "), (" 1", "1")) if {a, b} <= set(kept)]
+            assert said.count("differ by spaces only") == len(pairs)
+            assert all(f"the labels {a!r} and {b!r} differ" in said for a, b in pairs)
+            assert set(all_rows(streams.open(tmp_path / name, label="y"))[1].tolist()) == set(kept)
+    quoted = pd.DataFrame({"x": [1.0, 2.0], "y": ["'=a", "'b"]})  # as nearkin writes it
+    quoted.to_csv(tmp_path / "t.csv", index=False)
+    assert read_training(tmp_path / "t.csv", "y").y.tolist() == ["=a", "'b"]
 
 
 def test_csv_labels_that_change_their_kind_are_named_and_text_on_request(tmp_path, monkeypatch):

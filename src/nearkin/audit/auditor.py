@@ -18,6 +18,7 @@ from nearkin.jury import JuryDecision
 from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
+from nearkin.rows import check_finite
 from nearkin.settings import SEED, OneOf, Real, all_or_nothing, declare, exclusive, setting
 from nearkin.stored import ArrayOf, Part, stored
 
@@ -207,10 +208,11 @@ def check_labelled_rows(X: Any, y: ArrayLike, owner: str) -> tuple[Any, NDArray[
         return X, labels
     try:
         X = np.asarray(X) if isinstance(X, (list, tuple)) else X
-        n_rows = check_array(X, dtype=[np.float64, np.float32]).shape[0]
+        rows = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
     except ValueError as error:
-        advice = " Fill the gaps, or drop such rows or columns." if "NaN" in str(error) else ""
-        raise InputError(f"{error}{advice}", owner=owner) from error
+        raise InputError(str(error), owner=owner) from error
+    check_finite(rows, owner, getattr(X, "columns", None))
+    n_rows = len(rows)
     if n_rows != len(labels):
         raise InputError(f"X has {n_rows} rows but y has {len(labels)} labels.", owner=owner)
     return X, labels

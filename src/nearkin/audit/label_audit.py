@@ -191,7 +191,7 @@ class LabelAudit:
         """Return why the label of row ``i`` is doubted, or is not, with that many neighbours; print it, or read it."""
         if not Integer(0).allows(i) or i >= self.n_rows:
             raise InputError(f"row must be a whole number from 0 to {self.n_rows - 1}; got {i!r}.", owner=self)
-        check_argument(self, "n_neighbors", n_neighbors, Integer(1))
+        check_argument(self, "n_neighbors", n_neighbors, Integer(1, 1_000_000))
         return explain(self, int(i), n_neighbors)
 
     @cached_property
@@ -296,12 +296,12 @@ class LabelAudit:
 
         A table of suspects only has two more columns: the rows that cast most of the votes, and their labels.
         """
-        with replacing(path, "csv") as file:
+        with replacing(path, "suspects_csv" if suspects_only else "csv") as file:
             exports.write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
 
     def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
         """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order."""
-        with replacing(path, "json") as file:
+        with replacing(path, "audit_json") as file:
             exports.write_json(self, file, ids)
 
     def to_html(

@@ -21,6 +21,7 @@ from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.estimate import certain_rate
+from nearkin.rows import check_finite
 from nearkin.settings import SEED, Integer, all_or_nothing, check_settings, declare, exclusive, generator, setting
 from nearkin.stored import ArrayOf, Count, Draws, Items, Number, Part, stored
 
@@ -104,8 +105,10 @@ class StreamAudit(BaseEstimator):
         None, kind="OnlineLearner or None", kw_only=False,
         doc="Learner of a distance with one map, for `partial_fit`; None is `RobustLODML`.",
     )  # fmt: skip
-    n_per_class: int = setting(200, Integer(2), kind="int", doc="Rows held of each class.")
-    max_rows: int = setting(10000, Integer(10), kind="int", doc="Rows held in all; with many classes each holds fewer.")
+    n_per_class: int = setting(200, Integer(2, 1_000_000), kind="int", doc="Rows held of each class.")
+    max_rows: int = setting(
+        10000, Integer(10, 100_000_000), kind="int", doc="Rows held in all; with many classes each holds fewer."
+    )
     random_state: Any = setting(None, SEED, doc="Seed of the sample, and of a learner that has none of its own.")
 
     @all_or_nothing
@@ -198,7 +201,9 @@ class StreamAudit(BaseEstimator):
     def _check_batch(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
         is_first = not self.__sklearn_is_fitted__()
         found, labels = check_labelled_rows(X, y, type(self).__name__)
-        rows = check_array(found, dtype=[np.float64, np.float32] if is_first else self.held_.rows.dtype)
+        dtype = [np.float64, np.float32] if is_first else self.held_.rows.dtype
+        rows = check_array(found, dtype=dtype, ensure_all_finite=False)
+        check_finite(rows, self, getattr(found, "columns", None))  # again, in the type of earlier batches
         if not is_first and rows.shape[1] != self.held_.rows.shape[1]:
             raise InputError(
                 f"X has {rows.shape[1]} features; earlier batches had {self.held_.rows.shape[1]}.", owner=self

@@ -25,6 +25,13 @@ class OutputFile(click.Path):
         super().__init__(path_type=Path)
         self.kind = kind
 
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse the name of a folder while it can be told."""
+        from nearkin.files import check_name
+
+        check_name(value)
+        return super().convert(value, param, ctx)
+
 
 class UpdatedFile(click.Path):
     """A file that a command reads and may replace."""

@@ -156,7 +156,7 @@ class Check:
 class Outputs:
     """What is written."""
 
-    output: Path = output_option("model", "-o", "--output", required=True, help="Adapter to write, *.nearkin.")
+    output: Path = output_option("adapter", "-o", "--output", required=True, help="Adapter to write, *.nearkin.")
     numpy: Path | None = output_option("map", help="Also write the map as npz for numpy alone.")
     onnx: Path | None = output_option("onnx", help="Also write the map as ONNX.")
     report: Path | None = output_option("report", help="Also write the figures as JSON.")

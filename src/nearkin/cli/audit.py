@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,17 +23,32 @@ __all__ = ["audit"]
 _TRIED = 20
 
 
-def _beside_page(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path:
-    return value or ctx.params["output"].parent / "suspects.csv"
+def _after_data(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path:
+    """Name the page after the data, with its folder if that is another one: train.csv is a common name."""
+    if value is not None:
+        return value
+    data = Path(os.path.abspath(ctx.params["data"]))  # noqa: PTH100  (links keep their names)
+    name = Path(data.name.removesuffix(".gz")).stem
+    is_here = data.parent == Path.cwd() or not data.parent.name
+    return Path(f"{name or 'audit'}.html" if is_here else f"{data.parent.name}_{name}.html")
+
+
+def _after_page(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path:
+    if value is not None:
+        return value
+    page = ctx.params["output"]
+    return page.parent / f"{page.stem}_suspects.csv"
 
 
 @options
 class AuditOptions(Source):
     """Options of ``nearkin audit``."""
 
-    output: Path = output_option("page", "-o", "--output", default="report.html", help="Page to write.")
+    output: Path = output_option(
+        "page", "-o", "--output", callback=_after_data, help="Page to write.  [default: wine.html for wine.csv]"
+    )
     suspects: Path = output_option(
-        "suspects", callback=_beside_page, help="CSV of all suspects.  [default: suspects.csv beside the page]"
+        "suspects", callback=_after_page, help="CSV of all suspects.  [default: wine_suspects.csv beside wine.html]"
     )
     every: Path | None = output_option("audit", "--all", help="Also write a table of all rows: .csv, .tsv or .parquet.")
     cleaned: Path | None = output_option(
@@ -87,7 +103,8 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     """Find the labels in DATA that are probably wrong, and show why.
 
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
-    features. Writes one HTML page that needs no network, and suspects.csv.
+    features. Writes one HTML page that needs no network, and a table of the
+    suspects beside it; both are named after DATA unless you name them.
     No model is needed: a jury of neighbours and regressions votes on every
     label, and no voter has seen the label it judges.
     """

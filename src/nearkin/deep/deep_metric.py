@@ -103,7 +103,7 @@ class DeepMetric(DeepLearner):
         doc="""``(height, width)`` or ``(channels, height, width)``, if rows are flattened images. ``scale="auto"`` then
         scales all pixels by one number.""",
     )  # fmt: skip
-    n_components: int = setting(64, Integer(1), doc="Length of an embedding, if `module` is None.")
+    n_components: int = setting(64, Integer(1, 100_000), doc="Length of an embedding, if `module` is None.")
     normalize: bool = setting(
         True, BOOLEAN,
         doc="Bring embeddings to unit length, for which the margin 1 between squared distances is meant.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import nn
 
 from nearkin.arrays import Array, Codes
 from nearkin.deep.lesson import SPACE, FitCheckpoint, NetworkLesson, digest_of
-from nearkin.deep.network import Network, Plan, network_of
+from nearkin.deep.network import Network, Plan, count_weights, network_of
 from nearkin.deep.trainer import Objective, Trainer
 from nearkin.deep.training import Engine, Processes, Training, computing, find_device, not_finite, reproducible
 from nearkin.errors import InputError, owned_by
@@ -24,6 +24,7 @@ from nearkin.learners.loop import Lesson
 from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss, RescaledHinge, as_loss
 from nearkin.measures import DISTANCE
+from nearkin.memory import check_memory
 from nearkin.rows import Rows
 from nearkin.settings import BOOLEAN, DEVICE, Instance, Integer, OneOf, Real, again, check_settings, declare, setting
 from nearkin.triplets import OCTG, TripletSource, as_source
@@ -32,6 +33,8 @@ __all__ = ["DeepLearner", "DeepSettings"]
 
 #: Most rows behind a prototype: old embeddings are out of date once the network has moved.
 _REMEMBERED = 30.0
+#: Bytes of a weight, its gradient and two moments.
+_WEIGHT_BYTES = 16.0
 
 
 @declare
@@ -107,11 +110,14 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
         """Prepare a fit, or continue the one that a checkpoint holds."""
         self._check_settings()
         checkpoint = self._checkpoint(X, y)
-        with self._computing():
-            lesson = super().begin_lesson(X, y)
-        assert isinstance(lesson, NetworkLesson)
-        lesson.shorten_warm_up(self._training.warm_up, self._training.batch_size)
-        checkpoint.resume(lesson, self._plan)
+        with ExitStack() as held:
+            held.enter_context(checkpoint.hold())
+            with self._computing():
+                lesson = super().begin_lesson(X, y)
+            assert isinstance(lesson, NetworkLesson)
+            lesson.shorten_warm_up(self._training.warm_up, self._training.batch_size)
+            checkpoint.resume(lesson, self._plan)
+            lesson.held = held.pop_all()
         lesson.rng = network_of(lesson.state).rng if self.shuffle else None
         lesson.after_pass = lambda: checkpoint.write(lesson)
         return lesson
@@ -226,7 +232,17 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
             return OCTG(update_centers=True, forget_after=_REMEMBERED, **self._octg)
         return as_source(self.triplets)
 
+    def _check_memory(self, n_features: int) -> None:
+        if getattr(self, "module", None) is None:
+            plan = self._plan(n_features)
+            assert not isinstance(plan, nn.Module)
+            n = count_weights(plan)
+            check_memory(
+                _WEIGHT_BYTES * n, f"a network of {n:,} weights", "Use fewer features, or narrower layers.", self
+            )
+
     def _begin(self, rows: Rows, rng: np.random.Generator) -> Network:
+        self._check_memory(rows.n_features)
         n_features, own = rows.n_features, np.random.default_rng(rng.integers(2**63, size=4))
         with owned_by(self), reproducible(own, self._find_device()):
             network = Network(self._plan(n_features), n_features, self._gain(n_features), own, *self._groups())

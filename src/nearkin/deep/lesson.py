@@ -6,6 +6,7 @@ import copy
 import hashlib
 import os
 from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from nearkin.deep.network import Network, Plan, network_of
 from nearkin.deep.trainer import batches
 from nearkin.deep.training import reproducible
 from nearkin.errors import InputError
+from nearkin.files import claim
 from nearkin.learners.loop import Answer, Lesson, State
 from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
@@ -93,6 +95,13 @@ class FitCheckpoint:
         self.file = None if path is None else Checkpoint(path)
         self.digest, self.owner, self.is_writer = digest, owner, is_writer
 
+    def hold(self) -> AbstractContextManager[Any]:
+        """Return a block in which no other process may write the file."""
+        if self.file is None or not self.is_writer:
+            return nullcontext()
+        claim([(self.file.path, "checkpoint")])
+        return self.file.lock
+
     def resume(self, lesson: NetworkLesson, plan: Callable[[int], Plan | nn.Module]) -> None:
         """Continue a lesson from the file, if there is one; ``plan`` replaces a module that the file does not hold."""
         if self.file is None or not self.file.exists():
@@ -135,6 +144,7 @@ class FitCheckpoint:
             kept.parameter = bare = network.copy()
             bare.plan = None
         n_passes = lesson.n_done // len(lesson.rows)
+        self.file.lock.take()
         self.file.write({"fingerprint": self.digest, "state": kept, "running": lesson.running, "done": n_passes})
 
 

@@ -23,7 +23,7 @@ from nearkin.parameters import LearningRule, MappedParameter
 from nearkin.stored import Anything, ArrayOf, Count, Draws, Items, Maybe, Number, Part, Table, Text, stored
 from nearkin.triplets import Triplets, TripletSource
 
-__all__ = ["ConvPlan", "LayeredPlan", "MlpPlan", "Network", "Plan", "network_of", "to_unit_length"]
+__all__ = ["ConvPlan", "LayeredPlan", "MlpPlan", "Network", "Plan", "count_weights", "network_of", "to_unit_length"]
 
 #: Images with at least this side are halved from the first layer on.
 _LARGE = 16
@@ -122,6 +122,12 @@ class Plan(Protocol):
 
     def build(self) -> nn.Module:
         """Build a fresh network."""
+
+
+def count_weights(plan: Plan) -> int:
+    """Return how many weights a network will have, without any memory for them."""
+    with torch.random.fork_rng([]), torch.device("meta"):
+        return sum(one.numel() for one in plan.build().parameters())
 
 
 def to_unit_length(embedding: Tensor, n_groups: int) -> Tensor:

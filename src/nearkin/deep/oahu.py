@@ -155,11 +155,12 @@ class LayeredNetwork(DeepSettings):
     loss: str | Loss = "hinge"
     eta: float = 4.0
     hidden: tuple[int, ...] = setting(
-        (128, 128, 128), Numbers(range(1, 1000), "one or more whole numbers >= 1"), kind="tuple of int", kw_only=False,
-        doc="Widths of the hidden layers.",
+        (128, 128, 128), Numbers(range(1, 1000), "one or more whole numbers in [1, 100000]"), kind="tuple of int",
+        kw_only=False, doc="Widths of the hidden layers.",
     )  # fmt: skip
     n_components: int = setting(
-        32, Integer(1), doc="Length of the embedding of each layer; `transform` returns all of them side by side.",
+        32, Integer(1, 100_000),
+        doc="Length of the embedding of each layer; `transform` returns all of them side by side.",
     )  # fmt: skip
     bounds: AdaptiveBounds | None = setting(
         None, Instance((AdaptiveBounds, type(None)), "AdaptiveBounds or None"), kind="AdaptiveBounds or None",

@@ -52,7 +52,7 @@ class Training(BaseEstimator):
         0.001, Real(0.0, np.inf, open_low=True, open_high=True), doc="Learning rate of the optimiser.",
     )  # fmt: skip
     weight_decay: float = setting(0.0001, _FINITE, kind="float", doc="Weight decay of the optimiser.")
-    batch_size: int = setting(64, Integer(2), doc="Rows per step.")
+    batch_size: int = setting(64, Integer(2, 1_000_000_000), doc="Rows per step.")
     n_steps: int = setting(1, Integer(1, 1000), doc="Steps per batch; each computes the weights of the triplets again.")
     proximity: float = setting(
         1.0, _FINITE, kind="float",
@@ -60,7 +60,7 @@ class Training(BaseEstimator):
         gradient is zero at the first step of a batch, so it has an effect from ``n_steps=2`` on.""",
     )  # fmt: skip
     warm_up: int = setting(
-        64, Integer(0),
+        64, Integer(0, 1_000_000_000),
         doc="""Number of first batches that use the plain loss, because the losses of an untrained network say nothing
         about labels. In `fit` at most a quarter of all batches.""",
     )  # fmt: skip
@@ -86,7 +86,7 @@ class Training(BaseEstimator):
     checkpoint: str | os.PathLike[str] | None = setting(
         None, OneOf((None,)), Instance((str, os.PathLike), "a path"), kind="path or None",
         doc="""File that `fit` writes after every pass. If it exists, `fit` continues from it and ends with the same
-        bits.""",
+        bits. A lock beside it keeps other processes away.""",
     )  # fmt: skip
 
 

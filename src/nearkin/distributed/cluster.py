@@ -25,6 +25,8 @@ from nearkin.errors import InputError
 __all__ = ["Cluster", "ClusterLost", "Task", "connect"]
 
 _LOCAL = re.compile(r"local:([1-9][0-9]*)")
+#: Most processes of this machine: 16 for each of its cores, far more than help.
+_MOST_PROCESSES = 16 * (os.cpu_count() or 1)
 
 #: Seconds between two checks of the tasks.
 _INTERVAL = 0.5
@@ -74,6 +76,9 @@ def connect(where: Any, *, tls: Sequence[str | os.PathLike[str]] | None = None, 
         raise TypeError(f"a Dask client, an address or 'local:N' is needed; got {where!r}.")
     security = _security(distributed, tls)
     if local := _LOCAL.fullmatch(where):
+        if len(local[1]) > 9 or int(local[1]) > _MOST_PROCESSES:
+            problem = f"at most {_MOST_PROCESSES:,} processes of this machine can be started; got {where!r}."
+            raise InputError(problem, owner="connect")
         place: Any = _processes(distributed, int(local[1]), security, timeout)
     elif where.startswith("local"):
         problem = f"processes of this machine are written 'local:N', N a number; got {where!r}."

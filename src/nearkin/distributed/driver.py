@@ -91,9 +91,9 @@ def fit(
     """
     if not isinstance(source, FileStream):
         raise TypeError("distributed.fit needs files that all workers can read: a stream of paths, not of an iterator.")
-    for name, value in (("n_shards", n_shards), ("merge_every", merge_every)):
+    for name, value, most in (("n_shards", n_shards, 100_000), ("merge_every", merge_every, 10**12)):
         if value is not None:
-            check_argument("distributed.fit", name, value, Integer(1))
+            check_argument("distributed.fit", name, value, Integer(1, most))
     check_argument("distributed.fit", "timeout", timeout, Real(0.0, open_low=True))
     options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
     with connect(client) as connected:

@@ -110,7 +110,7 @@ class OnlineLearner(BaseEstimator):
             The fitted learner, with `plausibility_` for these rows.
         """
         lesson = self.begin_lesson(X, y)
-        with one_blas_thread():
+        with lesson.held, one_blas_thread():
             self._learn(lesson)
             self.end_lesson(lesson)
         return self

@@ -7,6 +7,7 @@ A `Lesson` is a generator of triplets that is told how each went; `learn` walks 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -75,7 +76,8 @@ class Lesson:
     """Passes of one learner over scaled rows and their classes, with triplets from a source that has begun.
 
     ``rng`` draws a new order for every pass; None keeps the order. ``grown`` makes the error for a parameter that grew
-    too large. Passes before ``first_pass`` were done earlier; ``after_pass`` is called after each of the others.
+    too large. Passes before ``first_pass`` were done earlier; ``after_pass`` is called after each of the others. What
+    is in ``held`` is closed when the lesson ends, however it does.
     """
 
     state: State
@@ -87,6 +89,7 @@ class Lesson:
     grown: Callable[[np.dtype], Exception]
     first_pass: int = 0
     after_pass: Callable[[], None] | None = None
+    held: ExitStack = field(default_factory=ExitStack)
     n_done: int = 0
     order: Index = field(init=False)
     weight: Array = field(init=False)

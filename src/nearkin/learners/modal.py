@@ -13,10 +13,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from nearkin.arrays import Array, Index
-from nearkin.errors import InputError, owned_by
+from nearkin.errors import InputError, owned_by, placed_at
 from nearkin.measures import DISTANCE, Measure
 from nearkin.parameters import Modalities
-from nearkin.rows import Scaling
+from nearkin.rows import Scaling, check_finite
 from nearkin.settings import declare, setting
 from nearkin.stored import Anything, Count, Maybe, Table, stored
 
@@ -43,9 +43,11 @@ def _check_parts(parts: dict[Any, Any], dtype: Any) -> dict[Any, Any]:
     checked = {}
     for name, part in parts.items():
         try:
-            checked[name] = check_array(part, accept_sparse="csr", dtype=dtype)
+            checked[name] = check_array(part, accept_sparse="csr", dtype=dtype, ensure_all_finite=False)
         except ValueError as error:
             raise InputError(f"modality {name!r}: {error}") from error
+        with placed_at(f"modality {name!r}"):
+            check_finite(checked[name], names=getattr(part, "columns", None))
     n_rows = {name: part.shape[0] for name, part in checked.items()}
     if len(set(n_rows.values())) > 1:
         raise InputError(f"modalities must have equally many rows; got {n_rows}.")

@@ -138,7 +138,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         it so through `clone`); any other is cloned and fitted.""",
     )  # fmt: skip
     n_neighbors: int | str = setting(
-        "auto", Integer(1), OneOf(("auto",)), kind='int or "auto"',
+        "auto", Integer(1, 1_000_000_000), OneOf(("auto",)), kind='int or "auto"',
         doc="""A number gives Algorithm 5 with that many neighbours; 3 in the paper. "auto" lets a jury vote: up to 60
         neighbours in each of several spaces and two ridge regressions (see Notes). It needs dense rows and a learner of
         a distance with one map; for others it means 3.""",
@@ -280,7 +280,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         model = self._as_fitted()
         wanted = model.decision_.n_neighbors if n_neighbors is None else n_neighbors
-        check_argument(self, "n_neighbors", wanted, Integer(1))
+        check_argument(self, "n_neighbors", wanted, Integer(1, 1_000_000_000))
         return model.decision_.kneighbors(model._ready(X), wanted)
 
     def votes(self, X: ArrayLike) -> Votes:

@@ -264,7 +264,7 @@ def rate_interval(rate: float, n_counted: int, level: float = LEVEL) -> tuple[fl
     """
     for name, value, rule in (
         ("rate", rate, Real(0.0, 1.0)),
-        ("n_counted", n_counted, Integer(1)),
+        ("n_counted", n_counted, Integer(1, 10**15)),
         ("level", level, Real(0.0, 1.0, open_low=True, open_high=True)),
     ):
         if not rule.allows(value):

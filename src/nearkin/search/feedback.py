@@ -18,10 +18,14 @@ from numpy.typing import ArrayLike
 from nearkin.arrays import Index, Mask
 from nearkin.errors import InputError, Option, Row, placed_at, quote_names
 from nearkin.labels import first_appearance
+from nearkin.memory import check_memory
 from nearkin.search.inputs import Log, as_ids
 from nearkin.tables import open_table
 
-__all__ = ["FORMS", "Feedback", "FeedbackTriplets", "read_feedback"]
+__all__ = ["FORMS", "PAIR_BYTES", "Feedback", "FeedbackTriplets", "read_feedback"]
+
+#: Most bytes that it takes to draw one random item.
+PAIR_BYTES = 100.0
 
 #: Columns of each form of feedback; ``rank`` may be missing.
 FORMS = {
@@ -287,6 +291,8 @@ def _draw_from_long(feedback: Feedback, at: int, rng: np.random.Generator, most:
 def _pair_with_random(feedback: Feedback, rng: np.random.Generator, n_random: int) -> Pairs:
     """Pair every click with ``n_random`` random items, except those that some list calls relevant to the query."""
     clicks = np.flatnonzero(feedback.relevant)
+    what = f"{n_random:,} random items for {len(clicks):,} clicks"
+    check_memory(PAIR_BYTES * len(clicks) * n_random, what, "Lower `n_random`.", "feedback")
     rows = np.repeat(clicks, n_random)
     drawn = rng.integers(0, feedback.n_items, size=len(rows))
     query = feedback.row_query

@@ -98,7 +98,7 @@ class Index(BaseEstimator):
         doc="Share of the ten true neighbours that faiss must find on a sample of queries. It visits more and more "
             "cells until it does; if half of them are not enough, the index falls back to exact search.",
     )  # fmt: skip
-    random_state: int = setting(0, Integer(0), kind="int", doc="Seed of the sample and of the cells.")
+    random_state: int = setting(0, Integer(0, 2**31 - 2), kind="int", doc="Seed of the sample and of the cells.")
 
     # ------------------------------------------------------------------ building
 
@@ -204,7 +204,7 @@ class Index(BaseEstimator):
             Distances or similarities, and the ids of the items.
         """
         check_is_fitted(self, "ids_")
-        check_argument(self, "k", k, Integer(1))
+        check_argument(self, "k", k, Integer(1, 1_000_000_000))
         check_argument(self, "min_plausibility", min_plausibility, Real())
         mapped = self._map_queries(queries)
         keep = self._alive & (self.plausibility_ >= min_plausibility) if min_plausibility > 0 else self._alive

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
-from nearkin.search.feedback import Feedback
+from nearkin.memory import check_memory
+from nearkin.search.feedback import PAIR_BYTES, Feedback
 from nearkin.search.inputs import as_vectors, check_lengths
 from nearkin.settings import Integer, OneOf, check_argument, generator
 from nearkin.stored import Number, stored
@@ -21,7 +22,7 @@ __all__ = ["CANDIDATES", "METRICS", "Interval", "RankingTask", "bootstrap", "eva
 METRICS = ("recall", "precision", "ndcg", "map", "mrr")
 
 #: Allowed values of ``candidates``; "auto" takes this many random items among which clicked ones must be found.
-CANDIDATES = (OneOf(("auto", "all")), Integer(1))
+CANDIDATES = (OneOf(("auto", "all")), Integer(1, 1_000_000))
 _N_RANDOM = 20
 
 #: Most scores held at once.
@@ -206,7 +207,7 @@ def evaluate(
     >>> evaluate([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0]], feedback, k=1)["recall"].mean
     1.0
     """
-    check_argument("evaluate", "k", k, Integer(1))
+    check_argument("evaluate", "k", k, Integer(1, 1_000_000_000))
     check_argument("evaluate", "candidates", candidates, *CANDIDATES)
     items = as_vectors(items, "items")
     queries = as_vectors(queries, "queries", items.shape[1], items.dtype)
@@ -247,7 +248,10 @@ class RankingTask:
         query, item, relevant = query[kept], item[kept], relevant[kept]
         if candidates == "all" or (candidates == "auto" and not feedback.ranked):
             return cls(query[relevant], item[relevant], relevant[relevant], True)
-        others = np.repeat(chosen, _N_RANDOM if candidates == "auto" else int(candidates))
+        n_random = _N_RANDOM if candidates == "auto" else int(candidates)
+        what = f"ranking {n_random:,} random items for {len(chosen):,} queries"
+        check_memory(PAIR_BYTES * len(chosen) * n_random, what, "Lower `candidates`.", "feedback")
+        others = np.repeat(chosen, n_random)
         drawn = rng.integers(0, feedback.n_items, size=len(others))
         key = np.setdiff1d(others * feedback.n_items + drawn, query * feedback.n_items + item)
         query = np.concatenate([query, key // feedback.n_items])

@@ -114,7 +114,7 @@ class Memory:
 
 
 def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int = 100) -> Memory:
-    r"""Estimate the memory of a fit over a stream; it does not depend on the number of rows.
+    r"""Estimate the memory of a fit over a stream; beyond one batch it does not depend on the number of rows.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int =
     stream : FileStream
         From `nearkin.streams.open`.
     n_classes : int, default=100
-        Classes to expect.
+        Classes to expect, at most.
 
     Returns
     -------
@@ -142,8 +142,10 @@ def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int =
     """
     first = stream.batch(stream.pieces(0, 0)[:1])
     d, size = first.X.shape[1], first.X.itemsize
-    rows = stream.batch_rows * d * size
-    scores = stream.batch_rows * n_classes * size
+    n_rows = min(stream.batch_rows, stream.n_rows)
+    n_classes = min(n_classes, stream.n_rows)
+    rows = n_rows * d * size
+    scores = n_rows * n_classes * size
     components = getattr(learner, "n_components", None)
     if components is None:
         components = d if d <= 128 or not hasattr(learner, "n_components") else 64

@@ -78,7 +78,7 @@ def open_stream(
     [50, 50, 20]
     """
     check_argument(_OWNER, "missing", missing, OneOf(("error", "drop")))
-    check_argument(_OWNER, "batch_rows", batch_rows, Integer(2))
+    check_argument(_OWNER, "batch_rows", batch_rows, Integer(2, 1_000_000_000))
     check_argument(_OWNER, "seed", seed, Integer(0))
     features = [features] if isinstance(features, str) else features
     drop = [drop] if isinstance(drop, str) else drop

@@ -128,9 +128,9 @@ class Run:
         if not isinstance(learner, OnlineLearner):
             raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
         epochs = getattr(learner, "n_epochs", 1) if options.epochs is None else options.epochs
-        check_argument("fit_stream", "epochs", epochs, Integer(1))
+        check_argument("fit_stream", "epochs", epochs, Integer(1, 1_000_000))
         check_argument("fit_stream", "checkpoint_every", options.checkpoint_every, Real(0.0))
-        check_argument("fit_stream", "log_every", options.log_every, Integer(1))
+        check_argument("fit_stream", "log_every", options.log_every, Integer(1, 1_000_000_000))
         if options.resume and options.checkpoint is None:
             problem = "to resume, the checkpoint must be named with {checkpoint}."
             raise InputError(problem, checkpoint=Option("checkpoint"))

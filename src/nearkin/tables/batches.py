@@ -13,7 +13,10 @@ from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.tables.table import ArrowTable, Table, check_label_type, is_list, is_text, single_or_double
 
-__all__ = ["Chunk", "Layout", "Reader", "Unit", "layout_of"]
+__all__ = ["COLUMN_BYTES", "Chunk", "Layout", "Reader", "Unit", "layout_of"]
+
+#: What pyarrow takes to read a column, however few its rows, measured.
+COLUMN_BYTES = 10_000
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "NO_NUMBER", "BadCell", "label_kind", "parse_labels", "parse_numbers", "quote_formula", "unquote_formula",
+    "unquote_formulas",
 ]  # fmt: skip
 
 #: Cells that hold no label, and no number. "None" and "?" may be names of classes.
@@ -21,11 +22,14 @@ NO_NUMBER = NO_LABEL | {"-nan", "-NaN", "None", "none", "?"}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(inf|infinity)", re.IGNORECASE | re.ASCII)
 #: Text that a spreadsheet would run as a formula, perhaps behind quotes of ours; numbers are not.
 _FORMULA = re.compile(r"'*[=+\-@\t\r]", re.DOTALL)
+_BEGINS = ("=", "+", "-", "@", "\t", "\r")
+#: Labels with leading zeros are names, not numbers.
+_DECIMAL = re.compile(rf"(?![+-]?0\d)({_NUMBER.pattern})", re.IGNORECASE | re.ASCII)
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 #: How labels of a kind are written, and what becomes of them.
 _KINDS: dict[str, tuple[re.Pattern[str], Any]] = {
     "whole": (_WHOLE, np.int64),
-    "decimal": (_NUMBER, np.float64),
+    "decimal": (_DECIMAL, np.float64),
     "text": (re.compile(".*", re.DOTALL), np.str_),
 }
 
@@ -65,7 +69,7 @@ def label_kind(cells: Sequence[str]) -> str:
     known = {cell.strip() for cell in cells} - NO_LABEL
     if known and all(_WHOLE.fullmatch(one) for one in known):
         return "whole"
-    if any("." in one for one in known) and all(_NUMBER.fullmatch(one) for one in known):
+    if any("." in one for one in known) and all(_DECIMAL.fullmatch(one) for one in known):
         return "decimal"
     return "text"
 
@@ -73,22 +77,23 @@ def label_kind(cells: Sequence[str]) -> str:
 def parse_labels(cells: Sequence[str], kind: str | None = None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return the labels of a column, as numbers where all are numbers, and which are missing.
 
-    ``kind`` is how labels are written, as `label_kind` returns it; None infers it from these cells.
+    ``kind`` is how labels are written, as `label_kind` returns it; None infers it from these cells. Labels of text keep
+    the spaces around them, as in all other formats.
 
     >>> parse_labels(["1", "2", ""])
     (array([1, 2, 0]), array([False, False,  True]))
     """
     places = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
     pattern, dtype = _KINDS[kind or label_kind(list(places))]
-    values = []
+    values, missing = [], []
     for cell in places:
         text = cell.strip()
         if text not in NO_LABEL and not pattern.fullmatch(text):
             raise BadCell(f"holds the label {text!r}, where the first rows hold numbers", list(cells).index(cell))
-        values.append("0" if text in NO_LABEL and dtype is not np.str_ else text)
-    missing = np.array([cell.strip() in NO_LABEL for cell in places], dtype=bool)
+        missing.append(text in NO_LABEL)
+        values.append((text if missing[-1] else cell) if dtype is np.str_ else "0" if missing[-1] else text)
     rows = np.fromiter((places[cell] for cell in cells), np.int64, len(cells))
-    return np.array(values, dtype=np.str_).astype(dtype)[rows], missing[rows]
+    return np.array(values, dtype=np.str_).astype(dtype)[rows], np.array(missing, dtype=bool)[rows]
 
 
 def quote_formula(text: str) -> str:
@@ -99,3 +104,14 @@ def quote_formula(text: str) -> str:
 def unquote_formula(text: str) -> str:
     """Undo `quote_formula`."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def unquote_formulas(cells: Sequence[str]) -> list[str]:
+    """Undo `quote_formula` in a column; one in which text begins a formula was not written by nearkin.
+
+    >>> unquote_formulas(["'=a", "b"]), unquote_formulas(["'=a", "=a"])
+    (['=a', 'b'], ["'=a", '=a'])
+    """
+    if any(cell.startswith(_BEGINS) and not _NUMBER.fullmatch(cell) for cell in cells):
+        return list(cells)
+    return [unquote_formula(cell) for cell in cells]

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from nearkin.errors import InputError
-from nearkin.tables.batches import Chunk, Layout, Unit
+from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit
 from nearkin.tables.cells import NO_NUMBER, label_kind, unquote_formula
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
@@ -57,7 +57,11 @@ class CsvReader:
     layout: Layout
     headers: dict[str, Sequence[Any]]
     kind: ClassVar[str] = "csv"
-    n_bytes: ClassVar[int] = 3 * _BLOCK  # the text, and its numbers
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of a block of text and its numbers."""
+        return 3 * _BLOCK + COLUMN_BYTES * max(len(names) for names, _ in self.headers.values())
 
     @property
     def names(self) -> list[str]:
@@ -234,18 +238,13 @@ def _find_units(path: str) -> list[Unit]:
     """Return units of whole lines; a line break in quotes ends no line, and empty lines are not rows."""
     units: list[Unit] = []
     with Path(path).open("rb") as file:
-        at = start = line = _end_of_header(file, path)
+        at = start = line = _end_of_header(file)
         in_quotes, rows, first = False, 0, 0
-        while block := file.read(_BLOCK):
-            data = np.frombuffer(block, np.uint8)
-            ends = data == ord("\n")
-            quotes = data == ord('"')
-            if in_quotes or quotes.any():
-                inside = (np.cumsum(quotes) + in_quotes) % 2 == 1
-                in_quotes = bool(inside[-1])
-                ends &= ~inside
-            stops = at + np.flatnonzero(ends) + 1
+        while block := _read_block(file):
+            stops, in_quotes = _find_stops(block, in_quotes)
+            stops += at
             if len(stops):
+                data = np.frombuffer(block, np.uint8)
                 rows = _count_rows(data, at, np.concatenate([[line], stops[:-1]]), stops)
                 line = int(stops[-1])
                 units.append(Unit(path, rows, first, (start, line)))
@@ -258,17 +257,36 @@ def _find_units(path: str) -> list[Unit]:
     return [one for one in units if one.n_rows]
 
 
-def _end_of_header(file: BinaryIO, path: str) -> int:
+def _end_of_header(file: BinaryIO) -> int:
     """Move to the first byte after the header row."""
     header = b""
-    while not header.strip() or header.count(b'"') % 2:
-        line = file.readline()
-        if not line:
-            break
-        header += line
-    if b"\r" in header.rstrip(b"\r\n"):
-        raise InputError(f"{path} ends its lines with carriage returns only; save it with ordinary line ends.")
-    return file.tell()
+    while block := _read_block(file):
+        header += block
+        stops, _ = _find_stops(header, False)
+        stops = stops[stops > len(header) - len(header.lstrip())]
+        if len(stops):
+            return file.seek(int(stops[0]))
+    return len(header)
+
+
+def _read_block(file: BinaryIO) -> bytes:
+    """Return the next bytes, which do not end between the two that end a line."""
+    block = file.read(_BLOCK)
+    return block + file.read(1) if block.endswith(b"\r") else block
+
+
+def _find_stops(block: bytes, in_quotes: bool) -> tuple[Any, bool]:
+    """Return where lines stop, be it by LF, CR LF or CR alone, and whether the block ends in quotes."""
+    data = np.frombuffer(block, np.uint8)
+    ends = data == ord("\n")
+    returns = np.flatnonzero(data == ord("\r"))
+    ends[returns] = np.append(data, 0)[returns + 1] != ord("\n")
+    quotes = data == ord('"')
+    if in_quotes or quotes.any():
+        inside = (np.cumsum(quotes) + in_quotes) % 2 == 1
+        in_quotes = bool(inside[-1])
+        ends &= ~inside
+    return np.flatnonzero(ends) + 1, in_quotes
 
 
 def _count_rows(data: Any, at: int, starts: Any, stops: Any) -> int:

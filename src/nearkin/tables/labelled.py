@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,11 +227,23 @@ def _check_labels(rows: LabelledRows, title: str) -> None:
             "fill or drop such rows."
         )
     check_classes(y, missing, title)
-    n_classes = len(np.unique(y))
+    classes = np.unique(y)
+    n_classes = len(classes)
+    _warn_of_spaces(classes, title)
     if n_classes == 1:
         raise InputError(f"{title} holds one class, {str(y[0])!r}, in all rows; at least two are needed.")
     if len(y) > 10 and 2 * n_classes > len(y):
         raise InputError(f"{title} holds {n_classes:,} different values in {len(y):,} rows; is it a class at all?")
+
+
+def _warn_of_spaces(classes: NDArray[Any], title: str) -> None:
+    """Warn of classes whose names look the same."""
+    seen: dict[str, str] = {}
+    for one in classes.tolist() if classes.dtype.kind == "U" else ():
+        if (other := seen.setdefault(one.strip(), one)) != one:
+            problem = f"the labels {other!r} and {one!r} differ by spaces only and are two classes"
+            warnings.warn(f"{title}: {problem}; is that meant?", stacklevel=4)
+            return
 
 
 def _check_length(rows: LabelledRows, title: str) -> None:

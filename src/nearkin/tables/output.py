@@ -111,7 +111,7 @@ def write_arrays(path: StrPath, arrays: Mapping[str, NDArray[Any]], kind: str = 
             _write_npy(file, only)
             return
         with zipfile.ZipFile(file, "w") as archive:
-            archive.comment = b"nearkin"
+            archive.comment = b"nearkin " + kind.encode()
             for name, one in arrays.items():
                 with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asanyarray(one), allow_pickle=False)

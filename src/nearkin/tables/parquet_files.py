@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nearkin.errors import InputError
-from nearkin.tables.batches import Chunk, Layout, Unit, layout_of
+from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, layout_of
 from nearkin.tables.table import ArrowTable, Table, decoding, require_pyarrow
 
 __all__ = ["ParquetReader", "read_parquet"]
@@ -47,7 +47,8 @@ class ParquetReader:
     """Reads the row groups of Parquet files with the same columns.
 
     `ParquetFile.iter_batches` without pre-buffering holds one batch of one row group; the reader of whole datasets
-    would hold many. ``n_bytes`` is the most that a row group takes as it is stored.
+    would hold many. ``n_bytes`` is the most that a row group takes as it is stored, and what reading its columns
+    takes.
     """
 
     layout: Layout
@@ -81,7 +82,7 @@ class ParquetReader:
                         units.append(Unit(path, group.num_rows, first, (number,)))
                     first += group.num_rows
         assert layout is not None
-        return cls(layout, largest), units
+        return cls(layout, largest + COLUMN_BYTES * len(layout.needed)), units
 
     def read(self, unit: Unit, start: int, size: int) -> Iterator[Chunk]:
         """Yield the rows of a row group from ``start`` on, at most ``size`` at a time."""

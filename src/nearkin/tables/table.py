@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
-from nearkin.tables.cells import BadCell, parse_labels, parse_numbers, unquote_formula
+from nearkin.tables.cells import BadCell, parse_labels, parse_numbers, unquote_formulas
 
 __all__ = [
     "ArrowTable", "CellTable", "Table", "check_classes", "check_regular", "decoding", "find_gap", "require_pyarrow",
@@ -155,7 +155,7 @@ class CellTable(Table):
         return parse_labels(self._short(name, self.values(name)), kind)
 
     def values(self, name: str) -> list[str]:
-        return [unquote_formula(cell) for cell in self._columns[name]]
+        return unquote_formulas(self._columns[name])
 
 
 class ArrowTable(Table):
@@ -199,7 +199,7 @@ class ArrowTable(Table):
         column = self._column(name)
         with self._decoding(name):
             found = column.to_pylist()
-        return [unquote_formula(cell) for cell in found] if self._holds_cells and is_text(column.type) else found
+        return unquote_formulas(found) if self._holds_cells and is_text(column.type) else found
 
     def _whole(self, name: str) -> Any:
         column = self._column(name)

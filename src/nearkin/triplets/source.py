@@ -16,7 +16,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError
 from nearkin.kernels import TripletRows
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
-from nearkin.rows import Rows
+from nearkin.rows import Rows, check_finite
 from nearkin.settings import check_settings, generator
 from nearkin.stored import Count, Draws, stored
 
@@ -358,7 +358,9 @@ class TripletSource(BaseEstimator):
         Triplets
             With `margins` and `noisy_roles` to count and weigh them.
         """
-        X, y = check_X_y(X, y, dtype=[np.float64, np.float32])
+        names = getattr(X, "columns", None)
+        X, y = check_X_y(X, y, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        check_finite(X, self, names)
         view = PlainView(DISTANCE if measure == "distance" else SIMILARITY)
         rows, codes = Rows(X), view.codes_of(y)
         self.begin(rows, codes, view, generator(random_state))
