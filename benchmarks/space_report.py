@@ -106,7 +106,7 @@ def _explain() -> list[str]:
         "mAP: average precision of the first 50 over the hits among them; strict: over all hits possible. 3-NN and "
         "25-NN vote with the flipped labels. Loss: mAP at 0 less mAP at 40 %.",
         "- Every set counts the same. ± is a standard error over sets of the difference to z-scores; the last column "
-        "has the one over draws (mAP, 20 %). ms: median time of a fit, one thread.",
+        "has the one over draws (mAP, 20 %). ms: median processor time of a fit, one thread.",
         f"- Rivals: defaults but for {'; '.join(settings)}.",
     ]
 
@@ -198,7 +198,7 @@ def _times(digits: Mapping[str, float]) -> list[str]:
     lines = [
         "## Time on the digits",
         "",
-        "1,797 x 61, clean labels, median seconds of a fit, one thread.",
+        "1,797 x 61, clean labels, median processor seconds of a fit, one thread.",
         "",
     ]
     lines += ["| | seconds | NCA / this |", "|---|---|---|"]

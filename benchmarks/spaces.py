@@ -45,8 +45,6 @@ MOST_TRAINING, MOST_QUERIES, FIRST = 800, 600, 50
 NOISES, MOST_OF_TWO = (0.0, 20.0, 40.0), 30.0
 #: Processor seconds after which a fit is stopped.
 LONGEST = 120.0
-#: Processor seconds below which a fit is timed by the wall: the processor's clock may tick every 10 ms only.
-SHORT = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Space(paper.Measurement):
     nn3, nn25 : float or None
         Accuracy of neighbours that vote with the flipped labels.
     seconds : float
-        Time of `fit`, compilation not included: processor time, by the wall if it is short.
+        Processor time of `fit`, compilation not included.
     error : str or None
         Why there is no space.
     """
@@ -161,35 +159,24 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-class Watch:
-    """Time since it was made."""
-
-    def __init__(self) -> None:
-        self._wall, self._processor = time.perf_counter(), time.process_time()
-
-    def read(self) -> float:
-        spent = time.process_time() - self._processor
-        return spent if spent > SHORT else time.perf_counter() - self._wall
-
-
 _warm: set[str] = set()
 
 
 def measure(cell: Cell, data: Rows) -> Space:
     """Learn and judge one cell; a method that fails leaves its error."""
     method, rows = METHODS[cell.method], draw_rows(data, float(cell.noise), cell.seed)
-    watch = Watch()
+    began = time.thread_time()
     with threadpool_limits(1), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             with limited(LONGEST):
                 _warm_up(method)
-                watch = Watch()
+                began = time.thread_time()
                 learned = method.fit(rows.X, rows.flipped, cell.seed)
-                seconds = watch.read()
+                seconds = time.thread_time() - began
             found: dict[str, Any] = score(learned(rows.queries, rows.X), rows)
         except Exception as error:
-            seconds = watch.read()
+            seconds = time.thread_time() - began
             found = dict.fromkeys(("map", "strict", "nn3", "nn25")) | {
                 "error": f"{type(error).__name__}: {error}"[:200]
             }
@@ -217,7 +204,7 @@ def list_cells(data: Mapping[str, Rows], methods: Sequence[Method], n_draws: int
 
 
 def time_digits(rounds: int = 5) -> dict[str, float]:
-    """Median seconds of `fit` on all 1,797 digits, z-scored; methods side by side."""
+    """Median processor seconds of `fit` on all 1,797 digits, z-scored; methods side by side."""
     X, y = load_digits(return_X_y=True)
     X = X[:, X.std(0) > 0]
     X = (X - X.mean(0)) / X.std(0)
@@ -227,9 +214,9 @@ def time_digits(rounds: int = 5) -> dict[str, float]:
         for _ in range(rounds):
             for name in ("NCA", "NCA(16)", "LODML", "RobustLODML"):
                 _warm_up(METHODS[name])
-                watch = Watch()
+                began = time.thread_time()
                 METHODS[name].fit(X, y, 0)
-                found.setdefault(name, []).append(watch.read())
+                found.setdefault(name, []).append(time.thread_time() - began)
     return {name: float(np.median(some)) for name, some in found.items()}
 
 

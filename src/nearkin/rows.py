@@ -341,7 +341,7 @@ class LateColumns:
     def place_early(self, n: int, n_features: int, dtype: np.dtype) -> sparse.csr_array:
         """The last n rows in the columns that are moving, each on the scale that it and the rows before it give.
 
-        So no row lies further from the constant than the root of its number since the column first varied.
+        So no row can lie far from the constant, however small the first deviations were.
         """
         at, gaps = self.moving, self.recent
         if not len(gaps):
@@ -361,7 +361,8 @@ class LateColumns:
             unit[:, inside & (self.unit[at] == 0.0)] = (2.0 * n_begun) ** -0.5
         few = (square + _AS_ROWS * typical) / (n_rows + _AS_ROWS)
         mean = np.clip(few, mean / _AT_MOST**2, mean * _AT_MOST**2)
-        scaled = unit * (gaps / safe) / np.sqrt(np.where(mean > 0.0, mean, 1.0))
+        with np.errstate(invalid="ignore"):  # what does not fit is refused by its owner
+            scaled = unit * (gaps / safe) / np.sqrt(np.where(mean > 0.0, mean, 1.0))
         m = min(n, len(gaps))
         row, col = np.nonzero(scaled[len(gaps) - m :])
         data = scaled[len(gaps) - m :][row, col].astype(dtype)

@@ -157,6 +157,17 @@ def test_a_row_that_is_refused_after_columns_woke_changes_nothing(stream):
     np.testing.assert_array_equal(model.components_, before)
 
 
+def test_a_deviation_beyond_all_numbers_is_refused(stream):
+    X, y = stream
+    X = X.copy()
+    X[:N_FIRST, 6:] = -1e308
+    model = nearkin.RobustODML(random_state=0).partial_fit(X[:N_FIRST], y[:N_FIRST])
+    far = X[: N_FIRST + 1].copy()
+    far[N_FIRST, 6] = 1.7e308
+    with pytest.raises(ValueError, match=r"[Rr]ow 200 "):
+        model.partial_fit(far, y[: N_FIRST + 1])
+
+
 def test_classes_may_come_and_go_while_columns_wake(stream):
     X, y = stream
     source = nearkin.OCTG(max_centers=3, update_centers=True)
