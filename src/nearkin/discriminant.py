@@ -24,11 +24,12 @@ from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.directions import principal_directions
 from nearkin.losses import Loss
 from nearkin.rows import Rows
-from nearkin.stored import Anything, ArrayOf, Count, Flag, Maybe, Number, Part, stored
+from nearkin.stored import Anything, ArrayOf, Count, Maybe, Number, Part, stored
 
 __all__ = ["Discriminant"]
 
-#: Witnesses: how many, at least of each class, at most of many classes.
+#: Rows in the sample for every witness; witnesses: how many, of each class where they suffice, and at most.
+_ROWS_EACH = 2
 _WITNESSES, _OF_EACH, _MOST_WITNESSES = 512, 10, 4096
 
 #: Nearest witnesses that vote, and those of each kind that make a pair with a row.
@@ -45,6 +46,9 @@ _FEWEST, _FARTHEST, _HORIZON = 64, 4096, 16_384
 
 #: Features from which sums are kept of a sketch, and its size.
 _WIDE, _SKETCH = 512, 256
+
+#: Longest rows of a similarity.
+_LONGEST = 10.0
 
 #: Numbers in a table of distances at a time.
 _TABLE = 1 << 19
@@ -241,9 +245,9 @@ class Sample:
             np.pad(self.n_seen, (0, more)) + np.bincount(codes, minlength=n_classes), bars,
         )  # fmt: skip
 
-    def trimmed(self) -> Sample:
-        """Keep as many of each class as there is room for."""
-        room = min(_MOST_WITNESSES, max(_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
+    def trimmed(self, share: int = 1) -> Sample:
+        """Keep as many of each class as there is room for, in a multiple of the room for witnesses."""
+        room = share * min(_MOST_WITNESSES, max(_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
         quotas = _share_room(self.n_seen, room)
         order = np.lexsort((-self.keys, self.codes))
         first = np.searchsorted(self.codes[order], np.arange(len(quotas)))
@@ -251,8 +255,7 @@ class Sample:
         kept = np.sort(order[rank < quotas[self.codes[order]]])
         bars = np.full(len(quotas), np.inf)
         np.minimum.at(bars, self.codes[kept], self.keys[kept])
-        n_kept = np.bincount(self.codes[kept], minlength=len(quotas))
-        bars[(n_kept < quotas) | (n_kept == 0)] = -np.inf
+        bars[np.ceil(self.n_seen) <= quotas] = -np.inf  # there is room for all
         return Sample(self.rows[kept], self.codes[kept], self.keys[kept], self.n_seen, bars)
 
     def times(self, share: float) -> Sample:
@@ -300,7 +303,7 @@ def _draw_keys(seed: int, first: int, n: int, horizon: float) -> Array:
 @stored(
     map=ArrayOf("r", "d", dtype="T"),
     sketch=Maybe(ArrayOf("p", "d", of="doubles")),
-    is_unit=Flag(),
+    length=Number(0.0),
     sums=Part(Sums, p="p"),
     sample=Part(Sample, p="p"),
     witnesses=Part(Witnesses, p="p", r="r"),
@@ -319,8 +322,8 @@ class Discriminant:
 
     map: Array
     sketch: Array | None
-    #: Whether mapped rows are divided by their length, for similarities.
-    is_unit: bool
+    #: Length to which mapped rows are brought, for similarities; 0 leaves theirs.
+    length: float
     sums: Sums
     sample: Sample
     witnesses: Witnesses
@@ -333,49 +336,64 @@ class Discriminant:
     def begin(
         cls, rows: Rows, codes: Codes, r: int, is_unit: bool, loss: Loss, rng: np.random.Generator
     ) -> Discriminant:
-        """Find the map of the first rows in rounds: weigh them, find their neighbours, then the map."""
-        seed = int(rng.integers(2**31))
-        n = len(rows)
+        """Find the map of the first rows."""
+        seed, n = int(rng.integers(2**31)), len(rows)
         keys = _draw_keys(seed, 0, n, np.inf) + n / _HORIZON  # no row of the first batch is later than another
         which = np.sort(np.argsort(-keys, kind="stable")[:_MOST_ROWS])
-        sketch = _find_sketch(rows, which, r, rng) if rows.n_features > _WIDE else None
+        sketch = _find_sketch(rows, r, rng) if rows.n_features > _WIDE else None
         X = _look(rows.take(which), sketch)
-        y, weight = codes[which], np.ones(len(which))
+        empty = Sample(X[:0], codes[:0], keys[:0], np.zeros(0), np.zeros(0))
+        whole = empty.plus(X, codes[which], keys[which])
+        nothing = Witnesses(X[:0], codes[:0], np.zeros(0), np.empty((0, r), rows.dtype))
+        sums = Sums.none(0, X.shape[1])
+        made = cls(np.empty((r, 0), rows.dtype), sketch, float(is_unit), sums, whole, nothing, loss, seed, n, 0)
+        made, inner = made._from_sample()
+        sample = replace(whole, n_seen=np.bincount(codes).astype(np.float64)).trimmed(_ROWS_EACH)
+        return replace(made, sample=sample)._with_map(inner)
+
+    def _from_sample(self) -> tuple[Discriminant, Array]:
+        """Sums of the rows of the sample alone and their map, in rounds: weigh rows, find neighbours, then the map."""
+        X, y, r = self.sample.rows, self.sample.codes, len(self.map)
+        weight = np.ones(len(X))
         sums = Sums.pooled(X, y)
         inner = sums.find_map(r)
-        empty = Sample(X[:0], y[:0], keys[:0], np.zeros(0), np.zeros(0))
-        sample = empty.plus(X, y, keys[which]).trimmed()
-        chosen = np.isin(keys[which], sample.keys)
+        chosen = np.isin(self.sample.keys, self.sample.trimmed().keys)
         for _ in range(_ROUNDS):
-            placed = _place(X, inner, is_unit)
+            placed = _place(X, inner, self.length)
             witnesses = Witnesses(X[chosen], y[chosen], weight[chosen], placed[chosen])
             own, other, margin = witnesses.judge(placed, y)
-            weight = loss.plausibility(margin)
+            weight = self.loss.plausibility(margin)
             witnesses = replace(witnesses, weight=weight[chosen])
             found = Sums.none(len(sums.counts), X.shape[1]).plus(X, y, weight, witnesses, own, other)
             if found.near_weight > 0.0:
                 sums = found
             inner = sums.find_map(r)
-        sample = replace(sample, n_seen=np.bincount(codes).astype(np.float64))
-        made = cls(np.empty((0, 0), rows.dtype), sketch, is_unit, sums, sample, witnesses, loss, seed, n, 0)
-        return made._with_map(inner)
+        return replace(self, sums=sums), inner
 
     def _with_map(self, inner: Array) -> Discriminant:
         """Place the witnesses by a new map and weigh them by each other."""
         dtype = self.map.dtype
         whole = (inner if self.sketch is None else inner @ self.sketch).astype(dtype)
-        rows, codes = self.sample.rows, self.sample.codes
-        placed = _place(rows, inner, self.is_unit).astype(dtype)
-        witnesses = Witnesses(rows, codes, np.ones(len(rows)), placed)
+        chosen = self.sample.trimmed()
+        length = float(self.length > 0.0)
+        placed = _place(chosen.rows, inner, length)
+        witnesses = Witnesses(chosen.rows, chosen.codes, np.ones(len(placed)), placed)
         for _ in range(_ROUNDS):
-            margin = witnesses.judge(placed, codes)[2]
+            own, _, margin = witnesses.judge(placed, chosen.codes)
             witnesses = replace(witnesses, weight=self.loss.plausibility(margin))
+        if length:
+            nearest = placed[own[:, 0]][own[:, 0] >= 0] - placed[own[:, 0] >= 0]
+            mean = float((nearest**2).sum()) / max(1, len(nearest))
+            length = float(np.clip(1.0 / np.sqrt(max(mean, 1e-300)), 1.0, _LONGEST))
+        witnesses = replace(witnesses, placed=(placed * (length or 1.0)).astype(dtype))
         step = int(np.clip(self.n_rows // 4, _FEWEST, _FARTHEST))
-        return replace(self, map=np.ascontiguousarray(whole), witnesses=witnesses, next_row=self.n_rows + step)
+        return replace(
+            self, map=np.ascontiguousarray(whole), length=length, witnesses=witnesses, next_row=self.n_rows + step
+        )
 
     def place(self, rows: Array) -> Array:
         """Scaled rows as the learner sees them."""
-        return _place(rows, self.map, self.is_unit)
+        return _place(rows, self.map, self.length)
 
     def judge(self, mapped: Array, codes: Codes) -> tuple[Index, Index, Array]:
         """Nearest witnesses of mapped rows, of their own class and of others, and the weight of each row."""
@@ -395,11 +413,21 @@ class Discriminant:
         return replace(self, sums=sums, sample=sample, n_rows=n)
 
     def renewed(self) -> Discriminant:
-        """The map by all that was seen, turned so that it is as near to the map before as it can be."""
-        inner = self.sums.find_map(len(self.map))
+        """The map by all that was seen, turned so that it is as near to the map before as it can be.
+
+        While the sample holds every row, it is found from the beginning.
+        """
+        made = replace(self, sample=self.sample.trimmed(_ROWS_EACH))
+        is_whole = len(made.sample.rows) == self.n_rows
+        if is_whole:
+            made, inner = made._from_sample()
+        else:
+            inner = made.sums.find_map(len(self.map))
         whole = inner if self.sketch is None else inner @ self.sketch
         left, _, right = np.linalg.svd(self.map.astype(np.float64) @ whole.T)
-        made = replace(self, sample=self.sample.trimmed())._with_map((left @ right) @ inner)
+        made = made._with_map((left @ right) @ inner)
+        if is_whole:
+            return made
         fades = np.exp(-float(made.next_row - made.n_rows) / min(made.n_rows, _HORIZON))
         return replace(made, sums=made.sums.times(fades), sample=made.sample.times(fades))
 
@@ -421,11 +449,11 @@ class Discriminant:
         )
 
 
-def _place(rows: Array, map: Array, is_unit: bool) -> Array:
+def _place(rows: Array, map: Array, length: float) -> Array:
     placed: Array = rows @ map.T
-    if is_unit:
-        length = np.sqrt(np.einsum("ij,ij->i", placed, placed))
-        placed /= np.where(length > 0.0, length, 1.0)[:, None]
+    if length > 0.0:
+        own = np.sqrt(np.einsum("ij,ij->i", placed, placed))
+        placed *= (length / np.where(own > 0.0, own, 1.0)).astype(placed.dtype)[:, None]
     return placed
 
 
@@ -434,7 +462,7 @@ def _look(block: Array, sketch: Array | None) -> Array:
     return block.astype(np.float64) if sketch is None else block @ sketch.T
 
 
-def _find_sketch(rows: Rows, which: Index, r: int, rng: np.random.Generator) -> Array:
+def _find_sketch(rows: Rows, r: int, rng: np.random.Generator) -> Array:
     """Principal directions of the first rows; columns that are still constant get a small random place."""
     found = principal_directions(rows, min(max(_SKETCH, r), rows.n_features), rng)
     asleep = ~found.any(axis=0)

@@ -70,7 +70,7 @@ class OnlineLearner(BaseEstimator):
     lesson_kind: ClassVar[type[Lesson]] = Lesson
 
     # Settings that every learner has, declared by its groups of settings.
-    C: float
+    C: float | str
     loss: str | Loss
     eta: float
     max_hq_iter: int
@@ -241,15 +241,17 @@ class OnlineLearner(BaseEstimator):
 
     def _learn(self, lesson: Lesson) -> None:
         """Walk a lesson with the learner's own parameter."""
-        parameter, rule = lesson.state.parameter, self.step_rule
+        parameter, rule = lesson.state.parameter, self.rule_for(lesson.state)
         if self.device != "cpu":
             parameter.on(self._find_device())
         learn([lesson], lambda pieces: [parameter.learn(pieces[0], rule)])  # type: ignore[arg-type]
 
-    @property
-    def step_rule(self) -> LearningRule:
+    def rule_for(self, state: State) -> LearningRule:
         """How far one triplet may move the parameter, by the settings."""
-        return LearningRule(self.C, as_loss(self.loss, self.eta), self.max_hq_iter)
+        C = self.C
+        if isinstance(C, str):
+            C = 0.1 if state.start is None else 0.003 if self.measure.is_distance else 0.001
+        return LearningRule(C, as_loss(self.loss, self.eta), self.max_hq_iter)
 
     # ------------------------------------------------------------------ judging labels
 

@@ -32,7 +32,7 @@ class LowRankMixin:
         None, Integer(1, 1_000_000), OneOf((None,)), kw_only=False,
         doc="Rank r of the map; None for all features up to 128, else 64.",
     )  # fmt: skip
-    C: float = aggressiveness(kw_only=True)
+    C: float | str = aggressiveness("auto", kw_only=True)
     init: str | ArrayLike = setting(
         "discriminant",
         kind='{"discriminant", "auto", "pca", "identity"} or array of shape (n_components, n_features)',

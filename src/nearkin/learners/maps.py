@@ -75,7 +75,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _embed_on_device(self, X: ArrayLike) -> Array | None:
         """Map many rows there; None leaves few rows, and rows that are wrong, to the processor."""
         state = self._fitted
-        if not isinstance(X, np.ndarray) or X.size < _MANY_NUMBERS or (state.start is not None and state.start.is_unit):
+        if not isinstance(X, np.ndarray) or X.size < _MANY_NUMBERS or (state.start is not None and state.start.length > 0.0):
             return None
         from nearkin.accelerator.device_search import map_rows
 
@@ -133,7 +133,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _through_start(self, matrix: Array) -> Array:
         """A map of the rows that are learned as a map of scaled rows; what a start has normalised has none."""
         start = self._fitted.start
-        return matrix if start is None or start.is_unit else matrix @ start.map
+        return matrix if start is None or start.length > 0.0 else matrix @ start.map
 
     @property
     def metric_(self) -> Array:
