@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, Row
 from nearkin.stored import ArrayOf, Flag, Maybe, Part, stored
 
-__all__ = ["LARGEST", "LateColumns", "Rows", "Scaling", "check_finite", "check_range", "check_rows"]
+__all__ = ["LARGEST", "Change", "LateColumns", "Rows", "Scaling", "check_finite", "check_range", "check_rows"]
 
 #: Largest scaled feature for which every product of a step stays finite.
 LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
@@ -31,9 +31,17 @@ _MOMENT_NUMBERS = 1 << 20
 #: Sparse matrices up to this many numbers have their moments taken as if they were dense, to the same bits.
 _AS_IF_DENSE = 1 << 24
 
-#: Rows from the first in which a late column varies, until its scale is learned: fewer could be far too near to each
-#: other by chance.
+#: Fewest rows, from the first in which a late column varies, from which its scale is learned: fewer could be far too
+#: near to each other by chance.
 _LATE_ROWS = 8
+
+#: What other columns say of the scale of one that has just begun counts like so many rows, and changes it by at most so
+#: much.
+_AS_ROWS = 2
+_AT_MOST = 4.0
+
+#: Columns wake only where the number of rows of the stream is a multiple of this, so that chunks do not matter.
+_STRETCH = 64
 
 
 def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
@@ -111,7 +119,7 @@ class Scaling:
     unit_rows : bool
         Whether every row is then divided by its length (a zero row stays zero).
     late : LateColumns or None
-        Columns that were constant in the first batch, which get a factor when they vary; see `watch`.
+        Columns that were constant in the first batch, which get a factor when they vary; see `follow`.
 
     Examples
     --------
@@ -155,23 +163,38 @@ class Scaling:
         late = LateColumns.begin(np.flatnonzero(factor == 0), shift, unit)
         return cls(shift, factor, how == "unit", late)
 
-    def watch(self, X: Array | sparse.csr_array) -> tuple[Scaling, Index]:
-        """Look for late columns in the next batch; return the scaling from now on, and the columns that wake in it.
+    def follow(self, X: Array | sparse.csr_array, n_seen: int | None) -> Iterator[Change]:
+        """Look for late columns in the next rows of a stream; say after which of them the scaling changes.
 
-        A column wakes with the batch that holds, or follows, the first rows in which it varies. Rows seen before had
-        the shift in this column, which stays at zero, so that what was learned from them stays true.
+        Columns wake where the rows of the stream, ``n_seen`` of which came before, fill a stretch. The last change is
+        the scaling after the last row. Where rows are not numbered (None), a column may wake there as well. Rows seen
+        before had the shift in this column, which stays at zero, so that what was learned from them stays true.
         """
-        none = np.empty(0, np.int64)
-        if self.late is None or self.late.is_awake.all():
-            return self, none
-        late = self.late.count(X)
-        late, wakes = late.wake(X.dtype)
-        woken = late.columns[wakes]
-        factor = self.factor
-        if factor is not None and len(woken):
-            factor = factor.copy()
-            factor[woken] = late.factors[wakes]
-        return replace(self, factor=factor, late=late), woken
+        scaling, late, n, at = self, self.late, int(X.shape[0]), 0
+        among = np.empty(0, np.int64) if late is None else late.find_moving(X)
+        early: list[Any] = []
+        while late is not None and len(among) and at < n:
+            stop = min(n, at + _STRETCH - ((n_seen or 0) + at) % _STRETCH)
+            late = late.take(X[at:stop], among)
+            if self.factor is not None:
+                early.append(late.place_early(stop - at, X.shape[1], X.dtype))
+            at = stop
+            if ((n_seen or 0) + at) % _STRETCH and (n_seen is not None or at < n):
+                continue
+            late, wakes, sample = late.wake(X.dtype)
+            if wakes.any():
+                factor = scaling.factor
+                if factor is not None:
+                    factor = factor.copy()
+                    factor[late.columns[wakes]] = late.factors[wakes]
+                    sample = sample * late.factors[wakes]
+                scaling = replace(self, factor=factor, late=late)
+                among = among[~late.is_awake[among]]
+                yield Change(at, scaling, _stack(early), late.columns[wakes], sample)
+                early = []
+        if early and at < n:
+            early.append(sparse.csr_array((n - at, X.shape[1]), dtype=X.dtype))
+        yield Change(n, replace(scaling, late=late), _stack(early))
 
     def merged(self, shards: Sequence[Scaling]) -> Scaling:
         """Scaling of shards of the rows, all of which began with this one: what they saw of late columns, together."""
@@ -184,13 +207,16 @@ class Scaling:
             factor[late.columns[late.is_awake]] = late.factors[late.is_awake]
         return replace(self, factor=factor, late=late)
 
-    def apply(self, X: Array | sparse.csr_array) -> Array:
-        """Scaled rows as a dense array of the same dtype."""
+    def apply(self, X: Array | sparse.csr_array, early: sparse.csr_array | None = None) -> Array:
+        """Scaled rows as a dense array of the same dtype; ``early`` is added where a factor is not known yet."""
         dense: Array = X.toarray() if sparse.issparse(X) else X  # type: ignore[union-attr]
         if self.shift is not None and self.factor is not None:
             with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is refused by its owner
                 dense = dense - self.shift
                 dense *= self.factor
+        if early is not None:
+            places = early.tocoo()
+            dense[places.row, places.col] += places.data
         if self.unit_rows:
             # Dividing by the largest entry first keeps the squares in range.
             largest = np.abs(dense).max(axis=1, keepdims=True)
@@ -198,6 +224,18 @@ class Scaling:
             norm = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
             dense /= np.where(norm > 0, norm, 1)
         return dense
+
+
+class Change(NamedTuple):
+    """What a scaling is after the first ``stop`` of some rows; the columns that wake there, and their latest rows."""
+
+    stop: int
+    scaling: Scaling
+    #: What the rows since the last change have in columns that sleep, on the scale that was known of them then.
+    early: sparse.csr_array | None = None
+    woken: Index = np.empty(0, np.int64)
+    #: Of shape (n, len(woken)): how far they were from the constants, on the new scale.
+    sample: Array = np.empty((0, 0))
 
 
 @stored(
@@ -208,6 +246,8 @@ class Scaling:
     n_rows=ArrayOf("k", of="codes", low=0),
     root=ArrayOf("k", low=0.0, is_finite=False),
     is_awake=ArrayOf("k", of="flags"),
+    moving=ArrayOf("m", of="codes", low=0, below="k"),
+    recent=ArrayOf(None, "m", of="doubles", is_finite=False),
 )
 @dataclass(frozen=True)
 class LateColumns:
@@ -216,9 +256,9 @@ class LateColumns:
     Examples
     --------
     >>> scaling = Scaling.learn(np.array([[0.0, 5.0], [2.0, 5.0]]), "unit")
-    >>> later, woken = scaling.watch(np.array([[1.0, 4.0], [1.0, 6.0]] * 4))
-    >>> scaling.factor.tolist(), later.factor.tolist(), woken.tolist()
-    ([1.0, 0.0], [1.0, 1.0], [1])
+    >>> *_, change = scaling.follow(np.array([[1.0, 4.0], [1.0, 6.0]] * 40), 2)
+    >>> scaling.factor.tolist(), change.scaling.factor.tolist()
+    ([1.0, 0.0], [1.0, 1.0])
     """
 
     columns: Index
@@ -226,10 +266,20 @@ class LateColumns:
     #: Columns of one group share a unit, what one standard deviation becomes; 0 while nothing varies in the group.
     group: Index
     unit: Array
-    #: Rows since the column first varied, and the root of the sum of their squared deviations from its value.
+    #: Rows since the column first varied, and the root of the sum of their squared deviations from its value, up to the
+    #: end of the last stretch.
     n_rows: Index
     root: Array
     is_awake: Mask
+    #: Places of the columns that have varied and sleep, in order, and their deviations in the rows since.
+    moving: Index
+    recent: Array
+
+    def check_stored(self) -> None:
+        """Moving columns are in order, asleep, and all that were counted."""
+        counted = np.flatnonzero(~self.is_awake & (self.n_rows > 0))
+        if (np.diff(self.moving) <= 0).any() or self.is_awake[self.moving].any() or set(counted) - set(self.moving):
+            raise ValueError("columns that have begun to vary do not agree with what was counted of them")
 
     @classmethod
     def begin(cls, columns: Index, shift: Array, unit: float) -> LateColumns | None:
@@ -238,7 +288,8 @@ class LateColumns:
         if not n:
             return None
         zeros, none = np.zeros(n, np.int64), np.zeros(n, bool)
-        return cls(columns, shift[columns], zeros, np.full(n, unit), zeros, np.zeros(n), none)
+        nothing = np.empty(0, np.int64), np.empty((0, 0))
+        return cls(columns, shift[columns], zeros, np.full(n, unit), zeros, np.zeros(n), none, *nothing)
 
     def regroup(self, columns: Index, group: int, unit: float) -> LateColumns:
         """Make some columns a group of their own."""
@@ -251,54 +302,121 @@ class LateColumns:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self.unit * np.sqrt(self.n_rows) / self.root
 
-    def count(self, X: Any) -> LateColumns:
-        """Take in what a batch shows of the columns that sleep."""
-        n_rows, root = self.n_rows.copy(), self.root.copy()
-        sleeping = np.flatnonzero(~self.is_awake)
+    def find_moving(self, X: Any) -> Index:
+        """Places of the sleeping columns that have varied before, or do in these rows."""
+        sleeps = ~self.is_awake
+        if sparse.issparse(X):  # an absent entry is zero, which is what most sleeping columns hold
+            sleeps &= np.isin(self.columns, np.unique(X.indices)) | (self.value != 0)
+        places = np.flatnonzero(sleeps)
         step = max(1, _MOMENT_NUMBERS // X.shape[0])
-        if sparse.issparse(X):
-            seen = np.unique(X.indices)
-            # An absent entry is zero, which is what most sleeping columns hold.
-            there = np.isin(self.columns, seen) | (self.value != 0) | (n_rows > 0)
-            sleeping = np.flatnonzero(~self.is_awake & there)
-        for start in range(0, len(sleeping), step):
-            at = sleeping[start : start + step]
-            block = X[:, self.columns[at]]
-            dense = np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):
-                gap = np.abs(dense - self.value[at])
-            limit = np.finfo(X.dtype)
-            moved = gap > np.maximum(8 * limit.eps * np.abs(self.value[at].astype(np.float64)), 1.0 / limit.max)
-            first = np.where(n_rows[at] > 0, 0, moved.argmax(axis=0))
-            n_rows[at] += np.where(moved.any(axis=0) | (n_rows[at] > 0), len(gap) - first, 0)
-            largest = gap.max(axis=0)
-            safe = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
-            root[at] = np.hypot(root[at], safe * np.sqrt(((gap / safe) ** 2).sum(axis=0)))
-        return replace(self, n_rows=n_rows, root=root)
+        blocks = [places[start : start + step] for start in range(0, len(places), step)]
+        found = [at[self._deviations(X, at)[1].any(axis=0)] for at in blocks]
+        return np.union1d(self.moving, np.concatenate(found)) if found else self.moving
 
-    def wake(self, dtype: np.dtype) -> tuple[LateColumns, Mask]:
-        """Wake the columns of which enough was seen; return which these are."""
-        ready = ~self.is_awake & (self.n_rows >= _LATE_ROWS) & np.isfinite(self.root)
+    def _deviations(self, X: Any, at: Index) -> tuple[Array, Mask]:
+        """Deviations of some columns from their values, and whether each is more than rounding."""
+        block = X[:, self.columns[at]]
+        dense = np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float64)
+        value, limit = self.value[at].astype(np.float64), np.finfo(X.dtype)
+        with np.errstate(over="ignore"):
+            gaps = dense - value
+        return gaps, np.abs(gaps) > np.maximum(8 * limit.eps * np.abs(value), 1.0 / limit.max)
+
+    def take(self, X: Any, among: Index) -> LateColumns:
+        """Note what the next rows show of some sleeping columns, all that are moving among them."""
+        gaps, moved = self._deviations(X, among)
+        is_moving = np.isin(among, self.moving)
+        first = np.where(is_moving, 0, np.where(moved.any(axis=0), moved.argmax(axis=0), len(gaps)))
+        gaps[np.arange(len(gaps))[:, None] < first] = 0.0
+        begun = first < len(gaps)
+        if not begun.any():
+            return self
+        gaps = gaps[0 if is_moving.any() else first.min() :, begun]
+        n_before = len(self.recent)
+        recent = np.zeros((n_before + len(gaps), gaps.shape[1]))
+        recent[:n_before, is_moving[begun]] = self.recent
+        recent[n_before:] = gaps
+        return replace(self, moving=among[begun], recent=recent)
+
+    def place_early(self, n: int, n_features: int, dtype: np.dtype) -> sparse.csr_array:
+        """The last n rows in the columns that are moving, each on the scale that it and the rows before it give.
+
+        So no row can lie far from the constant, however small the first deviations were.
+        """
+        at, gaps = self.moving, self.recent
+        if not len(gaps):
+            return sparse.csr_array((n, n_features), dtype=dtype)
+        begun = np.logical_or.accumulate((gaps != 0.0) | (self.n_rows[at] > 0), axis=0)
+        n_rows = np.maximum(self.n_rows[at] + np.cumsum(begun, axis=0), 1)
+        largest = max(np.abs(gaps).max(), self.root[at].max())
+        safe = largest if np.isfinite(largest) else 1.0
+        square = (self.root[at] / safe) ** 2 + np.cumsum((gaps / safe) ** 2, axis=0)
+        mean = square / n_rows
+        unit = np.broadcast_to(self.unit[at], gaps.shape).copy()
+        typical = np.empty_like(mean)
+        for group in np.unique(self.group[at]):
+            inside = self.group[at] == group
+            n_begun = np.maximum(begun[:, inside].sum(axis=1, keepdims=True), 1)
+            typical[:, inside] = mean[:, inside].sum(axis=1, keepdims=True) / n_begun
+            unit[:, inside & (self.unit[at] == 0.0)] = (2.0 * n_begun) ** -0.5
+        few = (square + _AS_ROWS * typical) / (n_rows + _AS_ROWS)
+        mean = np.clip(few, mean / _AT_MOST**2, mean * _AT_MOST**2)
+        with np.errstate(invalid="ignore"):  # what does not fit is refused by its owner
+            scaled = unit * (gaps / safe) / np.sqrt(np.where(mean > 0.0, mean, 1.0))
+        m = min(n, len(gaps))
+        row, col = np.nonzero(scaled[len(gaps) - m :])
+        data = scaled[len(gaps) - m :][row, col].astype(dtype)
+        return sparse.csr_array((data, (row + n - m, self.columns[at][col])), shape=(n, n_features))
+
+    def fold(self) -> LateColumns:
+        """Add what was noted to the counts."""
+        at, gaps = self.moving, self.recent
+        n_rows, root = self.n_rows.copy(), self.root.copy()
+        if len(gaps):
+            n_rows[at] += len(gaps) - np.where(n_rows[at] > 0, 0, (gaps != 0.0).argmax(axis=0))
+            largest = np.abs(gaps).max(axis=0)
+            safe = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+            root[at] = np.hypot(root[at], safe * np.sqrt(((gaps / safe) ** 2).sum(axis=0)))
+        return replace(self, n_rows=n_rows, root=root, recent=np.empty((0, len(at))))
+
+    def wake(self, dtype: np.dtype) -> tuple[LateColumns, Mask, Array]:
+        """Wake the columns of which enough was seen; return which these are, and their latest deviations."""
+        if len(self.recent) < _LATE_ROWS:
+            return self, np.zeros(len(self.columns), bool), self.recent[:, :0]
+        folded = self.fold()
+        ready = ~self.is_awake & (folded.n_rows >= _LATE_ROWS) & np.isfinite(folded.root)
         unit = self.unit.copy()
         for group in np.unique(self.group[ready & (unit == 0.0)]):
             inside = self.group == group
             unit[inside] = (2.0 * np.count_nonzero(ready & inside)) ** -0.5
-        made = replace(self, unit=unit)
+        made = replace(folded, unit=unit)
         wakes = ready & (made.factors <= np.finfo(dtype).max)
-        return replace(made, is_awake=self.is_awake | wakes), wakes
+        left = self.moving[~wakes[self.moving]]
+        made = replace(made, is_awake=self.is_awake | wakes, moving=left, recent=np.empty((0, len(left))))
+        return made, wakes, self.recent[:, wakes[self.moving]]
 
     def merged(self, shards: Sequence[LateColumns]) -> LateColumns:
         """What all shards have seen since they began with this."""
-        n_rows, root = self.n_rows.copy(), self.root.copy()
+        base, shards = self.fold(), [one.fold() for one in shards]
+        n_rows, root = base.n_rows.copy(), base.root.copy()
         unit, is_awake = self.unit, self.is_awake.copy()
         for one in shards:
-            n_rows += one.n_rows - self.n_rows
+            n_rows += one.n_rows - base.n_rows
             with np.errstate(invalid="ignore"):
-                share = np.sqrt(np.maximum(one.root - self.root, 0.0)) * np.sqrt(one.root + self.root)
+                share = np.sqrt(np.maximum(one.root - base.root, 0.0)) * np.sqrt(one.root + base.root)
             root = np.hypot(root, share)
             unit = np.where(unit > 0.0, unit, one.unit)
             is_awake |= one.is_awake
-        return replace(self, unit=unit, n_rows=n_rows, root=root, is_awake=is_awake)
+        moving = np.flatnonzero(~is_awake & (n_rows > 0))
+        recent = np.empty((0, len(moving)))
+        return replace(self, unit=unit, n_rows=n_rows, root=root, is_awake=is_awake, moving=moving, recent=recent)
+
+
+def _stack(parts: list[Any]) -> sparse.csr_array | None:
+    """Sparse rows one below the other; None if there is nothing in them."""
+    if not any(one.nnz for one in parts):
+        return None
+    return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
 
 
 def _plain(X: Array) -> Array:
@@ -353,6 +471,8 @@ class Rows:
         Validated rows.
     scaling : Scaling
         Applied to every row.
+    early : CSR matrix of the shape of X or None
+        What `Change` says of columns that sleep.
 
     Examples
     --------
@@ -361,10 +481,13 @@ class Rows:
     (3, [[1.0, 0.0, 0.0]])
     """
 
-    def __init__(self, X: Array | sparse.csr_array, scaling: Scaling | None = None):
+    def __init__(
+        self, X: Array | sparse.csr_array, scaling: Scaling | None = None, early: sparse.csr_array | None = None
+    ):
         self.scaling = scaling if scaling is not None else Scaling()
         self.is_dense = not sparse.issparse(X)
-        self._X = _plain(self.scaling.apply(X)) if self.is_dense else X
+        self._X = _plain(self.scaling.apply(X, early)) if self.is_dense else X
+        self._early = None if self.is_dense else early
         #: All rows, unless they are sparse: then `take` and `blocks` read them in pieces.
         self.dense: Any = self._X if self.is_dense else None
         self.n_features, self.dtype = int(self._X.shape[1]), self._X.dtype
@@ -377,13 +500,17 @@ class Rows:
     def take(self, which: slice | NDArray[np.integer]) -> Array:
         """Rows of a slice or index array, dense and scaled."""
         piece = self._X[which]
-        return piece if self.is_dense else np.ascontiguousarray(self.scaling.apply(piece))
+        if self.is_dense:
+            return piece
+        early = None if self._early is None else self._early[which]
+        return np.ascontiguousarray(self.scaling.apply(piece, early))
 
     def reordered(self, order: NDArray[np.integer]) -> Rows:
         """The same rows in another order."""
         out = copy.copy(self)
         out._X = np.take(self._X, order, axis=0) if self.is_dense else self._X[order]
         out.dense = out._X if self.is_dense else None
+        out._early = None if self._early is None else self._early[order]
         return out
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
@@ -394,8 +521,8 @@ class Rows:
             yield part, self.take(part)
 
 
-def check_range(rows: Rows, owner: object, hint: str) -> None:
-    """Refuse scaled rows that are too large to compute with."""
+def check_range(rows: Rows, owner: object, hint: str, first: int = 0) -> None:
+    """Refuse scaled rows that are too large to compute with; ``first`` is the number of the first of them."""
     limit = LARGEST[np.dtype(rows.dtype)]
     for part, block in rows.blocks():
         if -limit <= block.min(initial=0.0) and block.max(initial=0.0) <= limit:
@@ -407,5 +534,5 @@ def check_range(rows: Rows, owner: object, hint: str) -> None:
             raise InputError(
                 f"{{row}} holds a value of {value} after scaling; the largest that {np.dtype(rows.dtype).name} "
                 f"arithmetic allows is {limit:g}. {hint}",
-                owner=owner, row=Row(part.start + bad[0]),
+                owner=owner, row=Row(first + part.start + bad[0]),
             )  # fmt: skip

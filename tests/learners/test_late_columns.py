@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
 import nearkin
@@ -24,10 +25,9 @@ LEARNERS = {
 N_FIRST = 200
 
 
-@pytest.fixture(scope="module")
-def stream():
+def make_stream(seed):
     """Two classes in six columns; from row 200 on three more, which differ in six columns that were constant."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     n = 1000
     y = np.where(np.arange(n) < N_FIRST, rng.integers(0, 2, n), rng.integers(0, 5, n))
     centres = np.zeros((5, 12))
@@ -36,6 +36,11 @@ def stream():
     X = 0.7 * rng.normal(size=(n, 12)) + centres[y]
     X[:N_FIRST, 6:] = 0.0
     return X, y
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return make_stream(0)
 
 
 def learn(model, X, y, step=100):
@@ -55,25 +60,144 @@ def accuracy(model, X, y):
 
 
 @each(name=tuple(LEARNERS), kind={"dense": np.asarray, "sparse": sparse.csr_array})
-def test_classes_that_live_in_late_columns_are_told_apart(name, kind, stream):
-    X, y = stream
-    X = kind(X)
-    saw_everything = accuracy(LEARNERS[name]().fit(X, y), X, y)
+def test_classes_that_live_in_late_columns_are_told_apart(name, kind):
+    found = []
+    for seed in range(4):  # a class begins with a single row as its centre, so that one stream says little
+        X, y = make_stream(seed)
+        X = kind(X)
+        found.append((accuracy(LEARNERS[name]().fit(X, y), X, y), accuracy(learn(LEARNERS[name](), X, y), X, y)))
+    saw_everything, streamed = np.mean(found, axis=0)
     assert saw_everything > 0.9
-    assert accuracy(learn(LEARNERS[name](), X, y), X, y) > saw_everything - 0.02
+    assert streamed > saw_everything - 0.02
+
+
+def learn_in_chunks(make, X, y, sizes, folder=None):
+    """A model of the first 200 rows and then of chunks, saved and loaded between them, and its plausibilities."""
+    model, at, weights = make().partial_fit(X[:N_FIRST], y[:N_FIRST]), N_FIRST, []
+    for size in sizes:
+        model.partial_fit(X[at : at + size], y[at : at + size])
+        weights.append(model.plausibility_)
+        at += size
+        if folder is not None:
+            nearkin.save(model, folder / "model.nearkin")
+            model = nearkin.load(folder / "model.nearkin")
+    return model, np.concatenate(weights)
+
+
+def assert_same(one, other, rtol=1e-9):
+    """Two pairs of a model and its plausibilities agree up to rounding."""
+    X, _ = load_digits(return_X_y=True)
+    scores = [model.map_queries(X[:50]) @ model.map_items(X[50:100]).T for model, _ in (one, other)]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=rtol, atol=rtol * np.abs(scores[0]).max())
+    np.testing.assert_allclose(one[1], other[1], rtol=rtol)
+    np.testing.assert_array_equal(one[0].scaling_.late.is_awake, other[0].scaling_.late.is_awake)
+    for counter in ("n_rows_seen_", "n_triplets_seen_", "n_updates_"):
+        assert getattr(one[0], counter) == getattr(other[0], counter)
+
+
+DIGITS = {
+    "RobustLODML": lambda: nearkin.RobustLODML(random_state=0),
+    "RobustLODML, rank 16": lambda: nearkin.RobustLODML(16, random_state=0),
+    "RobustLODML, unscaled": lambda: nearkin.RobustLODML(16, scale=None, C=1e-5, random_state=0),
+    "RobustODML": lambda: nearkin.RobustODML(random_state=0),
+    "RobustLOSL": lambda: nearkin.RobustLOSL(16, random_state=0),
+    "RobustOASIS": lambda: nearkin.RobustOASIS(random_state=0),
+    "OMDML": lambda: nearkin.OMDML(modalities=[32, 32], random_state=0),
+    "RobustLOMDML": lambda: nearkin.RobustLOMDML(8, modalities=[32, 32], random_state=0),
+}
+
+
+@each(name=tuple(DIGITS))
+def test_chunks_do_not_matter_to_late_columns(name, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    whole = learn_in_chunks(DIGITS[name], X, y, [800])
+    late = whole[0].scaling_.late
+    assert late.is_awake.any()
+    assert not late.is_awake.all()
+    assert_same(whole, learn_in_chunks(DIGITS[name], X, y, [1] * 800))
+    for seed, kind in enumerate((np.asarray, np.asarray, sparse.csr_array)):
+        rng = np.random.default_rng(seed)
+        ends = np.sort(rng.choice(np.arange(1, 800), size=rng.integers(3, 30), replace=False))
+        sizes = np.diff(ends, prepend=0, append=800).tolist()
+        assert_same(whole, learn_in_chunks(DIGITS[name], kind(X), y, sizes, tmp_path))
 
 
 @each(dtype=(np.float32, np.float64), constant=(0.0, -7.5))
-def test_chunks_do_not_matter_once_the_columns_vary(dtype, constant, stream):
+def test_chunks_do_not_matter_whatever_the_constant(dtype, constant, stream):
     X, y = stream
     X = X.copy()
     X[:N_FIRST, 6:] = constant
     X = X.astype(dtype)
-    one, other = (learn(nearkin.RobustLODML(4, random_state=0), X[:300], y[:300]) for _ in range(2))
-    learn(one, X[300:], y[300:], 100)
-    learn(other, X[300:], y[300:], 37)
+    one, other = (learn(nearkin.RobustLODML(4, random_state=0), X[:N_FIRST], y[:N_FIRST]) for _ in range(2))
+    learn(one, X[N_FIRST:], y[N_FIRST:], 100)
+    learn(other, X[N_FIRST:], y[N_FIRST:], 37)
     np.testing.assert_allclose(one.components_, other.components_, rtol=1e-3 if dtype == np.float32 else 1e-9)
     np.testing.assert_array_equal(one.scaling_.factor, other.scaling_.factor)
+
+
+def test_a_model_does_not_depend_on_chunks_at_any_row(stream):
+    X, y = stream
+    for n in (205, 255, 256, 257, 320):
+        one, other = (learn(nearkin.RobustODML(random_state=0), X[:N_FIRST], y[:N_FIRST]) for _ in range(2))
+        one.partial_fit(X[N_FIRST:n], y[N_FIRST:n])
+        learn(other, X[N_FIRST:n], y[N_FIRST:n], 3)
+        np.testing.assert_allclose(*(model.transform(X) @ model.transform(X).T for model in (one, other)), atol=1e-9)
+        assert one.scaling_.late.is_awake.all() == (n >= 256)
+
+
+def test_a_row_that_is_refused_after_columns_woke_changes_nothing(stream):
+    X, y = stream
+    model = nearkin.RobustLODML(4, random_state=0).partial_fit(X[:N_FIRST], y[:N_FIRST])
+    before, state = model.components_.copy(), model.state_
+    bad = X[N_FIRST:400].copy()
+    bad[150, 0] = 1e200
+    with pytest.raises(ValueError, match=r"[Rr]ow 150 "):
+        model.partial_fit(bad, y[N_FIRST:400])
+    assert model.state_ is state
+    np.testing.assert_array_equal(model.components_, before)
+
+
+def test_a_deviation_beyond_all_numbers_is_refused(stream):
+    X, y = stream
+    X = X.copy()
+    X[:N_FIRST, 6:] = -1e308
+    model = nearkin.RobustODML(random_state=0).partial_fit(X[:N_FIRST], y[:N_FIRST])
+    far = X[: N_FIRST + 1].copy()
+    far[N_FIRST, 6] = 1.7e308
+    with pytest.raises(ValueError, match=r"[Rr]ow 200 "):
+        model.partial_fit(far, y[: N_FIRST + 1])
+
+
+def test_classes_may_come_and_go_while_columns_wake(stream):
+    X, y = stream
+    source = nearkin.OCTG(max_centers=3, update_centers=True)
+    one, other = (nearkin.RobustODML(triplets=source, random_state=0) for _ in range(2))
+    for model, step in ((one, 800), (other, 19)):
+        learn(model.partial_fit(X[:N_FIRST], y[:N_FIRST]), X[N_FIRST:], y[N_FIRST:], step)
+    np.testing.assert_allclose(*(model.transform(X) @ model.transform(X).T for model in (one, other)), atol=1e-9)
+    assert one.classes_.tolist() == other.classes_.tolist()
+    assert len(one.classes_) == 3
+
+
+def test_a_class_that_comes_with_its_columns_has_a_centre_in_them(stream):
+    X, y = stream
+    model = nearkin.RobustODML(random_state=0).partial_fit(X[:N_FIRST], y[:N_FIRST])
+    model.partial_fit(X[N_FIRST:240], y[N_FIRST:240])  # nothing is awake yet
+    centres = model.triplet_source_.centers_
+    assert (centres[:2, 6:] == 0.0).all()
+    assert (np.abs(centres[2:, 6:]) > 0.0).all()
+    assert (np.abs(centres[2:, 6:]) < 10 * np.abs(centres[:, :6]).max()).all()
+
+
+def test_explicit_triplets_wake_columns_at_the_start_of_a_call(stream):
+    X, _ = stream
+    model = nearkin.RobustLODML(4, random_state=0).partial_fit_triplets(X[:60], X[60:120], X[120:180])
+    late = X[N_FIRST:]
+    for at in range(4):  # three rows at a time
+        assert model.scaling_.late.is_awake.all() == (at >= 3)
+        model.partial_fit_triplets(*(late[[3 * at + role]] for role in range(3)))
+    assert (model.scaling_.factor > 0).all()
+    assert (np.abs(model.components_[:, 6:]).max(axis=0) > 0).all()
 
 
 def test_rows_seen_before_stay_where_they_were(stream):
@@ -106,9 +230,10 @@ def test_a_scale_is_not_learned_from_a_single_row():
     X[100, 2] = 1e-9  # the first that differs, by far too little
     scaling = Scaling.learn(X[:100], "unit")
     woken = []
-    for row in X[100:]:
-        scaling, found = scaling.watch(row[None, :])
-        woken += found.tolist()
+    for number, row in enumerate(X[100:], 100):
+        for change in scaling.follow(row[None, :], number):
+            scaling = change.scaling
+            woken += change.woken.tolist()
     assert woken == [2]
     assert 0.3 < scaling.factor[2] < 3.0
 
@@ -123,10 +248,13 @@ def test_dense_and_sparse_rows_wake_columns_alike(stream):
     X = X * (np.random.default_rng(1).random(X.shape) < 0.3)
     X[:N_FIRST, 6:9], X[:N_FIRST, 9:] = 0.0, 1.0
     dense, sparsely = Scaling.learn(X[:N_FIRST], "pairs"), Scaling.learn(sparse.csr_array(X[:N_FIRST]), "pairs")
-    for start in range(N_FIRST, 300, 20):
-        dense, woken = dense.watch(X[start : start + 20])
-        sparsely, also = sparsely.watch(sparse.csr_array(X[start : start + 20]))
-        assert woken.tolist() == also.tolist()
+    for start in range(N_FIRST, 400, 20):
+        rows = X[start : start + 20]
+        both = [list(one.follow(part, start)) for one, part in ((dense, rows), (sparsely, sparse.csr_array(rows)))]
+        assert [(one.stop, one.woken.tolist()) for one in both[0]] == [
+            (one.stop, one.woken.tolist()) for one in both[1]
+        ]
+        dense, sparsely = both[0][-1].scaling, both[1][-1].scaling
     np.testing.assert_allclose(dense.factor, sparsely.factor)
     assert (dense.factor > 0).all()
 
@@ -162,9 +290,9 @@ def test_shards_learn_the_scale_of_late_columns_together(stream):
         shards.append(model.partial_fit(X[part], y[part]).state_)
     base.state_ = merge_states(base.state_, shards)
     assert (base.scaling_.factor > 0).all()
-    together, _ = Scaling.learn(X[:N_FIRST], "pairs").watch(X[N_FIRST:500])
-    np.testing.assert_allclose(base.scaling_.factor, together.factor)
-    assert accuracy(base, X, y) > 0.9
+    counted = np.concatenate([X[200:256], X[300:303], X[303:359]])[:, 6:]  # until the columns woke in each
+    np.testing.assert_allclose(base.scaling_.factor[6:], 12**-0.5 / np.sqrt((counted**2).mean(axis=0)))
+    assert accuracy(learn(base, X[500:], y[500:]), X, y) > 0.9  # each began its own directions for the columns
 
 
 def test_given_centres_come_to_the_scale_of_late_columns(stream):

@@ -5,7 +5,7 @@ What is learned lives in `nearkin.parameters`, what it is learned from in `neark
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,7 +24,7 @@ from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.memory import check_memory
 from nearkin.parameters import LearningRule, Parameter
-from nearkin.rows import Rows, Scaling, check_range, check_rows
+from nearkin.rows import Change, Rows, Scaling, check_range, check_rows
 from nearkin.settings import all_or_nothing, check_settings, generator
 from nearkin.stored import ArrayOf, Part, stored
 from nearkin.triplets import TripletSource, as_source
@@ -121,7 +121,8 @@ class OnlineLearner(BaseEstimator):
 
         The first call fixes what needs a batch: the scale, the centres, the start of a low-rank map. Feeding the same
         rows in other chunks afterwards gives the same model up to rounding. Columns that are constant in the first
-        batch get their scale when they vary. A batch that raises changes nothing; threads take turns.
+        batch get their scale when they vary, at the next row whose number is a multiple of 64. A batch that raises
+        changes nothing; threads take turns.
 
         Parameters
         ----------
@@ -146,18 +147,21 @@ class OnlineLearner(BaseEstimator):
         y = check_labels(y, X.shape[0], name)
         declared = None if classes is None else as_labels(classes, name).tolist()
         if first:
-            labels = Labels(declared)
-            codes = labels.encode(y, name)
-            state, rows = self._first_state(X, rng, labels)
+            state, rows = self._first_state(X, rng, Labels(declared))
+            pieces: Iterable[tuple[slice, Rows]] = [(slice(0, len(y)), rows)]
         else:
-            state, rows = self._next_state(X)
+            state = self.state_.copy()
             if declared is not None:
                 state.labels.check_declared(declared, name)
-            codes = state.labels.encode(y, name)
-        source = state.source or self._start_source(state, rows, codes, rng)
-        lesson = self.lesson_kind(state, source, rows, codes, 1, None, self._growth)
-        self._learn(lesson)
-        self.state_, self.plausibility_ = state, lesson.weight
+            pieces = self._pieces(state, X)
+        weights = []
+        for part, rows in pieces:
+            codes = state.labels.encode(y[part], name)
+            source = state.source or self._start_source(state, rows, codes, rng)
+            lesson = self.lesson_kind(state, source, rows, codes, 1, None, self._growth)
+            self._learn(lesson)
+            weights.append(lesson.weight)
+        self.state_, self.plausibility_ = state, np.concatenate(weights)
         return self
 
     @all_or_nothing
@@ -202,7 +206,8 @@ class OnlineLearner(BaseEstimator):
         if not self._is_begun:
             state, rows = self._first_state(together, generator(self.random_state), Labels())
         else:
-            state, rows = self._next_state(together)
+            state = self.state_.copy()
+            rows = self._rows_at_once(state, together)
         lesson = explicit_lesson(state, rows, roles, n_passes, self._growth)
         self._learn(lesson)
         self.state_, self.plausibility_ = state, lesson.weight[: len(roles[0])]
@@ -350,11 +355,17 @@ class OnlineLearner(BaseEstimator):
         if len(left) != len(right):
             raise InputError(f"X1 and X2 must have equally many rows; got {len(left)} and {len(right)}.", owner=self)
 
-    def _scale(self, X: Array | sparse.csr_array, scaling: Scaling | None = None) -> Rows:
-        """Scale rows, by what they say themselves if nothing was learned yet; refuse those that are too large."""
-        rows = Rows(X, scaling or self._learn_scaling(X))
+    def _scale(
+        self, X: Array | sparse.csr_array, scaling: Scaling | None = None, first: int = 0,
+        early: sparse.csr_array | None = None,
+    ) -> Rows:  # fmt: skip
+        """Scale rows, by what they say themselves if nothing was learned yet; refuse those that are too large.
+
+        ``first`` is the number of the first of them in what the caller gave.
+        """
+        rows = Rows(X, scaling or self._learn_scaling(X), early)
         hint = "Use scale='auto', or rescale the data." if self.scale is None else "Is that value right?"
-        check_range(rows, self, hint)
+        check_range(rows, self, hint, first)
         return rows
 
     # ------------------------------------------------------------------ inside
@@ -396,18 +407,38 @@ class OnlineLearner(BaseEstimator):
         rows = self._scale(X)
         return State(rows.scaling, self._begin(rows, rng), labels, X.dtype), rows
 
-    def _next_state(self, X: Array | sparse.csr_array) -> tuple[State, Rows]:
-        """Copy of the state that learns from the next batch, and the batch on its scale."""
-        state = self.state_.copy()
-        state.scaling, woken = state.scaling.watch(X)
-        rows = self._scale(X, state.scaling)
-        if len(woken):
-            self._widen(state.parameter, rows, woken)
+    def _pieces(self, state: State, X: Array | sparse.csr_array) -> Iterator[tuple[slice, Rows]]:
+        """Cut the next rows where the state changes by other means than steps, which it does after each piece.
+
+        These places are numbers of rows along the stream, so that chunks do not matter.
+        """
+        n = X.shape[0]
+        if state.source is None:  # the first labelled rows after explicit triplets
+            yield slice(0, n), self._rows_at_once(state, X)
+            return
+        start = 0
+        for change in state.scaling.follow(X, state.n_rows):
+            if (part := slice(start, change.stop)) != slice(start, start):
+                piece = X if part == slice(0, n) else X[part]
+                yield part, self._scale(piece, state.scaling, start, change.early)
+            self._take_over(state, change)
+            start = change.stop
+
+    def _rows_at_once(self, state: State, X: Array | sparse.csr_array) -> Rows:
+        """Scale rows that have no numbers in the stream, and change the state before any of them is learned."""
+        for change in state.scaling.follow(X, None):
+            self._take_over(state, change)
+        return self._scale(X, state.scaling)
+
+    def _take_over(self, state: State, change: Change) -> None:
+        """Let columns wake."""
+        state.scaling = change.scaling
+        if len(change.woken):
+            self._widen(state.parameter, change.woken, change.sample)
             if state.source is not None:
                 state.source.rescale(state)
-        return state, rows
 
-    def _widen(self, parameter: Parameter, rows: Rows, columns: Index) -> None:
+    def _widen(self, parameter: Parameter, columns: Index, sample: Array) -> None:
         """Let a parameter begun without some columns see them from now on; most see all from the beginning."""
 
     def _learn_scaling(self, X: Array | sparse.csr_array) -> Scaling:

@@ -22,7 +22,7 @@ from nearkin.settings import Integer, OneOf, Real, declare, setting
 __all__ = ["LODML", "LOSL", "LowRankMixin", "RobustLODML", "RobustLOSL", "principal_directions"]
 
 #: Numbers of the sample from which principal directions are found.
-PCA_NUMBERS = 1 << 23
+_PCA_NUMBERS = 1 << 23
 
 
 @declare
@@ -78,10 +78,10 @@ class LowRankMixin:
             f"parameter `init` must be 'auto', 'pca', 'identity' or an array; got {self.init!r}.", owner=self
         )
 
-    def _widen(self, parameter: Any, rows: Rows, columns: Index) -> None:
+    def _widen(self, parameter: Any, columns: Index, sample: Array) -> None:
         r, d = parameter.L.shape
         if isinstance(self.init, str) and (self.init == "pca" or (self.init == "auto" and r < d)):
-            parameter.widen(rows.take(slice(0, PCA_NUMBERS // d)), columns)
+            parameter.widen(columns, sample)
 
     def _given_start(self, d: int) -> Array:
         try:
@@ -218,7 +218,7 @@ def principal_directions(
     Orthonormal; if the rows span fewer, unit vectors made orthogonal to them fill up.
     """
     d = rows.n_features if columns is None else len(columns)
-    most = max(4 * r, PCA_NUMBERS // d)
+    most = max(4 * r, _PCA_NUMBERS // d)
     which = np.arange(len(rows)) if len(rows) <= most else np.sort(rng.permutation(len(rows))[:most])
     sample = rows.take(which)
     sample = (sample if columns is None else sample[:, columns]).astype(np.float64)

@@ -10,7 +10,7 @@ from nearkin.arrays import Array, Index
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import HedgeSettings, StepSettings, StreamSettings, aggressiveness
-from nearkin.learners.lowrank import PCA_NUMBERS, principal_directions
+from nearkin.learners.lowrank import principal_directions
 from nearkin.learners.maps import MapMixin
 from nearkin.learners.modal import ModalMixin
 from nearkin.losses import Loss
@@ -181,11 +181,11 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
             return principal_directions(rows, r, rng, columns)
         return np.eye(r, d)
 
-    def _widen(self, parameter: Any, rows: Rows, columns: Index) -> None:
+    def _widen(self, parameter: Any, columns: Index, sample: Array) -> None:
         if self.init != "identity":
-            X = rows.take(slice(0, PCA_NUMBERS // rows.n_features))
             for block, own in zip(parameter.blocks, parameter.modalities.columns, strict=True):
-                block.widen(X[:, own], np.flatnonzero(np.isin(own, columns)))
+                places = np.flatnonzero(np.isin(own, columns))
+                block.widen(places, sample[:, np.searchsorted(columns, own[places])])
 
 
 @declare

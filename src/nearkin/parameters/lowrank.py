@@ -61,25 +61,26 @@ class LowRank(Factor, MappedParameter):
         self.step_size = float(step_size)
         self.n_steps = int(n_steps)
 
-    def widen(self, X: Array, columns: Index) -> None:
-        """Begin directions for columns on which L is still zero, from the rows that are learned next.
+    def widen(self, columns: Index, sample: Array) -> None:
+        """Begin directions for columns that L hardly sees, from a sample of their rows.
 
-        Their leading principal directions are added to the components in which these rows vary least: the start has as
-        much of them as a start that had seen them from the beginning, at the least cost for the others.
+        Their leading principal directions are added to the components that have the least weight: the start has as much
+        of them as a start that had seen them from the beginning, at the least cost for the others.
         """
-        L = self.L.copy()
-        columns = columns[~L[:, columns].any(axis=0)]
-        if not len(columns):
+        L = self.L.astype(np.float64)
+        weights = np.sqrt((L**2).sum(axis=1))
+        size = np.sqrt((weights**2).mean())
+        unseen = np.sqrt((L[:, columns] ** 2).sum(axis=0)) < 0.5 * size
+        if not unseen.any():
             return
-        sample = X[:, columns].astype(np.float64)
-        sample -= sample.mean(axis=0)
-        _, _, found = np.linalg.svd(sample, full_matrices=False)
-        found = found[: len(L)]
+        sample = sample[:, unseen] - sample[:, unseen].mean(axis=0)
+        _, spread, found = np.linalg.svd(sample, full_matrices=False)
+        found = found[spread > 1e-10 * spread[0]][: len(L)]
         found *= np.where(found[np.arange(len(found)), np.abs(found).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]
-        weakest = np.argsort((X @ L.T).var(axis=0), kind="stable")[: len(found)]
-        size = np.sqrt((L.astype(np.float64) ** 2).sum(axis=1).mean())
-        L[np.ix_(weakest, columns)] = size * found
-        self.L = L
+        # Of equal ones the last, in which the first batch varies least.
+        weakest = np.argsort(np.round(weights[::-1] / size, 6), kind="stable")[: len(found)]
+        L[np.ix_(len(L) - 1 - weakest, columns[unseen])] += size * found
+        self.L = L.astype(self.L.dtype)
 
     def on(self, device: Any) -> None:
         """Learn there; L stays there until it is read."""
