@@ -174,7 +174,10 @@ def measure(cell: Cell, data: Rows) -> Space:
                 began = time.thread_time()
                 learned = method.fit(rows.X, rows.flipped, cell.seed)
                 seconds = time.thread_time() - began
-            found: dict[str, Any] = score(learned(rows.queries, rows.X), rows)
+            closeness = learned(rows.queries, rows.X)
+            if not np.isfinite(closeness).all():
+                raise FloatingPointError("scores are not finite")
+            found: dict[str, Any] = score(closeness, rows)
         except Exception as error:
             seconds = time.thread_time() - began
             found = dict.fromkeys(("map", "strict", "nn3", "nn25")) | {

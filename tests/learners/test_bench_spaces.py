@@ -72,7 +72,7 @@ def test_levels_of_noise_share_the_split_and_training_rows_set_the_scale():
     assert not np.array_equal(clean.X, draw_rows(make_rows(), 0.0, 2).X)
 
 
-@pytest.mark.parametrize("name", ["z-scores", "RobustLODML", "OASIS", "OKS", "OMDML", "LDA", "NCA(16)"])
+@pytest.mark.parametrize("name", ["z-scores", "RobustLODML", "OASIS", "OKS", "OMDML", "LDA", "LFDA", "NCA(16)"])
 def test_a_method_learns_a_space(name):
     found = measure(Cell("small", 20.0, name), make_rows())
     assert found.error is None
@@ -93,12 +93,15 @@ def test_a_method_that_fails_or_takes_too_long_leaves_its_error(monkeypatch):
     def fail(X, y, seed):
         raise ValueError("no such thing")
 
+    def overflow(X, y, seed):
+        return lambda queries, items: np.full((len(queries), len(items)), np.nan)
+
     def dawdle(X, y, seed):
         while True:
             pass
 
     monkeypatch.setattr(spaces, "LONGEST", 0.2)
-    for fit, words in ((fail, "ValueError: no such thing"), (dawdle, "stopped after")):
+    for fit, words in ((fail, "ValueError: no such thing"), (overflow, "not finite"), (dawdle, "stopped after")):
         monkeypatch.setitem(space_methods.METHODS, "LDA", space_methods.Method("LDA", fit, "rival"))
         found = measure(Cell("small", 20.0, "LDA"), make_rows())
         assert found.map is None and words in found.error
