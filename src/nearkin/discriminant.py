@@ -118,7 +118,8 @@ class Sums:
 
     def find_map(self, r: int) -> Array:
         """The map of shape (r, p), the most telling directions first; the mean squared distance to a neighbour of the
-        same class is 1. Before there are two classes, or anything to tell, it changes nothing."""
+        same class is 1. Before there are two classes, or anything to tell, it changes nothing.
+        """
         p = len(self.near)
         live = self.counts > 0
         near = self.near / max(self.near_weight, np.finfo(np.float64).tiny)
@@ -278,15 +279,15 @@ class Sample:
 
 def _share_room(sizes: Array, room: int) -> Index:
     """Half of the room by size, half to all classes alike, to none more than it has; what is left goes round again."""
-    sizes = np.ceil(sizes).astype(np.int64)
-    quotas = np.zeros_like(sizes)
+    whole: Index = np.ceil(sizes).astype(np.int64)
+    quotas: Index = np.zeros_like(whole)
     for _ in range(8):
-        wants = quotas < sizes
+        wants = quotas < whole
         left = room - quotas.sum()
         if left <= 0 or not wants.any():
             break
-        share = left * (0.5 * wants / wants.sum() + 0.5 * sizes * wants / (sizes * wants).sum())
-        quotas = np.minimum(sizes, quotas + np.ceil(share).astype(np.int64))
+        share = left * (0.5 * wants / wants.sum() + 0.5 * whole * wants / (whole * wants).sum())
+        quotas = np.minimum(whole, quotas + np.ceil(share).astype(np.int64))
     return quotas
 
 
@@ -354,7 +355,7 @@ class Discriminant:
     def _from_sample(self) -> tuple[Discriminant, Array]:
         """Sums of the rows of the sample alone and their map, in rounds: weigh rows, find neighbours, then the map."""
         X, y, r = self.sample.rows, self.sample.codes, len(self.map)
-        weight = np.ones(len(X))
+        weight: Array = np.ones(len(X))
         sums = Sums.pooled(X, y)
         inner = sums.find_map(r)
         chosen = np.isin(self.sample.keys, self.sample.trimmed().keys)

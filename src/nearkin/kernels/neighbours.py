@@ -13,11 +13,12 @@ _ROUNDING = 64.0
 def judge(distances, row_class, witness_class, weight, k):
     """The k nearest witnesses of the row's own class and of all others, nearest first, and the margin of their votes.
 
-    ``distances[i, j]`` is the squared distance of row i from witness j. One witness of its class at no distance is taken
-    for the row itself, and left out. The k nearest of all vote with their weights. A class has as many votes as
-    witnesses, so the share of a class of fewer than k is counted against what it could have. The margin is 1 where
-    three quarters of the votes between the own and the best other class are for the own, -2 where all are against it,
-    2 where all are for it or no witness of the class is there. Places without a witness are -1.
+    ``distances[i, j]`` is the squared distance of row i from witness j. One witness of its class at no distance is
+    taken for the row itself, and left out. The k nearest of all vote with their weights. A class has as many votes as
+    witnesses, so the share of a class of fewer than k is counted against what it could have. With the share q of the
+    own class in the votes for it and for the best other, the margin is ``4 q - 1.5``: 1 where five of eight are for
+    the label, negative where five of eight are against it. A class without any witness has all votes. Places without
+    a witness are -1.
     """
     n, m = distances.shape
     check_shapes("n m, n, m, m", distances, row_class, witness_class, weight, m=m)
@@ -51,7 +52,7 @@ def _judge(distances, row_class, witness_class, weight, size, share, nothing, ow
             else:
                 n_own = _insert(own, i, values, 0, n_own, j, distance)
         if n_own == 0:
-            margin[i] = 2.0
+            margin[i] = 2.5
             continue
         at_own, at_other, votes = 0, 0, share[code]
         while at_own + at_other < k and (at_own < n_own or at_other < n_other):
@@ -68,7 +69,7 @@ def _judge(distances, row_class, witness_class, weight, size, share, nothing, ow
             for b in range(at_other):
                 against += weight[other[i, b]] if witness_class[other[i, b]] == rival else 0.0
             best = max(best, against * max(1.0, k / size[rival]))
-        margin[i] = 4.0 * votes / max(votes + best, 1e-300) - 2.0
+        margin[i] = 4.0 * votes / max(votes + best, 1e-300) - 1.5
 
 
 @body

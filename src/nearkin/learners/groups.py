@@ -33,7 +33,7 @@ def aggressiveness(default: float | str = 0.1, *, kw_only: bool = False) -> Any:
 class StepSettings:
     """How far a triplet moves what is learned."""
 
-    C: float = aggressiveness()
+    C: float | str = aggressiveness()
     loss: str | Loss = setting(
         "hinge", OneOf(("hinge", "rescaled_hinge")), Instance(Loss, "a Loss object"),
         kind='{"hinge", "rescaled_hinge"} or Loss',

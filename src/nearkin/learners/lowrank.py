@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearkin.arrays import Array, Index
 from nearkin.directions import principal_directions
@@ -75,7 +75,8 @@ class LowRankMixin:
         if self.init in ("auto", "discriminant", "identity"):
             return np.eye(r, d)
         raise InputError(
-            f"parameter `init` must be 'discriminant', 'auto', 'pca', 'identity' or an array; got {self.init!r}.", owner=self
+            f"parameter `init` must be 'discriminant', 'auto', 'pca', 'identity' or an array; got {self.init!r}.",
+            owner=self,
         )
 
     def _widen(self, parameter: Any, columns: Index, sample: Array) -> None:
@@ -88,7 +89,8 @@ class LowRankMixin:
             start = np.asarray(self.init, dtype=np.float64)
         except (TypeError, ValueError):
             raise InputError(
-                f"parameter `init` must be 'discriminant', 'auto', 'pca', 'identity' or an array of numbers; got {self.init!r}.",
+                "parameter `init` must be 'discriminant', 'auto', 'pca', 'identity' or an array of numbers; got "
+                f"{self.init!r}.",
                 owner=self,
             ) from None
         r = self.n_components if self.n_components is not None else (len(start) if start.ndim == 2 else 0)

@@ -75,7 +75,11 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _embed_on_device(self, X: ArrayLike) -> Array | None:
         """Map many rows there; None leaves few rows, and rows that are wrong, to the processor."""
         state = self._fitted
-        if not isinstance(X, np.ndarray) or X.size < _MANY_NUMBERS or (state.start is not None and state.start.length > 0.0):
+        if (
+            not isinstance(X, np.ndarray)
+            or X.size < _MANY_NUMBERS
+            or (state.start is not None and state.start.length > 0.0)
+        ):
             return None
         from nearkin.accelerator.device_search import map_rows
 

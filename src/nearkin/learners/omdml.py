@@ -145,7 +145,7 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
         None, Integer(1, 1_000_000), OneOf((None,)), kw_only=False,
         doc="Most components of each map; None for all features of a modality up to 128, else 64.",
     )  # fmt: skip
-    C: float = aggressiveness(kw_only=True)
+    C: float | str = aggressiveness(kw_only=True)
     init: str = setting(
         "auto", OneOf(("auto", "pca", "identity")),
         doc="""Start of each map: "auto" is the identity when r equals the number of features, else the leading

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nearkin.arrays import Array, Codes, Index
+from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
 from nearkin.rows import Rows
 from nearkin.settings import Integer, declare, setting
@@ -27,8 +27,8 @@ _BLOCK = 4096
 class NeighbourTriplets(TripletSource, name="neighbours"):
     """Anchors are rows, positives and negatives the nearest witnesses of a discriminant start.
 
-    A row is an anchor with the probability that its label is plausible by the votes of its neighbours, and so learned
-    rarely where they contradict it. Neighbours are found in the space of the start, which changes only at certain rows
+    A row is an anchor with twice the probability that its label is plausible by the votes of its neighbours, and so
+    learned rarely where they contradict it. Neighbours are found in the space of the start, which changes only at certain rows
     of the stream, so chunks do not matter. Needs ``init="discriminant"``.
 
     Parameters
@@ -64,7 +64,7 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
         for first in range(0, len(rows), step):
             block = rows.take(slice(first, first + step))
             own, other, weight = start.judge(block, codes[first : first + step])
-            anchors = np.flatnonzero(self.rng_.random(len(block)) < weight)
+            anchors = np.flatnonzero(self.rng_.random(len(block)) < 2.0 * weight)
             targets = _first_trusted(own[anchors], trusted, self.n_targets)
             impostors = _first_trusted(other[anchors], trusted, self.n_impostors)
             shape = len(anchors), self.n_targets, self.n_impostors
@@ -102,9 +102,8 @@ def _distances(view: View, rows: Array) -> Array:
     return np.where(witnesses.coincide(rows), scores.dtype.type(0), short)
 
 
-def _first_trusted(found: Index, trusted: Array, n: int) -> Index:
+def _first_trusted(found: Index, trusted: Mask, n: int) -> Index:
     """The first n witnesses of each row that are trusted, -1 for none."""
     usable = (found >= 0) & trusted[found]
     order = np.argsort(~usable, axis=1, kind="stable")[:, :n]
-    chosen = np.take_along_axis(np.where(usable, found, -1), order, axis=1)
-    return chosen
+    return np.take_along_axis(np.where(usable, found, -1), order, axis=1)
