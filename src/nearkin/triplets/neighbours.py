@@ -28,8 +28,8 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
     """Anchors are rows, positives and negatives the nearest witnesses of a discriminant start.
 
     A row is an anchor with twice the probability that its label is plausible by the votes of its neighbours, and so
-    learned rarely where they contradict it. Neighbours are found in the space of the start, which changes only at certain rows
-    of the stream, so chunks do not matter. Needs ``init="discriminant"``.
+    learned rarely where they contradict it. Neighbours are found in the space of the start, which changes only at
+    certain rows of the stream, so chunks do not matter. Needs ``init="discriminant"``.
 
     Parameters
     ----------
