@@ -250,7 +250,7 @@ class OnlineLearner(BaseEstimator):
         """How far one triplet may move the parameter, by the settings."""
         C = self.C
         if isinstance(C, str):
-            C = 0.1 if state.start is None else 0.003 if self.measure.is_distance else 0.001
+            C = 0.1 if state.start is None else 0.003 if self.measure.is_distance else 0.0002
         return LearningRule(C, as_loss(self.loss, self.eta), self.max_hq_iter)
 
     # ------------------------------------------------------------------ judging labels
