@@ -88,9 +88,10 @@ def render(found: Sequence[Any], digits: Mapping[str, float]) -> str:
             lines += _goals(table)
         everywhere = [name for name in table.methods if table.sets_of(name) == table.sets_of(BASELINE)]
         lines += _methods(table, everywhere, "All sets")
-        common = table.sets_of(*table.methods)
-        if len(everywhere) < len(table.methods) and common:
-            lines += _methods(table, table.methods, f"The {len(common)} sets that every method was measured on")
+        often = [name for name in table.methods if 2 * len(table.sets_of(name)) >= len(table.sets_of(BASELINE))]
+        common = table.sets_of(*often)
+        if len(everywhere) < len(often) and common:
+            lines += _methods(table, often, "Sets that every method was measured on")
         lines += _failures(table)
         lines += _sets(table)
     lines += _times(digits)
