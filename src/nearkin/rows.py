@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -488,6 +488,7 @@ class Rows:
         self.is_dense = not sparse.issparse(X)
         self._X = _plain(self.scaling.apply(X, early)) if self.is_dense else X
         self._early = None if self.is_dense else early
+        self._place: Callable[[Array], Array] | None = None
         #: All rows, unless they are sparse: then `take` and `blocks` read them in pieces.
         self.dense: Any = self._X if self.is_dense else None
         self.n_features, self.dtype = int(self._X.shape[1]), self._X.dtype
@@ -503,7 +504,18 @@ class Rows:
         if self.is_dense:
             return piece
         early = None if self._early is None else self._early[which]
-        return np.ascontiguousarray(self.scaling.apply(piece, early))
+        scaled = self.scaling.apply(piece, early)
+        return np.ascontiguousarray(scaled if self._place is None else self._place(scaled))
+
+    def placed(self, place: Callable[[Array], Array], n_features: int) -> Rows:
+        """The same rows after a map to so many features."""
+        out = copy.copy(self)
+        if self.is_dense:
+            out._X = out.dense = _plain(place(self._X))
+        else:
+            out._place = place
+        out.n_features = n_features
+        return out
 
     def reordered(self, order: NDArray[np.integer]) -> Rows:
         """The same rows in another order."""

@@ -70,13 +70,17 @@ class Anything:
 
 @dataclass(frozen=True)
 class Maybe:
-    """None, or a value of a kind; the attribute may be missing."""
+    """None, or a value of a kind; the attribute may be missing. Without it two sizes, ``else_equal``, are the same."""
 
     kind: Kind
+    else_equal: tuple[str, str] | None = None
 
     def check(self, value: Any, scope: Scope, where: str) -> None:
         if value is not None:
             self.kind.check(value, scope, where)
+        elif self.else_equal is not None:
+            one, other = self.else_equal
+            scope.later.append(lambda: _check_equal(scope, one, other, where))
 
 
 class Either:
@@ -274,6 +278,12 @@ class Table:
         for name, one in value.items():
             self.key.check(name, scope, f"a key of {where}")
             self.value.check(one, scope, f"{where}[{_show(name)}]")
+
+
+def _check_equal(scope: Scope, one: str, other: str, where: str) -> None:
+    for name, size in ((one, other), (other, one)):
+        if size in scope.sizes:
+            scope.bind(name, scope.sizes[size], where)
 
 
 def _check_most(value: int, most: int, where: str) -> None:

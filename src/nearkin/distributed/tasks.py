@@ -48,7 +48,7 @@ def learn_share(learner: bytes, work: dict[str, Any], number: int, of: int, *, t
     """
     model: OnlineLearner = unpack(learner)
     if of > 1 and model.state_.source is not None:
-        model.state_.source = model.state_.source.for_shard(number)
+        model.state_.for_shard(number)
     found = _read_batches(work, lambda batch: asdict(learn_batch(model, batch, None, test=test)))
     return found if "error" in found else {"learner": pack(model), "seen": found["results"], "nearkin": __version__}
 

@@ -6,6 +6,7 @@ What is learned lives in `nearkin.parameters`, what it is learned from in `neark
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearkin.accelerator import find
 from nearkin.arrays import Array, Codes, Index
+from nearkin.discriminant import Discriminant
 from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels, check_labels
@@ -27,7 +29,7 @@ from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Change, Rows, Scaling, check_range, check_rows
 from nearkin.settings import all_or_nothing, check_settings, generator
 from nearkin.stored import ArrayOf, Part, stored
-from nearkin.triplets import TripletSource, as_source
+from nearkin.triplets import Triplets, TripletSource, as_source
 
 __all__ = ["OnlineLearner"]
 
@@ -68,7 +70,7 @@ class OnlineLearner(BaseEstimator):
     lesson_kind: ClassVar[type[Lesson]] = Lesson
 
     # Settings that every learner has, declared by its groups of settings.
-    C: float
+    C: float | str
     loss: str | Loss
     eta: float
     max_hq_iter: int
@@ -147,7 +149,8 @@ class OnlineLearner(BaseEstimator):
         y = check_labels(y, X.shape[0], name)
         declared = None if classes is None else as_labels(classes, name).tolist()
         if first:
-            state, rows = self._first_state(X, rng, Labels(declared))
+            labels = Labels(declared)
+            state, rows = self._first_state(X, rng, labels, labels.encode(y, name))
             pieces: Iterable[tuple[slice, Rows]] = [(slice(0, len(y)), rows)]
         else:
             state = self.state_.copy()
@@ -157,10 +160,13 @@ class OnlineLearner(BaseEstimator):
         weights = []
         for part, rows in pieces:
             codes = state.labels.encode(y[part], name)
-            source = state.source or self._start_source(state, rows, codes, rng)
-            lesson = self.lesson_kind(state, source, rows, codes, 1, None, self._growth)
+            placed = rows if first else state.placed(rows)
+            source = state.source or self._start_source(state, placed, codes, rng)
+            lesson = self.lesson_kind(state, source, placed, codes, 1, None, self._growth)
             self._learn(lesson)
             weights.append(lesson.weight)
+            if not first:
+                state.observe(rows, codes)
         self.state_, self.plausibility_ = state, np.concatenate(weights)
         return self
 
@@ -207,7 +213,7 @@ class OnlineLearner(BaseEstimator):
             state, rows = self._first_state(together, generator(self.random_state), Labels())
         else:
             state = self.state_.copy()
-            rows = self._rows_at_once(state, together)
+            rows = state.placed(self._rows_at_once(state, together))
         lesson = explicit_lesson(state, rows, roles, n_passes, self._growth)
         self._learn(lesson)
         self.state_, self.plausibility_ = state, lesson.weight[: len(roles[0])]
@@ -220,7 +226,7 @@ class OnlineLearner(BaseEstimator):
         X = self.check_rows(X, reset=True)
         labels = Labels()
         codes = labels.encode(check_labels(y, X.shape[0], type(self).__name__), type(self).__name__)
-        state, rows = self._first_state(X, rng, labels)
+        state, rows = self._first_state(X, rng, labels, codes)
         source = self._start_source(state, rows, codes, rng)
         order = rng if self.shuffle else None
         return self.lesson_kind(state, source, rows, codes, self.n_epochs, order, self._growth)
@@ -235,15 +241,17 @@ class OnlineLearner(BaseEstimator):
 
     def _learn(self, lesson: Lesson) -> None:
         """Walk a lesson with the learner's own parameter."""
-        parameter, rule = lesson.state.parameter, self.step_rule
+        parameter, rule = lesson.state.parameter, self.rule_for(lesson.state)
         if self.device != "cpu":
             parameter.on(self._find_device())
         learn([lesson], lambda pieces: [parameter.learn(pieces[0], rule)])  # type: ignore[arg-type]
 
-    @property
-    def step_rule(self) -> LearningRule:
+    def rule_for(self, state: State) -> LearningRule:
         """How far one triplet may move the parameter, by the settings."""
-        return LearningRule(self.C, as_loss(self.loss, self.eta), self.max_hq_iter)
+        C = self.C
+        if isinstance(C, str):
+            C = 0.1 if state.start is None else 0.003 if self.measure.is_distance else 0.001
+        return LearningRule(C, as_loss(self.loss, self.eta), self.max_hq_iter)
 
     # ------------------------------------------------------------------ judging labels
 
@@ -272,22 +280,23 @@ class OnlineLearner(BaseEstimator):
         X = self.check_rows(X, reset=False)
         name = type(self).__name__
         codes = state.labels.encode(check_labels(y, X.shape[0], name), name, grow=False)
-        return self._score_rows(state, self._scale(X, state.scaling), codes)
+        return self._score_rows(state, state.placed(self._scale(X, state.scaling)), codes)
 
     def _score_rows(self, state: State, rows: Rows, codes: Codes) -> Array:
         """Plausibility of every row under the metric as it is; nothing is learned."""
         assert state.source is not None
         loss = as_loss(self.loss, self.eta)
-        weight = np.ones(len(rows))
         first = state.source.n_rows_seen_
+
+        def judge(triplets: Triplets) -> Array:
+            if state.parameter.by_class:
+                triplets = with_classes(triplets, codes, first)
+            return loss.plausibility(state.parameter.margins(triplets))
+
         with one_blas_thread():
-            for triplets in state.source.probe(rows, codes, state):
-                if state.parameter.by_class:
-                    triplets = with_classes(triplets, codes, first)
-                now = loss.plausibility(state.parameter.margins(triplets))
-                if np.isnan(now).any():
-                    raise self._growth(state.dtype)
-                np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now)
+            weight = state.source.score(rows, codes, state, judge)
+        if np.isnan(weight).any():
+            raise self._growth(state.dtype)
         return weight
 
     # ------------------------------------------------------------------ fitted attributes
@@ -348,7 +357,7 @@ class OnlineLearner(BaseEstimator):
     def map_blocks(self, X: ArrayLike, mapping: Callable[[Array], Array]) -> Array:
         """Apply a function to validated and scaled rows, block by block."""
         state = self._fitted
-        rows = self._scale(self.check_rows(X), state.scaling)
+        rows = state.placed(self._scale(self.check_rows(X), state.scaling))
         return np.concatenate([mapping(block) for _, block in rows.blocks()])
 
     def _check_pairs(self, left: Array, right: Array) -> None:
@@ -399,13 +408,34 @@ class OnlineLearner(BaseEstimator):
     def _find_device(self) -> Any:
         return find(self.device, type(self).__name__)
 
-    def _first_state(self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels) -> tuple[State, Rows]:
+    def _first_state(
+        self, X: Array | sparse.csr_array, rng: np.random.Generator, labels: Labels, codes: Codes | None = None
+    ) -> tuple[State, Rows]:
         """State before the first triplet, and the scaled first batch."""
         needed = self._memory_for(X.shape[1], X.dtype.itemsize)
         if needed > _ALWAYS_FITS:
             check_memory(needed, f"learning {X.shape[1]:,} features", self.remedy, owner=self)
-        rows = self._scale(X)
-        return State(rows.scaling, self._begin(rows, rng), labels, X.dtype), rows
+        rows, start = self._scale(X), None
+        scaling = rows.scaling
+        if codes is not None and self.has_discriminant_start:
+            if is_unit := scaling.unit_rows:  # the start normalises what it has mapped
+                scaling = replace(scaling, unit_rows=False)
+                rows = self._scale(X, scaling)
+            rank = min(self.rank_for(X.shape[1]), X.shape[1])
+            with one_blas_thread():
+                start = Discriminant.begin(rows, codes, rank, is_unit, as_loss(self.loss, self.eta), rng)
+            rows = rows.placed(start.place, len(start.map))
+        return State(scaling, self._begin(rows, rng), labels, X.dtype, start), rows
+
+    @property
+    def has_discriminant_start(self) -> bool:
+        """Whether labelled rows begin with a discriminant map, by the settings."""
+        init = getattr(self, "init", None)
+        return isinstance(init, str) and init == "discriminant"
+
+    def rank_for(self, d: int) -> int:
+        """Rank of what is learned of rows with d features."""
+        return d
 
     def _pieces(self, state: State, X: Array | sparse.csr_array) -> Iterator[tuple[slice, Rows]]:
         """Cut the next rows where the state changes by other means than steps, which it does after each piece.
@@ -418,11 +448,14 @@ class OnlineLearner(BaseEstimator):
             return
         start = 0
         for change in state.scaling.follow(X, state.n_rows):
-            if (part := slice(start, change.stop)) != slice(start, start):
-                piece = X if part == slice(0, n) else X[part]
-                yield part, self._scale(piece, state.scaling, start, change.early)
+            first = start
+            while start < change.stop:
+                stop = min(change.stop, start + state.n_until_renewal)
+                piece = X if start == 0 and stop == n else X[start:stop]
+                early = None if change.early is None else change.early[start - first : stop - first]
+                yield slice(start, stop), self._scale(piece, state.scaling, start, early)
+                start = stop
             self._take_over(state, change)
-            start = change.stop
 
     def _rows_at_once(self, state: State, X: Array | sparse.csr_array) -> Rows:
         """Scale rows that have no numbers in the stream, and change the state before any of them is learned."""
@@ -434,7 +467,8 @@ class OnlineLearner(BaseEstimator):
         """Let columns wake."""
         state.scaling = change.scaling
         if len(change.woken):
-            self._widen(state.parameter, change.woken, change.sample)
+            if state.start is None:
+                self._widen(state.parameter, change.woken, change.sample)
             if state.source is not None:
                 state.source.rescale(state)
 
@@ -447,12 +481,14 @@ class OnlineLearner(BaseEstimator):
             how = "pairs" if self.measure.is_distance else "unit"
         return Scaling.learn(X, how)
 
-    def _make_source(self) -> TripletSource:
+    def _make_source(self, state: State) -> TripletSource:
         """A fresh triplet source, by the settings."""
+        if isinstance(self.triplets, str) and self.triplets == "auto":
+            return as_source("octg" if state.start is None else "neighbours")
         return as_source(self.triplets)
 
     def _start_source(self, state: State, rows: Rows, codes: Codes, rng: np.random.Generator) -> TripletSource:
-        source = self._make_source()
+        source = self._make_source(state)
         source.begin(rows, codes, state, rng)
         known = state.labels.codes if state.labels.allowed is None else state.labels.allowed
         if len(known) < source.n_classes_needed:

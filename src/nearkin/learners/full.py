@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearkin.learners.base import OnlineLearner
-from nearkin.learners.groups import DeviceSettings, StepSettings, StreamSettings
+from nearkin.learners.groups import DeviceSettings, StartSettings, StepSettings, StreamSettings
 from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE, SIMILARITY
@@ -19,7 +19,7 @@ __all__ = ["OASIS", "ODML", "RobustOASIS", "RobustODML"]
 
 
 @declare
-class OASIS(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
+class OASIS(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online bilinear similarity ``S(x, y) = x' M y`` by passive-aggressive steps; M is any matrix.
 
     One update costs O(d^2), memory is one d x d matrix however long the stream. For d in the thousands see `LOSL`.
@@ -87,7 +87,7 @@ class RobustOASIS(OASIS):
 
 
 @declare
-class ODML(DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
+class ODML(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online Mahalanobis distance ``d2(x, y) = (x - y)' M (x - y)`` by passive-aggressive steps on the cone ``M >= 0``.
 
     One update costs O(d^2); where a step leaves the cone, some ten to fifty products with a d x d matrix that is kept

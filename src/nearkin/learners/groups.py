@@ -12,24 +12,28 @@ from nearkin.losses import Loss, as_loss, exponential_weight
 from nearkin.settings import BOOLEAN, DEVICE, SEED, Instance, Integer, OneOf, Real, declare, setting
 from nearkin.triplets import TripletSource
 
-__all__ = ["DeviceSettings", "HedgeSettings", "StepSettings", "StreamSettings", "aggressiveness"]
+__all__ = ["DeviceSettings", "HedgeSettings", "StartSettings", "StepSettings", "StreamSettings", "aggressiveness"]
 
 #: Device code writes out every half-quadratic iteration.
 _MOST_HQ = 16
 
 
-def aggressiveness(default: float = 0.1, *, kw_only: bool = False) -> Any:
+def aggressiveness(default: float | str = 0.1, *, kw_only: bool = False) -> Any:
     """Declare the setting C."""
     doc = """Aggressiveness: upper bound on a step before robust weighting; 0 never moves, infinity always removes the
         loss."""
-    return setting(default, Real(0.0, np.inf), doc=doc, kw_only=kw_only)
+    if default != "auto":
+        return setting(default, Real(0.0, np.inf), doc=doc, kw_only=kw_only)
+    doc += """ "auto" is 0.1; after a discriminant start, which leaves less to learn, 0.003 of a distance and 0.001 of a
+        similarity."""
+    return setting(default, Real(0.0, np.inf), OneOf(("auto",)), doc=doc, kw_only=kw_only)
 
 
 @declare
 class StepSettings:
     """How far a triplet moves what is learned."""
 
-    C: float = aggressiveness()
+    C: float | str = aggressiveness()
     loss: str | Loss = setting(
         "hinge", OneOf(("hinge", "rescaled_hinge")), Instance(Loss, "a Loss object"),
         kind='{"hinge", "rescaled_hinge"} or Loss',
@@ -51,9 +55,11 @@ class StreamSettings:
     """Which triplets are learned, and in which order."""
 
     triplets: str | TripletSource = setting(
-        "octg", OneOf(("octg", "one_pass", "batch", "random")), Instance(TripletSource, "a TripletSource"),
-        kind='{"octg", "one_pass", "batch", "random"} or TripletSource',
-        doc="Where triplets come from when rows and labels are given.",
+        "auto", OneOf(("auto", "neighbours", "octg", "one_pass", "batch", "random")),
+        Instance(TripletSource, "a TripletSource"),
+        kind='{"auto", "neighbours", "octg", "one_pass", "batch", "random"} or TripletSource',
+        doc="""Where triplets come from when rows and labels are given. "auto" is "neighbours" with a discriminant
+        start, else "octg", the paper's.""",
     )  # fmt: skip
     n_epochs: int = setting(1, Integer(1, 1_000_000), doc="Passes of `fit` over the rows.")
     shuffle: bool = setting(
@@ -106,6 +112,18 @@ class DeviceSettings:
                 words = " or ".join(f"{name}={one!r}" for one in known)
                 raise InputError(f"{where} needs {words}; got {name}={value!r}. Or use device='cpu'.", owner=self)
         find(own.device, type(self).__name__)
+
+
+@declare
+class StartSettings:
+    """Where learning begins."""
+
+    C: float | str = aggressiveness("auto")
+    init: str = setting(
+        "discriminant", OneOf(("discriminant", "identity")),
+        doc=""""discriminant" begins with a map that brings the neighbours of a row's class near, renewed as rows come;
+        explicit triplets, which have no labels, begin with the identity. "identity" is the paper's form.""",
+    )  # fmt: skip
 
 
 @declare

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
-from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.groups import StartSettings, StepSettings, StreamSettings
 from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
@@ -22,7 +22,7 @@ __all__ = ["ITML", "SLMOML", "RobustITML", "RobustSLMOML"]
 
 
 @declare
-class SLMOML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
+class SLMOML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online Mahalanobis distance whose steps are near in the LogDet divergence, so that M stays positive definite.
 
     One update costs O(d^2) for any C and needs no projection. Memory is one d x d matrix however long the stream.
@@ -109,7 +109,7 @@ class _Bounds:
 
 
 @declare
-class ITML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
+class ITML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online Mahalanobis distance under which similar pairs are near, dissimilar ones far, each by a bound of its own.
 
     A triplet is its two pairs, taken one after the other: ``(anchor, positive)`` must lie within the first bound,

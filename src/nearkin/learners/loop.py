@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
+from nearkin.discriminant import Discriminant
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.parameters import NAMELESS, Parameter
@@ -25,13 +26,17 @@ from nearkin.triplets import Triplets, TripletSource
 
 __all__ = ["Answer", "Lesson", "State", "explicit_lesson", "learn", "merge_states"]
 
+#: More rows than any stream has.
+_NEVER = 2**62
+
 #: Plausibilities of triplets, and how many of them moved the parameter.
 Answer = tuple[Array, int]
 
 
 @stored(
     scaling=Part(Scaling, d="d", T="T"),
-    parameter=Part(Parameter, d="d", T="T", s=("s", "d")),
+    start=Maybe(Part(Discriminant, d="d", m="r", T="T"), else_equal=("d", "m")),
+    parameter=Part(Parameter, m="d", T="T", s=("s", "d")),
     labels=Part(Labels),
     dtype=Type("T"),
     source=Maybe(Part(TripletSource, s="d")),
@@ -50,6 +55,7 @@ class State:
     parameter: Parameter
     labels: Labels
     dtype: np.dtype
+    start: Discriminant | None = None
     source: TripletSource | None = None
     n_rows: int = 0
     n_triplets: int = 0
@@ -57,16 +63,47 @@ class State:
 
     def scaled(self, X: ArrayLike) -> Array:
         """Bring raw rows to the learner's scale."""
-        return self.scaling.apply(np.asarray(X, dtype=self.dtype))
+        rows = self.scaling.apply(np.asarray(X, dtype=self.dtype))
+        return rows if self.start is None else self.start.place(rows)
 
     def codes_of(self, labels: ArrayLike) -> Codes:
         """Number labels."""
         return self.labels.encode(as_labels(labels, "OCTG"), "OCTG")
 
+    def placed(self, rows: Rows) -> Rows:
+        """Scaled rows as they are learned: after the start's map, if there is one."""
+        return rows if self.start is None else rows.placed(self.start.place, len(self.start.map))
+
+    @property
+    def n_until_renewal(self) -> int:
+        """Rows until the start is renewed."""
+        return _NEVER if self.start is None else self.start.next_row - self.start.n_rows
+
+    def observe(self, rows: Rows, codes: Codes) -> None:
+        """Let the start see rows that were learned, and renew it where it is time."""
+        if self.start is not None:
+            self.start = self.start.observe(rows, codes)
+            if self.n_until_renewal <= 0:
+                self.renew()
+
+    def for_shard(self, number: int) -> None:
+        """Go on with a share of the rows, until all shares are merged."""
+        assert self.source is not None
+        self.source = self.source.for_shard(number)
+        if self.start is not None:
+            self.start = self.start.for_shard()
+
+    def renew(self) -> None:
+        """Renew the start, and turn what the source remembers to the new map."""
+        assert self.start is not None
+        before, self.start = self.start, self.start.renewed()
+        if self.source is not None:
+            self.source.turn(self.start.turn_from(before))
+
     def copy(self) -> State:
         """Return a state that can learn while this one stays."""
         return State(
-            self.scaling, self.parameter.copy(), self.labels.copy(), self.dtype,
+            self.scaling, self.parameter.copy(), self.labels.copy(), self.dtype, self.start,
             None if self.source is None else self.source.copy(), self.n_rows, self.n_triplets, self.n_updates,
         )  # fmt: skip
 
@@ -128,6 +165,8 @@ class Lesson:
             plausibility, n_updates = yield triplets
             source.receive(triplets, plausibility)
             np.minimum.at(self.weight, triplets.row_origin[triplets.anchor] - first, plausibility)
+            if triplets.row_weight is not None:
+                np.minimum.at(self.weight, triplets.row_origin - first, triplets.row_weight)
             state.n_triplets += len(triplets)
             state.n_updates += int(n_updates)
             self.n_done = done + source.n_rows_seen_ - first
@@ -206,6 +245,11 @@ def merge_states(base: State, shards: Sequence[State]) -> State:
     merged.source = base.source.merged([one.source for one in shards if one.source is not None], codes, merged)
     if (living := merged.source.living) is not None:
         labels.keep(living)
+    if base.start is not None:
+        starts = [one.start for one in shards if one.start is not None]
+        merged.start = base.start.merged(starts, codes, 1 + max(labels.codes.values()))
+        if merged.start.n_rows >= merged.start.next_row:
+            merged.renew()
     return merged
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nearkin.arrays import Array, Index
+from nearkin.directions import principal_directions
 from nearkin.errors import InputError
-from nearkin.kernels import one_blas_thread
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import DeviceSettings, StepSettings, StreamSettings, aggressiveness
 from nearkin.learners.maps import MapMixin
@@ -19,10 +19,7 @@ from nearkin.parameters import LowRank
 from nearkin.rows import Rows
 from nearkin.settings import Integer, OneOf, Real, declare, setting
 
-__all__ = ["LODML", "LOSL", "LowRankMixin", "RobustLODML", "RobustLOSL", "principal_directions"]
-
-#: Numbers of the sample from which principal directions are found.
-_PCA_NUMBERS = 1 << 23
+__all__ = ["LODML", "LOSL", "LowRankMixin", "RobustLODML", "RobustLOSL"]
 
 
 @declare
@@ -35,11 +32,14 @@ class LowRankMixin:
         None, Integer(1, 1_000_000), OneOf((None,)), kw_only=False,
         doc="Rank r of the map; None for all features up to 128, else 64.",
     )  # fmt: skip
-    C: float = aggressiveness(kw_only=True)
+    C: float | str = aggressiveness("auto", kw_only=True)
     init: str | ArrayLike = setting(
-        "auto", kind='{"auto", "pca", "identity"} or array of shape (n_components, n_features)',
-        doc="""Start of the map: "auto" is the identity when r equals the number of features, else the leading principal
-        directions of the first batch; "identity" keeps the first r features, as printed in the paper.""",
+        "discriminant",
+        kind='{"discriminant", "auto", "pca", "identity"} or array of shape (n_components, n_features)',
+        doc="""Start of the map. "discriminant" brings the neighbours of a row's class near and is renewed as rows come;
+        for explicit triplets, which have no labels, it is "auto": the identity when r equals the number of features,
+        else the leading principal directions of the first batch. "identity" keeps the first r features, as printed in
+        the paper.""",
     )  # fmt: skip
     solver: str = setting(
         "exact", OneOf(("exact", "subgradient")),
@@ -70,17 +70,18 @@ class LowRankMixin:
         r = self.rank_for(d)
         if r > d:
             raise InputError(f"n_components={r} exceeds the {d} features; use at most {d}.", owner=self)
-        if self.init == "pca" or (self.init == "auto" and r < d):
+        if self.init == "pca" or (self.init in ("auto", "discriminant") and r < d):
             return principal_directions(rows, r, rng)
-        if self.init in ("auto", "identity"):
+        if self.init in ("auto", "discriminant", "identity"):
             return np.eye(r, d)
         raise InputError(
-            f"parameter `init` must be 'auto', 'pca', 'identity' or an array; got {self.init!r}.", owner=self
+            f"parameter `init` must be 'discriminant', 'auto', 'pca', 'identity' or an array; got {self.init!r}.",
+            owner=self,
         )
 
     def _widen(self, parameter: Any, columns: Index, sample: Array) -> None:
         r, d = parameter.L.shape
-        if isinstance(self.init, str) and (self.init == "pca" or (self.init == "auto" and r < d)):
+        if isinstance(self.init, str) and (self.init == "pca" or (self.init in ("auto", "discriminant") and r < d)):
             parameter.widen(columns, sample)
 
     def _given_start(self, d: int) -> Array:
@@ -88,7 +89,8 @@ class LowRankMixin:
             start = np.asarray(self.init, dtype=np.float64)
         except (TypeError, ValueError):
             raise InputError(
-                f"parameter `init` must be 'auto', 'pca', 'identity' or an array of numbers; got {self.init!r}.",
+                "parameter `init` must be 'discriminant', 'auto', 'pca', 'identity' or an array of numbers; got "
+                f"{self.init!r}.",
                 owner=self,
             ) from None
         r = self.n_components if self.n_components is not None else (len(start) if start.ndim == 2 else 0)
@@ -208,36 +210,3 @@ class RobustLODML(LODML):
     """
 
     loss: str | Loss = "rescaled_hinge"
-
-
-def principal_directions(
-    rows: Rows, r: int, rng: np.random.Generator, columns: NDArray[np.integer] | None = None
-) -> Array:
-    """The r leading principal directions of the rows (of a sample, if they are many), or of some of their columns.
-
-    Orthonormal; if the rows span fewer, unit vectors made orthogonal to them fill up.
-    """
-    d = rows.n_features if columns is None else len(columns)
-    most = max(4 * r, _PCA_NUMBERS // d)
-    which = np.arange(len(rows)) if len(rows) <= most else np.sort(rng.permutation(len(rows))[:most])
-    sample = rows.take(which)
-    sample = (sample if columns is None else sample[:, columns]).astype(np.float64)
-    sample -= sample.mean(axis=0)
-    if d <= 1024:
-        with one_blas_thread():  # more are many times slower where other processes want the cores too
-            values, vectors = np.linalg.eigh(sample.T @ sample)
-        values, vectors = values[::-1][:r], vectors[:, ::-1][:, :r]
-        spread = np.sqrt(np.maximum(values, 0))
-    else:
-        from sklearn.utils.extmath import randomized_svd
-
-        k = min(r, min(sample.shape))
-        _, spread, found = randomized_svd(sample, k, random_state=int(rng.integers(2**31 - 1)))
-        vectors = found.T
-    alive = spread > 1e-10 * max(spread[0], 1e-300)
-    if np.count_nonzero(alive) < r:
-        filled, _ = np.linalg.qr(np.concatenate([vectors[:, alive], np.eye(d, r)], axis=1))
-        filled[:, : np.count_nonzero(alive)] = vectors[:, alive]
-        vectors = filled[:, :r]
-    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(r)])
-    return (vectors * np.where(signs == 0, 1, signs)).T

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.learners.base import OnlineLearner
-from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.groups import StartSettings, StepSettings, StreamSettings
 from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
@@ -20,7 +20,7 @@ __all__ = ["LPAODML", "RobustLPAODML"]
 
 
 @declare
-class LPAODML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
+class LPAODML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """One Mahalanobis distance per class, ``M + L_c``: a global part that all classes share, and a local one.
 
     A triplet moves M and the local part of its anchor's class, by passive-aggressive steps on the cone. One update

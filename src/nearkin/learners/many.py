@@ -134,7 +134,7 @@ def _side_by_side(
     factors: list[Any] = [lesson.state.parameter for lesson in lessons]
     start = np.stack([factor.L for factor in factors])
     sweep = ManyFactors(start, one.measure.is_distance, device)
-    rules = [learner.step_rule for learner in learners]
+    rules = [one.rule_for(lesson.state) for one, lesson in zip(learners, lessons, strict=True)]
     settings = np.stack([step_settings(rule.C, rule.loss.params) for rule in rules])
     there = to_device(settings.astype(start.dtype), device)
 

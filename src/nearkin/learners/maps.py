@@ -74,13 +74,18 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _embed_on_device(self, X: ArrayLike) -> Array | None:
         """Map many rows there; None leaves few rows, and rows that are wrong, to the processor."""
-        if not isinstance(X, np.ndarray) or X.size < _MANY_NUMBERS:
+        state = self._fitted
+        if (
+            not isinstance(X, np.ndarray)
+            or X.size < _MANY_NUMBERS
+            or (state.start is not None and state.start.length > 0.0)
+        ):
             return None
         from nearkin.accelerator.device_search import map_rows
 
-        rows, state = self.check_rows(X), self._fitted
+        rows = self.check_rows(X)
         limit = LARGEST[np.dtype(state.dtype)]
-        return map_rows(rows, state.scaling, state.parameter.components, limit, find(self.device, type(self).__name__))
+        return map_rows(rows, state.scaling, self.components_, limit, find(self.device, type(self).__name__))
 
     def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> Array:
         """Score of row i of X1 with row i of X2; larger is closer.
@@ -129,26 +134,32 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         found: MappedParameter = self._learned(attribute).parameter
         return found
 
+    def _through_start(self, matrix: Array) -> Array:
+        """A map of the rows that are learned as a map of scaled rows; what a start has normalised has none."""
+        start = self._fitted.start
+        return matrix if start is None or start.length > 0.0 else matrix @ start.map
+
     @property
     def metric_(self) -> Array:
         """M on the learner's scale."""
-        return self._map("metric_").metric
+        found = self._map("metric_").metric
+        return self._through_start(self._through_start(found).T)
 
     @property
     def components_(self) -> Array:
         """Map of shape (n_components, n_features); ``transform(X) == scaling_.apply(X) @ components_.T``."""
         with owned_by(self):
-            return self._map("components_").components
+            return self._through_start(self._map("components_").components)
 
     @property
     def query_map_(self) -> Array:
         """Left side of the score, of shape (n_components, n_features)."""
-        return self._map("query_map_").query_map
+        return self._through_start(self._map("query_map_").query_map)
 
     @property
     def item_map_(self) -> Array:
         """Right side of the score, of shape (n_components, n_features)."""
-        return self._map("item_map_").item_map
+        return self._through_start(self._map("item_map_").item_map)
 
     @property
     def _n_features_out(self) -> int:

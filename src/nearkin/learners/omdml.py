@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from nearkin.arrays import Array, Index
+from nearkin.directions import principal_directions
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
 from nearkin.learners.groups import HedgeSettings, StepSettings, StreamSettings, aggressiveness
-from nearkin.learners.lowrank import principal_directions
 from nearkin.learners.maps import MapMixin
 from nearkin.learners.modal import ModalMixin
 from nearkin.losses import Loss
@@ -145,7 +145,7 @@ class LOMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, 
         None, Integer(1, 1_000_000), OneOf((None,)), kw_only=False,
         doc="Most components of each map; None for all features of a modality up to 128, else 64.",
     )  # fmt: skip
-    C: float = aggressiveness(kw_only=True)
+    C: float | str = aggressiveness(kw_only=True)
     init: str = setting(
         "auto", OneOf(("auto", "pca", "identity")),
         doc="""Start of each map: "auto" is the identity when r equals the number of features, else the leading

@@ -6,7 +6,8 @@ import numpy as np
 
 from nearkin.errors import InputError
 from nearkin.learners.base import OnlineLearner
-from nearkin.learners.groups import StepSettings, StreamSettings
+from nearkin.learners.groups import StartSettings, StepSettings, StreamSettings
+from nearkin.learners.loop import State
 from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
@@ -19,7 +20,7 @@ __all__ = ["OPML", "RobustOPML"]
 
 
 @declare
-class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
+class OPML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """One-pass metric learning: ``d2(x, y) = ||L'x - L'y||^2`` with a square L, begun at the identity.
 
     Positive semi-definite by construction. One update costs O(d^2), memory is L and, with its own triplets, one row
@@ -87,8 +88,8 @@ class OPML(StreamSettings, StepSettings, MapMixin, OnlineLearner):
                 owner=self,
             )
 
-    def _make_source(self) -> TripletSource:
-        source = super()._make_source()
+    def _make_source(self, state: State) -> TripletSource:
+        source = super()._make_source(state)
         if self.cold_start:
             source.set_params(cold_start=True)
         return source

@@ -176,6 +176,12 @@ class OCTG(TripletSource, name="octg"):
             given = view.scaled(np.asarray(self.centers, dtype=np.float64).astype(self.centers_.dtype))
             self.centers_ = np.concatenate([given, self.centers_[len(given) :]])
 
+    def turn(self, matrix: Array) -> None:
+        """Bring the centres to the new map."""
+        for name in ("centers_", "shown_centers_"):
+            if hasattr(self, name):
+                setattr(self, name, np.ascontiguousarray((getattr(self, name) @ matrix.T).astype(self.centers_.dtype)))
+
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Pieces of the batch; each looks at the centres and the metric as they are when it begins."""
         moving = self.metric == "learned" or self.update_centers

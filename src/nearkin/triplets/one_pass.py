@@ -79,6 +79,10 @@ class OnePassTriplets(TripletSource, name="one_pass"):
         self.registered_ = np.empty(0, np.int64)
         self.previous_ = -1
 
+    def turn(self, matrix: NDArray[np.floating]) -> None:
+        """Bring the newest rows to the new map."""
+        self.newest_ = (self.newest_ @ matrix.T).astype(self.newest_.dtype)
+
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Apply the rule row by row; positions below the number of classes are remembered rows."""
         for start in range(0, len(rows), min(_BLOCK, rows.block_size)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -63,6 +63,8 @@ class Triplets:
         Number of the stream's row behind every member; -1 for a centre.
     classes : ndarray of int64 of shape (n_triplets,) or None, default=None
         Class of every anchor as the learner numbers it, for parameters that learn by class.
+    row_weight : ndarray of shape (n_rows,) or None, default=None
+        How plausible the source found the label of each row, where it looks at that.
 
     Examples
     --------
@@ -80,6 +82,7 @@ class Triplets:
     row_origin: Index
     pool_origin: Index
     classes: Index | None = None
+    row_weight: Array | None = None
 
     def __len__(self) -> int:
         return len(self.anchor)
@@ -188,12 +191,18 @@ class View(Protocol):
     def scaled(self, X: ArrayLike) -> Array:
         """Bring raw rows to the learner's scale."""
 
+    @property
+    def start(self) -> Any:
+        """The discriminant start (`nearkin.discriminant`), if the learner has one."""
+
     def codes_of(self, labels: ArrayLike) -> Codes:
         """Number labels; new ones get new numbers."""
 
 
 class PlainView:
     """A view without a learner, and its own metric: no scaling, nothing learned."""
+
+    start = None
 
     def __init__(self, measure: Measure):
         self.measure, self.scores = measure, measure.scores
@@ -300,6 +309,9 @@ class TripletSource(BaseEstimator):
     def rescale(self, view: View) -> None:
         """Hear that columns vary from now on that were constant; rows remembered are right, raw ones scale anew."""
 
+    def turn(self, matrix: Array) -> None:
+        """Hear that the map to the learner's features has changed: those of rows remembered become ``matrix @ x``."""
+
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Pieces of the triplets of a batch, in the order in which they are to be learned."""
         raise TypeError(f"{type(self).__name__} must implement generate().")
@@ -310,6 +322,13 @@ class TripletSource(BaseEstimator):
     def probe(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Triplets that ask how plausible labelled rows are; the source stays as it is."""
         return self.copy().generate(rows, codes, view)
+
+    def score(self, rows: Rows, codes: Codes, view: View, judge: Callable[[Triplets], Array]) -> Array:
+        """Plausibility of labelled rows: the smallest of their triplets', as ``judge`` finds them."""
+        weight, first = np.ones(len(rows)), self.n_rows_seen_
+        for triplets in self.probe(rows, codes, view):
+            np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, judge(triplets))
+        return weight
 
     def copy(self) -> TripletSource:
         """A source that can go on while this one stays as it is."""

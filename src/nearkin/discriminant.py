@@ -1,0 +1,471 @@
+"""A start worth learning from: a map that brings the neighbours of a row's class near and sends others away.
+
+The map is found in closed form from sums that a stream can keep. With witnesses (a bounded sample of rows, the same
+share of every chunk) and the weight ``w`` of each row by its label's plausibility, for every row x
+
+    ``near += w w' (x - x')(x - x')' / 2`` over the nearest witnesses x' of its own class,
+    ``far  += w w' (x - x')(x - x')' / 2`` over the nearest witnesses of other classes,
+
+beside the weighted count and sum of each class. `near`, shrunk towards a multiple of the identity, is whitened; then
+directions in which class means differ, and in which `far` is larger than `near`, are stretched, and all others are kept
+at a fraction. ``w`` is the weight that the learner's loss gives to the margin of the votes of a row's neighbours: 1 for
+the hinge, falling with the votes against the label for the rescaled hinge (Eq. 17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from nearkin.arrays import Array, Codes, Index, Mask
+from nearkin.directions import principal_directions
+from nearkin.losses import Loss
+from nearkin.rows import Rows
+from nearkin.stored import Anything, ArrayOf, Count, Maybe, Number, Part, stored
+
+__all__ = ["Discriminant"]
+
+#: Rows in the sample for every witness; witnesses: how many, of each class where they suffice, and at most.
+_ROWS_EACH = 2
+_WITNESSES, _OF_EACH, _MOST_WITNESSES = 512, 10, 4096
+
+#: Nearest witnesses that vote, and those of each kind that make a pair with a row.
+_VOTERS, _PAIRS = 15, 10
+
+#: What is left of a direction that tells nothing, as a share of the best one's squared length.
+_FLOOR = 0.07
+
+#: Rounds of weighing rows and finding the map, and most rows by which the first map is found.
+_ROUNDS, _MOST_ROWS = 2, 16_384
+
+#: Rows between two renewals: a quarter of those seen within these limits; and rows after which old ones fade.
+_FEWEST, _FARTHEST, _HORIZON = 64, 4096, 16_384
+
+#: Features from which sums are kept of a sketch, and its size.
+_WIDE, _SKETCH = 512, 256
+
+#: Longest rows of a similarity.
+_LONGEST = 10.0
+
+#: Numbers in a table of distances at a time.
+_TABLE = 1 << 19
+
+
+@stored(
+    counts=ArrayOf("K", of="doubles", low=0.0),
+    totals=ArrayOf("K", "p", of="doubles"),
+    near=ArrayOf("p", "p", of="doubles"),
+    far=ArrayOf("p", "p", of="doubles"),
+    near_weight=Number(0.0),
+    far_weight=Number(0.0),
+)
+@dataclass(frozen=True)
+class Sums:
+    """What is kept of all rows seen: by class their weight and sum, and the scatter of pairs of neighbours."""
+
+    counts: Array
+    totals: Array
+    near: Array
+    far: Array
+    near_weight: float = 0.0
+    far_weight: float = 0.0
+
+    @classmethod
+    def none(cls, n_classes: int, p: int) -> Sums:
+        return cls(np.zeros(n_classes), np.zeros((n_classes, p)), np.zeros((p, p)), np.zeros((p, p)))
+
+    @classmethod
+    def pooled(cls, X: Array, codes: Codes) -> Sums:
+        """Sums before there are neighbours: rows are compared with the mean of their class."""
+        n_classes = int(codes.max()) + 1
+        counts = np.bincount(codes, minlength=n_classes).astype(np.float64)
+        totals = _sum_by_class(X, codes, np.ones(len(X)), n_classes)
+        rest = X - (totals / np.maximum(counts, 1.0)[:, None])[codes]
+        return cls(counts, totals, rest.T @ rest, np.zeros((X.shape[1],) * 2), float(len(X)))
+
+    def plus(self, X: Array, codes: Codes, weight: Array, witnesses: Witnesses, own: Index, other: Index) -> Sums:
+        """Add rows, their weights and their nearest witnesses of both kinds."""
+        n_classes = max(len(self.counts), int(codes.max(initial=0)) + 1)
+        more = n_classes - len(self.counts)
+        near, near_weight = _scatter(X, weight, witnesses, own[:, :_PAIRS])
+        far, far_weight = _scatter(X, weight, witnesses, other[:, :_PAIRS])
+        return Sums(
+            np.pad(self.counts, (0, more)) + np.bincount(codes, weight, n_classes),
+            np.pad(self.totals, ((0, more), (0, 0))) + _sum_by_class(X, codes, weight, n_classes),
+            self.near + near, self.far + far, self.near_weight + near_weight, self.far_weight + far_weight,
+        )  # fmt: skip
+
+    def times(self, share: float) -> Sums:
+        """Let all that was seen count for a share."""
+        return Sums(*(share * one for one in vars(self).values()))
+
+    def merged(self, shards: Sequence[Sums], codes: Sequence[Codes], n_classes: int) -> Sums:
+        """What all shards have seen since they began with this; ``codes`` are the numbers of their classes now."""
+        counts, totals = np.zeros(n_classes), np.zeros((n_classes, self.totals.shape[1]))
+        counts[: len(self.counts)], totals[: len(self.counts)] = self.counts, self.totals
+        rest = [self.near.copy(), self.far.copy(), self.near_weight, self.far_weight]
+        for one, table in zip(shards, codes, strict=True):
+            before = np.pad(self.counts, (0, len(one.counts) - len(self.counts)))
+            np.add.at(counts, table[: len(one.counts)], one.counts - before)
+            before = np.pad(self.totals, ((0, len(one.totals) - len(self.totals)), (0, 0)))
+            np.add.at(totals, table[: len(one.totals)], one.totals - before)
+            for i, name in enumerate(("near", "far", "near_weight", "far_weight")):
+                rest[i] = rest[i] + (getattr(one, name) - getattr(self, name))
+        return Sums(counts, totals, *rest)  # type: ignore[arg-type]
+
+    def find_map(self, r: int) -> Array:
+        """The map of shape (r, p), the most telling directions first; the mean squared distance to a neighbour of the
+        same class is 1. Before there are two classes, or anything to tell, it changes nothing.
+        """
+        p = len(self.near)
+        live = self.counts > 0
+        near = self.near / max(self.near_weight, np.finfo(np.float64).tiny)
+        size = float(np.trace(near))
+        if np.count_nonzero(live) < 2 or not 0.0 < size < np.inf:
+            return np.eye(r, p)
+        n_live = max(1, int(np.count_nonzero(np.diag(near) > 0)))
+        shrinkage = np.clip(n_live / max(1.0, self.counts.sum()), 0.1, 0.9)
+        whole = (1.0 - shrinkage) * near
+        whole[np.diag_indices(p)] += shrinkage * size / n_live
+        values, vectors = np.linalg.eigh(whole)
+        white = vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+        share = self.counts[live] / self.counts[live].sum()
+        means = self.totals[live] / self.counts[live][:, None]
+        means = ((means - share @ means) @ white) * np.sqrt(share)[:, None]
+        between = means.T @ means
+        between /= max(float(np.linalg.norm(means, 2)) ** 2, np.finfo(np.float64).tiny)
+        if self.far_weight > 0.0:
+            between = 0.5 * (between + _excess(white.T @ self.far @ white, white.T @ near @ white))
+        telling, turn = np.linalg.eigh(between)
+        telling, turn = np.maximum(telling[::-1], 0.0), turn[:, ::-1]
+        found = ((white @ turn) * np.sqrt(_FLOOR + telling / max(telling[0], np.finfo(np.float64).tiny))).T[:r]
+        found /= np.sqrt(2.0 * np.einsum("ij,jk,ik->", found, near, found, optimize=True))
+        return found if np.isfinite(found).all() else np.eye(r, p)
+
+
+def _sum_by_class(X: Array, codes: Codes, weight: Array, n_classes: int) -> Array:
+    return sparse.csr_array((weight, (codes, np.arange(len(X)))), shape=(n_classes, len(X))) @ X
+
+
+def _scatter(X: Array, weight: Array, witnesses: Witnesses, which: Index) -> tuple[Array, float]:
+    """Half the weighted scatter of all pairs of a row with its witnesses, -1 for none, and the weight of all pairs."""
+    there = which >= 0
+    row, at = np.nonzero(there)[0], which[there]
+    pair = weight[row] * witnesses.weight[at]
+    table = sparse.csr_array((pair, (row, at)), shape=(len(X), len(witnesses.rows)))
+    crossed = X.T @ (table @ witnesses.rows)
+    by_row, by_witness = np.bincount(row, pair, len(X)), np.bincount(at, pair, len(witnesses.rows))
+    scatter = (X.T * by_row) @ X + (witnesses.rows.T * by_witness) @ witnesses.rows - crossed - crossed.T
+    return 0.5 * scatter, float(pair.sum())
+
+
+def _excess(far: Array, near: Array) -> Array:
+    """Where pairs of other classes scatter more than pairs of the own, both in whole; the largest excess is 1."""
+    difference = far / max(np.trace(far), 1e-300) - near / max(np.trace(near), 1e-300)
+    values, vectors = np.linalg.eigh(difference)
+    values = np.maximum(values, 0.0)
+    return (vectors * (values / max(values[-1], 1e-300))) @ vectors.T
+
+
+@stored(
+    rows=ArrayOf("m", "p", of="doubles"),
+    codes=ArrayOf("m", of="codes", low=0),
+    weight=ArrayOf("m", of="doubles", low=0.0, high=1.0),
+    placed=ArrayOf("m", "r"),
+)
+@dataclass(frozen=True)
+class Witnesses:
+    """Rows that speak for their classes, with the weight of each, before and after the map."""
+
+    rows: Array
+    codes: Codes
+    weight: Array
+    placed: Array
+
+    def judge(self, mapped: Array, codes: Codes) -> tuple[Index, Index, Array]:
+        """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
+        return self.judge_by(self.distances, mapped, codes)
+
+    def distances(self, mapped: Array) -> Array:
+        """Squared distances of mapped rows from all witnesses."""
+        found = mapped @ self.placed.T
+        found *= -2.0
+        found += np.einsum("ij,ij->i", self.placed, self.placed)
+        found += np.einsum("ij,ij->i", mapped, mapped)[:, None]
+        return found
+
+    def coincide(self, mapped: Array) -> Mask:
+        """Which rows are at no distance from which witnesses."""
+        found = self.distances(mapped)
+        return found <= 64 * np.finfo(found.dtype).eps * found.max(axis=1, keepdims=True)
+
+    def judge_by(self, distances: Callable[[Array], Array], rows: Array, codes: Codes) -> tuple[Index, Index, Array]:
+        """The same with squared distances of all pairs by another metric."""
+        from nearkin.kernels.neighbours import judge
+
+        step = max(1, _TABLE // max(1, len(self.rows)))
+        found = []
+        for start in range(0, max(1, len(rows)), step):
+            part = slice(start, start + step)
+            found.append(judge(distances(rows[part]), codes[part], self.codes, self.weight, _VOTERS))
+        own, other, margin = (np.concatenate(part) for part in zip(*found, strict=True))
+        return own, other, margin
+
+
+@stored(
+    rows=ArrayOf("m", "p", of="doubles"),
+    codes=ArrayOf("m", of="codes", low=0),
+    keys=ArrayOf("m", of="doubles"),
+    n_seen=ArrayOf("K", of="doubles", low=0.0),
+    bars=ArrayOf("K", of="doubles", is_finite=False),
+)
+@dataclass(frozen=True)
+class Sample:
+    """A sample of the rows seen: those with the largest keys of each class. Later rows have larger keys by and by.
+
+    ``bars`` are keys below which a row of the class cannot get in.
+    """
+
+    rows: Array
+    codes: Codes
+    keys: Array
+    n_seen: Array
+    bars: Array
+
+    def plus(self, X: Array, codes: Codes, keys: Array) -> Sample:
+        n_classes = max(len(self.n_seen), int(codes.max(initial=0)) + 1)
+        more = n_classes - len(self.n_seen)
+        bars = np.pad(self.bars, (0, more), constant_values=-np.inf)
+        fits = keys > bars[codes]
+        return Sample(
+            np.concatenate([self.rows, X[fits]]), np.concatenate([self.codes, codes[fits]]),
+            np.concatenate([self.keys, keys[fits]]),
+            np.pad(self.n_seen, (0, more)) + np.bincount(codes, minlength=n_classes), bars,
+        )  # fmt: skip
+
+    def trimmed(self, share: int = 1) -> Sample:
+        """Keep as many of each class as there is room for, in a multiple of the room for witnesses."""
+        room = share * min(_MOST_WITNESSES, max(_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
+        quotas = _share_room(self.n_seen, room)
+        order = np.lexsort((-self.keys, self.codes))
+        first = np.searchsorted(self.codes[order], np.arange(len(quotas)))
+        rank = np.arange(len(order)) - first[self.codes[order]]
+        kept = np.sort(order[rank < quotas[self.codes[order]]])
+        bars = np.full(len(quotas), np.inf)
+        np.minimum.at(bars, self.codes[kept], self.keys[kept])
+        bars[np.ceil(self.n_seen) <= quotas] = -np.inf  # there is room for all
+        return Sample(self.rows[kept], self.codes[kept], self.keys[kept], self.n_seen, bars)
+
+    def times(self, share: float) -> Sample:
+        return replace(self, n_seen=share * self.n_seen)
+
+    def merged(self, shards: Sequence[Sample], codes: Sequence[Codes], n_classes: int) -> Sample:
+        """The sample of all rows that the shards have seen, each of which began with this one."""
+        parts = [(one.rows, table[one.codes], one.keys) for one, table in zip(shards, codes, strict=True)]
+        rows, owners, keys = (np.concatenate(part) for part in zip(*parts, strict=True))
+        together = np.column_stack([rows, owners, keys])
+        _, first = np.unique(together, axis=0, return_index=True)  # what they began with counts once
+        first.sort()
+        n_seen = np.zeros(n_classes)
+        n_seen[: len(self.n_seen)] = self.n_seen
+        for one, table in zip(shards, codes, strict=True):
+            before = np.pad(self.n_seen, (0, len(one.n_seen) - len(self.n_seen)))
+            np.add.at(n_seen, table[: len(one.n_seen)], one.n_seen - before)
+        return Sample(rows[first], owners[first], keys[first], n_seen, np.full(n_classes, -np.inf)).trimmed()
+
+
+def _share_room(sizes: Array, room: int) -> Index:
+    """Half of the room by size, half to all classes alike, to none more than it has; what is left goes round again."""
+    whole: Index = np.ceil(sizes).astype(np.int64)
+    quotas: Index = np.zeros_like(whole)
+    for _ in range(8):
+        wants = quotas < whole
+        left = room - quotas.sum()
+        if left <= 0 or not wants.any():
+            break
+        share = left * (0.5 * wants / wants.sum() + 0.5 * whole * wants / (whole * wants).sum())
+        quotas = np.minimum(whole, quotas + np.ceil(share).astype(np.int64))
+    return quotas
+
+
+def _draw_keys(seed: int, first: int, n: int, horizon: float) -> Array:
+    """Keys of rows by their numbers in the stream: Gumbel numbers, which grow by 1 in every ``horizon`` rows."""
+    number = np.arange(first, first + n, dtype=np.uint64)
+    state = (number + np.uint64(seed % 2**32 * 2**20 + 1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+    uniform = ((state ^ (state >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return number / horizon - np.log(-np.log(np.clip(uniform, 1e-300, 1.0 - 2.0**-53)))
+
+
+@stored(
+    map=ArrayOf("r", "d", dtype="T"),
+    sketch=Maybe(ArrayOf("p", "d", of="doubles")),
+    length=Number(0.0),
+    sums=Part(Sums, p="p"),
+    sample=Part(Sample, p="p"),
+    witnesses=Part(Witnesses, p="p", r="r"),
+    loss=Anything(),
+    seed=Count(),
+    n_rows=Count(),
+    next_row=Count(),
+)
+@dataclass(frozen=True)
+class Discriminant:
+    """The start of a learner: its map, and all that is needed to renew it as rows come.
+
+    It changes only at certain numbers of rows along the stream (`next_row`), so that the chunks in which rows come do
+    not matter. Nothing is ever written to; every change makes another one.
+    """
+
+    map: Array
+    sketch: Array | None
+    #: Length to which mapped rows are brought, for similarities; 0 leaves theirs.
+    length: float
+    sums: Sums
+    sample: Sample
+    witnesses: Witnesses
+    loss: Loss
+    seed: int
+    n_rows: int
+    next_row: int
+
+    @classmethod
+    def begin(
+        cls, rows: Rows, codes: Codes, r: int, is_unit: bool, loss: Loss, rng: np.random.Generator
+    ) -> Discriminant:
+        """Find the map of the first rows."""
+        seed, n = int(rng.integers(2**31)), len(rows)
+        keys = _draw_keys(seed, 0, n, np.inf) + n / _HORIZON  # no row of the first batch is later than another
+        which = np.sort(np.argsort(-keys, kind="stable")[:_MOST_ROWS])
+        sketch = _find_sketch(rows, r, rng) if rows.n_features > _WIDE else None
+        X = _look(rows.take(which), sketch)
+        empty = Sample(X[:0], codes[:0], keys[:0], np.zeros(0), np.zeros(0))
+        whole = empty.plus(X, codes[which], keys[which])
+        nothing = Witnesses(X[:0], codes[:0], np.zeros(0), np.empty((0, r), rows.dtype))
+        sums = Sums.none(0, X.shape[1])
+        made = cls(np.empty((r, 0), rows.dtype), sketch, float(is_unit), sums, whole, nothing, loss, seed, n, 0)
+        made, inner = made._from_sample()
+        sample = replace(whole, n_seen=np.bincount(codes).astype(np.float64)).trimmed(_ROWS_EACH)
+        return replace(made, sample=sample)._with_map(inner)
+
+    def _from_sample(self) -> tuple[Discriminant, Array]:
+        """Sums of the rows of the sample alone and their map, in rounds: weigh rows, find neighbours, then the map."""
+        X, y, r = self.sample.rows, self.sample.codes, len(self.map)
+        weight: Array = np.ones(len(X))
+        sums = Sums.pooled(X, y)
+        inner = sums.find_map(r)
+        chosen = np.isin(self.sample.keys, self.sample.trimmed().keys)
+        for _ in range(_ROUNDS):
+            placed = _place(X, inner, self.length)
+            witnesses = Witnesses(X[chosen], y[chosen], weight[chosen], placed[chosen])
+            own, other, margin = witnesses.judge(placed, y)
+            weight = self.loss.plausibility(margin)
+            witnesses = replace(witnesses, weight=weight[chosen])
+            found = Sums.none(len(sums.counts), X.shape[1]).plus(X, y, weight, witnesses, own, other)
+            if found.near_weight > 0.0:
+                sums = found
+            inner = sums.find_map(r)
+        return replace(self, sums=sums), inner
+
+    def _with_map(self, inner: Array) -> Discriminant:
+        """Place the witnesses by a new map and weigh them by each other."""
+        dtype = self.map.dtype
+        whole = (inner if self.sketch is None else inner @ self.sketch).astype(dtype)
+        chosen = self.sample.trimmed()
+        length = float(self.length > 0.0)
+        placed = _place(chosen.rows, inner, length)
+        witnesses = Witnesses(chosen.rows, chosen.codes, np.ones(len(placed)), placed)
+        for _ in range(_ROUNDS):
+            own, _, margin = witnesses.judge(placed, chosen.codes)
+            witnesses = replace(witnesses, weight=self.loss.plausibility(margin))
+        if length:
+            nearest = placed[own[:, 0]][own[:, 0] >= 0] - placed[own[:, 0] >= 0]
+            mean = float((nearest**2).sum()) / max(1, len(nearest))
+            length = float(np.clip(1.0 / np.sqrt(max(mean, 1e-300)), 1.0, _LONGEST))
+        witnesses = replace(witnesses, placed=(placed * (length or 1.0)).astype(dtype))
+        step = int(np.clip(self.n_rows // 4, _FEWEST, _FARTHEST))
+        return replace(
+            self, map=np.ascontiguousarray(whole), length=length, witnesses=witnesses, next_row=self.n_rows + step
+        )
+
+    def place(self, rows: Array) -> Array:
+        """Scaled rows as the learner sees them."""
+        return _place(rows, self.map, self.length)
+
+    def judge(self, mapped: Array, codes: Codes) -> tuple[Index, Index, Array]:
+        """Nearest witnesses of mapped rows, of their own class and of others, and the weight of each row."""
+        own, other, margin = self.witnesses.judge(mapped, codes)
+        return own, other, self.loss.plausibility(margin)
+
+    def observe(self, rows: Rows, codes: Codes) -> Discriminant:
+        """Take in the next rows of the stream, of which none is beyond `next_row`; the map stays."""
+        sums, sample, n = self.sums, self.sample, self.n_rows
+        for part, block in rows.blocks():
+            y = codes[part]
+            own, other, weight = self.judge(self.place(block), y)
+            X = _look(block, self.sketch)
+            sums = sums.plus(X, y, weight, self.witnesses, own, other)
+            sample = sample.plus(X, y, _draw_keys(self.seed, n, len(y), _HORIZON))
+            n += len(y)
+        return replace(self, sums=sums, sample=sample, n_rows=n)
+
+    def renewed(self) -> Discriminant:
+        """The map by all that was seen, turned so that it is as near to the map before as it can be.
+
+        While the sample holds every row, it is found from the beginning.
+        """
+        made = replace(self, sample=self.sample.trimmed(_ROWS_EACH))
+        is_whole = len(made.sample.rows) == self.n_rows
+        if is_whole:
+            made, inner = made._from_sample()
+        else:
+            inner = made.sums.find_map(len(self.map))
+        whole = inner if self.sketch is None else inner @ self.sketch
+        left, _, right = np.linalg.svd(self.map.astype(np.float64) @ whole.T)
+        made = made._with_map((left @ right) @ inner)
+        if is_whole:
+            return made
+        fades = np.exp(-float(made.next_row - made.n_rows) / min(made.n_rows, _HORIZON))
+        return replace(made, sums=made.sums.times(fades), sample=made.sample.times(fades))
+
+    def turn_from(self, before: Discriminant) -> Array:
+        """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be."""
+        return self.map @ np.linalg.pinv(before.map)
+
+    def for_shard(self) -> Discriminant:
+        """One that keeps its map."""
+        return replace(self, next_row=2**52)
+
+    def merged(self, shards: Sequence[Discriminant], codes: Sequence[Codes], n_classes: int) -> Discriminant:
+        """The start of all rows that the shards have seen; the map stays until it is renewed."""
+        return replace(
+            self,
+            sums=self.sums.merged([one.sums for one in shards], codes, n_classes),
+            sample=self.sample.merged([one.sample for one in shards], codes, n_classes),
+            n_rows=self.n_rows + sum(one.n_rows - self.n_rows for one in shards),
+        )
+
+
+def _place(rows: Array, map: Array, length: float) -> Array:
+    placed: Array = rows @ map.T
+    if length > 0.0:
+        own = np.sqrt(np.einsum("ij,ij->i", placed, placed))
+        placed *= (length / np.where(own > 0.0, own, 1.0)).astype(placed.dtype)[:, None]
+    return placed
+
+
+def _look(block: Array, sketch: Array | None) -> Array:
+    """Rows in double precision, as sums see them."""
+    return block.astype(np.float64) if sketch is None else block @ sketch.T
+
+
+def _find_sketch(rows: Rows, r: int, rng: np.random.Generator) -> Array:
+    """Principal directions of the first rows; columns that are still constant get a small random place."""
+    found = principal_directions(rows, min(max(_SKETCH, r), rows.n_features), rng)
+    asleep = ~found.any(axis=0)
+    found[:, asleep] = rng.standard_normal((len(found), int(asleep.sum()))) / np.sqrt(len(found))
+    return found
