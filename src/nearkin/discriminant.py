@@ -26,7 +26,7 @@ from nearkin.losses import Loss
 from nearkin.rows import Rows
 from nearkin.stored import Anything, ArrayOf, Count, Maybe, Number, Part, stored
 
-__all__ = ["Discriminant"]
+__all__ = ["Discriminant", "Sample", "Sums", "Witnesses"]
 
 #: Rows in the sample for every witness; witnesses: how many, of each class where they suffice, and at most.
 _ROWS_EACH = 2
@@ -217,7 +217,7 @@ class Witnesses:
 
 @stored(
     rows=ArrayOf("m", "p", of="doubles"),
-    codes=ArrayOf("m", of="codes", low=0),
+    codes=ArrayOf("m", of="codes", low=0, below="K"),
     keys=ArrayOf("m", of="doubles"),
     n_seen=ArrayOf("K", of="doubles", low=0.0),
     bars=ArrayOf("K", of="doubles", is_finite=False),
@@ -332,6 +332,11 @@ class Discriminant:
     seed: int
     n_rows: int
     next_row: int
+
+    def check_stored(self) -> None:
+        """Witnesses are of classes that were seen."""
+        if self.witnesses.codes.max(initial=-1) >= len(self.sample.n_seen):
+            raise ValueError(f"a witness is of class {self.witnesses.codes.max()} of {len(self.sample.n_seen)}")
 
     @classmethod
     def begin(
