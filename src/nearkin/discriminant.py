@@ -24,14 +24,14 @@ from scipy import sparse
 from nearkin.arrays import Array, Codes, Index
 from nearkin.directions import principal_directions
 from nearkin.kernels import worker_pool
-from nearkin.losses import Loss
+from nearkin.losses import Loss, RescaledHinge
 from nearkin.rows import Rows
-from nearkin.stored import Anything, ArrayOf, Count, Maybe, Number, Part, stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
 
 if TYPE_CHECKING:
     from nearkin.kernels.neighbours import Neighbours
 
-__all__ = ["Discriminant"]
+__all__ = ["Discriminant", "Sample", "Sums", "Witnesses"]
 
 #: Rows in the sample for every witness; witnesses: how many, of each class where they suffice, and at most.
 _ROWS_EACH = 2
@@ -129,7 +129,7 @@ class Sums:
         live = self.counts > 0
         near = self.near / max(self.near_weight, np.finfo(np.float64).tiny)
         size = float(np.trace(near))
-        if np.count_nonzero(live) < 2 or not 0.0 < size < np.inf:
+        if np.count_nonzero(live) < 2 or not 0.0 < size < np.inf or not np.isfinite(near).all():
             return np.eye(r, p)
         n_live = max(1, int(np.count_nonzero(np.diag(near) > 0)))
         shrinkage = np.clip(n_live / max(1.0, self.counts.sum()), 0.1, 0.9)
@@ -144,6 +144,8 @@ class Sums:
         between /= max(float(np.linalg.norm(means, 2)) ** 2, np.finfo(np.float64).tiny)
         if self.far_weight > 0.0:
             between = 0.5 * (between + _excess(white.T @ self.far @ white, white.T @ near @ white))
+        if not np.isfinite(between).all():
+            return np.eye(r, p)
         telling, turn = np.linalg.eigh(between)
         telling, turn = np.maximum(telling[::-1], 0.0), turn[:, ::-1]
         found = ((white @ turn) * np.sqrt(_FLOOR + telling / max(telling[0], np.finfo(np.float64).tiny))).T[:r]
@@ -171,6 +173,8 @@ def _scatter(X: Array, weight: Array, witnesses: Witnesses, which: Index) -> tup
 def _excess(far: Array, near: Array) -> Array:
     """Where pairs of other classes scatter more than pairs of the own, both in whole; the largest excess is 1."""
     difference = far / max(np.trace(far), 1e-300) - near / max(np.trace(near), 1e-300)
+    if not np.isfinite(difference).all():
+        return np.zeros_like(difference)
     values, vectors = np.linalg.eigh(difference)
     values = np.maximum(values, 0.0)
     return (vectors * (values / max(values[-1], 1e-300))) @ vectors.T
@@ -180,7 +184,7 @@ def _excess(far: Array, near: Array) -> Array:
     rows=ArrayOf("m", "p", of="doubles"),
     codes=ArrayOf("m", of="codes", low=0),
     weight=ArrayOf("m", of="doubles", low=0.0, high=1.0),
-    placed=ArrayOf("m", "r"),
+    placed=ArrayOf("m", "r", dtype="T"),
 )
 @dataclass(frozen=True)
 class Witnesses:
@@ -218,7 +222,7 @@ class Witnesses:
 
 @stored(
     rows=ArrayOf("m", "p", of="doubles"),
-    codes=ArrayOf("m", of="codes", low=0),
+    codes=ArrayOf("m", of="codes", low=0, below="K"),
     keys=ArrayOf("m", of="doubles"),
     n_seen=ArrayOf("K", of="doubles", low=0.0),
     bars=ArrayOf("K", of="doubles", is_finite=False),
@@ -258,6 +262,7 @@ class Sample:
         bars = np.full(len(quotas), np.inf)
         np.minimum.at(bars, self.codes[kept], self.keys[kept])
         bars[np.ceil(self.n_seen) <= quotas] = -np.inf  # there is room for all
+        bars[(quotas > 0) & np.isinf(bars)] = -np.inf  # there is room again
         return Sample(self.rows[kept], self.codes[kept], self.keys[kept], self.n_seen, bars)
 
     def times(self, share: float) -> Sample:
@@ -275,7 +280,7 @@ class Sample:
         for one, table in zip(shards, codes, strict=True):
             before = np.pad(self.n_seen, (0, len(one.n_seen) - len(self.n_seen)))
             np.add.at(n_seen, table[: len(one.n_seen)], one.n_seen - before)
-        return Sample(rows[first], owners[first], keys[first], n_seen, np.full(n_classes, -np.inf)).trimmed()
+        return Sample(rows[first], owners[first], keys[first], n_seen, np.full(n_classes, -np.inf)).trimmed(_ROWS_EACH)
 
 
 def _share_room(sizes: Array, room: int) -> Index:
@@ -289,6 +294,9 @@ def _share_room(sizes: Array, room: int) -> Index:
             break
         share = left * (0.5 * wants / wants.sum() + 0.5 * whole * wants / (whole * wants).sum())
         quotas = np.minimum(whole, quotas + np.ceil(share).astype(np.int64))
+    if np.count_nonzero(quotas) > room:  # one row of each class would be too many
+        quotas[np.argsort(-sizes, kind="stable")[room:]] = 0
+        quotas = np.minimum(quotas, 1)
     return quotas
 
 
@@ -304,12 +312,12 @@ def _draw_keys(seed: int, first: int, n: int, horizon: float) -> Array:
 
 @stored(
     map=ArrayOf("r", "d", dtype="T"),
-    sketch=Maybe(ArrayOf("p", "d", of="doubles")),
-    length=Number(0.0),
+    sketch=Maybe(ArrayOf("p", "d", of="doubles"), else_equal=("p", "d")),
+    length=Number(0.0, _LONGEST),
     sums=Part(Sums, p="p"),
     sample=Part(Sample, p="p"),
-    witnesses=Part(Witnesses, p="p", r="r"),
-    loss=Anything(),
+    witnesses=Part(Witnesses, p="p", r="r", T="T"),
+    loss=Part(RescaledHinge),
     seed=Count(),
     n_rows=Count(),
     next_row=Count(),
@@ -333,6 +341,20 @@ class Discriminant:
     seed: int
     n_rows: int
     next_row: int
+
+    def check_stored(self) -> None:
+        """Classes, witnesses and directions are some of those that there are; rows were counted, and more may come."""
+        n_classes, n_seen = len(self.sample.n_seen), float(self.sample.n_seen.sum())
+        codes = self.witnesses.codes
+        if len(self.sums.counts) > n_classes or not len(codes) or codes.max() >= n_classes:
+            raise ValueError(f"there are no witnesses, or sums or witnesses of more than the {n_classes} classes seen")
+        if len(self.map) > len(self.sums.near):
+            raise ValueError(f"a map to {len(self.map)} features is made from {len(self.sums.near)}")
+        if not max(len(self.sample.rows), n_seen * (1.0 - 1e-9)) <= self.n_rows < self.next_row:
+            raise ValueError(
+                f"of {self.n_rows} rows seen, {len(self.sample.rows)} are in the sample and {n_seen:g} were counted by "
+                f"class; the next renewal is at {self.next_row}"
+            )
 
     @classmethod
     def begin(
@@ -432,8 +454,11 @@ class Discriminant:
         else:
             inner = made.sums.find_map(len(self.map))
         whole = inner if self.sketch is None else inner @ self.sketch
-        left, _, right = np.linalg.svd(self.map.astype(np.float64) @ whole.T)
-        made = made._with_map((left @ right) @ inner)
+        both = self.map.astype(np.float64) @ whole.T
+        if np.isfinite(both).all():
+            left, _, right = np.linalg.svd(both)
+            inner = (left @ right) @ inner
+        made = made._with_map(inner)
         if is_whole:
             return made
         fades = np.exp(-float(made.next_row - made.n_rows) / min(made.n_rows, _HORIZON))
@@ -443,9 +468,9 @@ class Discriminant:
         """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be."""
         return self.map @ np.linalg.pinv(before.map)
 
-    def for_shard(self) -> Discriminant:
-        """One that keeps its map."""
-        return replace(self, next_row=2**52)
+    def for_shard(self, number: int) -> Discriminant:
+        """One that keeps its map, and draws keys of its own."""
+        return replace(self, next_row=2**52, seed=self.seed + number)
 
     def merged(self, shards: Sequence[Discriminant], codes: Sequence[Codes], n_classes: int) -> Discriminant:
         """The start of all rows that the shards have seen; the map stays until it is renewed."""
