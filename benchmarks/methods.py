@@ -69,7 +69,7 @@ def measure(
             learner.fit(X[train], labels)
             seconds += time.process_time() - began
             rows += len(train)
-            model = nearkin.RobustKNeighborsClassifier(learner, noise_rate=0.0, weights="uniform")
+            model = nearkin.RobustKNeighborsClassifier(learner, n_neighbors=3, noise_rate=0.0, weights="uniform")
             right += int((model.fit(X[train], labels).predict(X[test]) == y[test]).sum())
         means.append(100.0 * right / len(y))
     return float(np.mean(means)), float(np.std(means)), 1e6 * seconds / rows
