@@ -366,4 +366,4 @@ def whiten_classes(rows: Array, codes: Codes, weights: Array) -> Array:
 
 def default_learner(random_state: Any = None) -> OnlineLearner:
     """Return an unfitted learner as it learns the spaces."""
-    return RobustLODML(n_epochs=3, random_state=random_state)
+    return RobustLODML(n_epochs=3, C=0.1, init="auto", triplets="octg", random_state=random_state)
