@@ -27,8 +27,8 @@ _BLOCK = 4096
 class NeighbourTriplets(TripletSource, name="neighbours"):
     """Anchors are rows, positives and negatives the nearest witnesses of a discriminant start.
 
-    A row whose neighbours vote for its label is an anchor; one whose label they contradict rarely is: the probability is
-    twice the weight of the votes, at most 1. Neighbours are found in the space of the start, which changes only at
+    A row whose neighbours vote for its label is an anchor, one whose label they contradict rarely is: the probability
+    is twice the weight of the votes, at most 1. Neighbours are found in the space of the start, which changes only at
     certain rows of the stream, so chunks do not matter. Needs ``init="discriminant"``.
 
     Parameters
