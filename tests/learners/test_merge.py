@@ -15,6 +15,7 @@ from nearkin.learners import merge_states
 from nearkin.parameters import weighted_mean
 from nearkin.saving import write_tree
 from nearkin.triplets import OCTG, OnePassTriplets, RandomTriplets
+from printed import printed
 from streams import tables
 
 SOURCES = {
@@ -234,7 +235,9 @@ def test_the_chunks_do_not_matter_to_bounded_centres(chunk):
     rows, y = appearing(800)
     models = []
     for size in (chunk, 400):
-        model = nearkin.RobustLODML(triplets=OCTG(max_centers=8, update_centers=True, refresh=5), random_state=0)
+        model = printed(
+            nearkin.RobustLODML, triplets=OCTG(max_centers=8, update_centers=True, refresh=5), random_state=0
+        )
         model.partial_fit(rows[:50], y[:50])
         for at in range(50, 800, size):
             model.partial_fit(rows[at : at + size], y[at : at + size])
