@@ -50,7 +50,7 @@ _ALL_ROWS, _ROWS_EACH_FEATURE, _MOST_ROWS = 1024, 16, 16_384
 _FEWEST, _FARTHEST, _HORIZON = 64, 4096, 16_384
 
 #: Features from which sums are kept of a sketch, and its size.
-_WIDE, _SKETCH = 512, 256
+_WIDE, _SKETCH = 256, 256
 
 #: Longest rows of a similarity.
 _LONGEST = 10.0
