@@ -13,7 +13,7 @@ HOME = Path(nearkin.__file__).parent
 FLOORS = (
     "losses measures mercer steps hedge sketch errors arrays settings stored rows labels files memory"
     " progress datasets _version",
-    "kernels accelerator",
+    "kernels accelerator directions discriminant",
     "triplets parameters tables",
     "learners",
     "noise neighbors jury",

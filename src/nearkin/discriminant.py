@@ -201,6 +201,16 @@ class Witnesses:
         found += np.einsum("ij,ij->i", mapped, mapped)[:, None]
         return found
 
+    def vote(self, scores: Array) -> Codes:
+        """Class with most votes of the witnesses with the largest scores, for every row of a table of scores."""
+        classes, place = np.unique(self.codes, return_inverse=True)
+        k = min(_VOTERS, len(place))
+        nearest = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        votes = np.zeros((len(scores), len(classes)))
+        np.add.at(votes, (np.arange(len(scores))[:, None], place[nearest]), self.weight[nearest])
+        chosen: Codes = classes[votes.argmax(axis=1)]
+        return chosen
+
     def coincide(self, mapped: Array) -> Mask:
         """Which rows are at no distance from which witnesses."""
         found = self.distances(mapped)
@@ -460,6 +470,14 @@ class Discriminant:
     def turn_from(self, before: Discriminant) -> Array:
         """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be."""
         return self.map @ np.linalg.pinv(before.map)
+
+    @staticmethod
+    def n_bytes(d: int, r: int, n_classes: int, itemsize: int) -> int:
+        """Most bytes that a start takes: map and sketch, sums, sample and witnesses."""
+        p = d if d <= _WIDE else min(max(_SKETCH, r), d)
+        n = min(_MOST_WITNESSES, max(_WITNESSES, _OF_EACH * n_classes))
+        maps = r * d * itemsize + (p * d * 8 if d > _WIDE else 0)
+        return maps + (2 * p * p + n_classes * p) * 8 + n * ((_ROWS_EACH + 1) * (p + 2) * 8 + r * itemsize)
 
     def for_shard(self, number: int) -> Discriminant:
         """One that keeps its map, and draws keys of its own."""
