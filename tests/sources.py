@@ -13,7 +13,8 @@ HOME = Path(nearkin.__file__).parent
 FLOORS = (
     "losses measures mercer steps hedge sketch errors arrays settings stored rows labels files memory"
     " progress datasets _version",
-    "kernels accelerator directions discriminant",
+    "kernels accelerator",
+    "discriminant directions",
     "triplets parameters tables",
     "learners",
     "noise neighbors jury",

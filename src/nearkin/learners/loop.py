@@ -175,7 +175,7 @@ class Lesson:
             source.receive(triplets, plausibility)
             np.minimum.at(self.weight, triplets.row_origin[triplets.anchor] - first, plausibility)
             if triplets.row_weight is not None:
-                np.minimum.at(self.weight, triplets.row_origin - first, triplets.row_weight)
+                self.weight[triplets.row_origin - first] = triplets.row_weight
             state.n_triplets += len(triplets)
             state.n_updates += int(n_updates)
             self.n_done = done + source.n_rows_seen_ - first
