@@ -358,6 +358,8 @@ class Discriminant:
         codes = self.witnesses.codes
         if len(self.sums.counts) > n_classes or not len(codes) or codes.max() >= n_classes:
             raise ValueError(f"there are no witnesses, or sums or witnesses of more than the {n_classes} classes seen")
+        if (np.diff(codes) < 0).any():
+            raise ValueError("witnesses are not ordered by class")
         if len(self.map) > len(self.sums.near):
             raise ValueError(f"a map to {len(self.map)} features is made from {len(self.sums.near)}")
         if not max(len(self.sample.rows), n_seen * (1.0 - 1e-9)) <= self.n_rows < self.next_row:
