@@ -23,6 +23,7 @@ from scipy import sparse
 from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.directions import principal_directions
 from nearkin.losses import Loss
+from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
 from nearkin.stored import Anything, ArrayOf, Count, Maybe, Number, Part, stored
 
@@ -37,6 +38,9 @@ _VOTERS, _PAIRS = 15, 10
 
 #: What is left of a direction that tells nothing, as a share of the best one's squared length.
 _FLOOR = 0.07
+
+#: What decides between directions that tell the same: far above rounding, far below what matters.
+_TIE = 1e-6
 
 #: Rounds of weighing rows and finding the map, and most rows by which the first map is found.
 _ROUNDS, _MOST_ROWS = 2, 16_384
@@ -126,7 +130,7 @@ class Sums:
         size = float(np.trace(near))
         if np.count_nonzero(live) < 2 or not 0.0 < size < np.inf:
             return np.eye(r, p)
-        n_live = max(1, int(np.count_nonzero(np.diag(near) > 0)))
+        n_live = int(np.count_nonzero(np.diag(near) > 1e-12 * np.diag(near).max()))
         shrinkage = np.clip(n_live / max(1.0, self.counts.sum()), 0.1, 0.9)
         whole = (1.0 - shrinkage) * near
         whole[np.diag_indices(p)] += shrinkage * size / n_live
@@ -137,8 +141,10 @@ class Sums:
         means = ((means - share @ means) @ white) * np.sqrt(share)[:, None]
         between = means.T @ means
         between /= max(float(np.linalg.norm(means, 2)) ** 2, np.finfo(np.float64).tiny)
+        near_white = white.T @ near @ white
         if self.far_weight > 0.0:
-            between = 0.5 * (between + _excess(white.T @ self.far @ white, white.T @ near @ white))
+            between = 0.5 * (between + _excess(white.T @ self.far @ white, near_white))
+        between += _TIE * near_white  # of directions that tell nothing those come first in which rows vary most
         telling, turn = np.linalg.eigh(between)
         telling, turn = np.maximum(telling[::-1], 0.0), turn[:, ::-1]
         found = ((white @ turn) * np.sqrt(_FLOOR + telling / max(telling[0], np.finfo(np.float64).tiny))).T[:r]
@@ -153,12 +159,17 @@ def _sum_by_class(X: Array, codes: Codes, weight: Array, n_classes: int) -> Arra
 def _scatter(X: Array, weight: Array, witnesses: Witnesses, which: Index) -> tuple[Array, float]:
     """Half the weighted scatter of all pairs of a row with its witnesses, -1 for none, and the weight of all pairs."""
     there = which >= 0
-    row, at = np.nonzero(there)[0], which[there]
-    pair = weight[row] * witnesses.weight[at]
-    table = sparse.csr_array((pair, (row, at)), shape=(len(X), len(witnesses.rows)))
-    crossed = X.T @ (table @ witnesses.rows)
-    by_row, by_witness = np.bincount(row, pair, len(X)), np.bincount(at, pair, len(witnesses.rows))
-    scatter = (X.T * by_row) @ X + (witnesses.rows.T * by_witness) @ witnesses.rows - crossed - crossed.T
+    if not there.any():
+        return np.zeros((X.shape[1],) * 2), 0.0
+    row, used = np.nonzero(there)[0], which[there]
+    pair = weight[row] * witnesses.weight[used]
+    used, at = np.unique(used, return_inverse=True)
+    centre = witnesses.rows[used].mean(axis=0)  # far from the origin little would be left of the differences
+    X, W = X - centre, witnesses.rows[used] - centre
+    table = sparse.csr_array((pair, (row, at)), shape=(len(X), len(W)))
+    crossed = X.T @ (table @ W)
+    by_row, by_witness = np.bincount(row, pair, len(X)), np.bincount(at, pair, len(W))
+    scatter = (X.T * by_row) @ X + (W.T * by_witness) @ W - crossed - crossed.T
     return 0.5 * scatter, float(pair.sum())
 
 
@@ -191,11 +202,7 @@ class Witnesses:
 
     def distances(self, mapped: Array) -> Array:
         """Squared distances of mapped rows from all witnesses."""
-        found = mapped @ self.placed.T
-        found *= -2.0
-        found += np.einsum("ij,ij->i", self.placed, self.placed)
-        found += np.einsum("ij,ij->i", mapped, mapped)[:, None]
-        return found
+        return -DISTANCE.scores(mapped, self.placed)
 
     def coincide(self, mapped: Array) -> Mask:
         """Which rows are at no distance from which witnesses."""
@@ -438,12 +445,19 @@ class Discriminant:
         return replace(made, sums=made.sums.times(fades), sample=made.sample.times(fades))
 
     def turn_from(self, before: Discriminant) -> Array:
-        """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be."""
-        return self.map @ np.linalg.pinv(before.map)
+        """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be.
 
-    def for_shard(self) -> Discriminant:
-        """One that keeps its map."""
-        return replace(self, next_row=2**52)
+        Those of one length keep it in the mean.
+        """
+        matrix = self.map @ np.linalg.pinv(before.map)
+        if self.length > 0.0:
+            turned = before.witnesses.placed @ matrix.T
+            matrix *= self.length / np.sqrt(max(1e-300, float((turned**2).sum(axis=1).mean())))
+        return matrix
+
+    def for_shard(self, number: int) -> Discriminant:
+        """One that keeps its map, and draws keys of its own."""
+        return replace(self, next_row=2**52, seed=(self.seed + 1 + number) % 2**31)
 
     def merged(self, shards: Sequence[Discriminant], codes: Sequence[Codes], n_classes: int) -> Discriminant:
         """The start of all rows that the shards have seen; the map stays until it is renewed."""

@@ -91,7 +91,7 @@ class State:
         assert self.source is not None
         self.source = self.source.for_shard(number)
         if self.start is not None:
-            self.start = self.start.for_shard()
+            self.start = self.start.for_shard(number)
 
     def renew(self) -> None:
         """Renew the start, and turn what the source remembers to the new map."""
