@@ -36,7 +36,7 @@ class Method:
         As in the table.
     fit : callable
         Learns a score.
-    family : {"baseline", "ours", "rival"}
+    family : {"baseline", "ours", "printed", "rival"}
         What `select` goes by.
     about : str
         Settings that are not defaults, for the reader of the table.
@@ -95,16 +95,25 @@ def score_unmapped(learner: OnlineLearner, queries: np.ndarray, items: np.ndarra
 
 
 def list_learners() -> list[Method]:
-    """Every learner as it comes, and once more with the start that the paper prints where that can be set."""
+    """Every learner as it comes, and once more as its article has it where the default starts elsewhere."""
     found = []
     for plain in PLAIN:
         for name in (plain, f"Robust{plain}"):
             about = "two halves of the columns" if plain in MODAL else ""
             found.append(Method(name, fit_learner(name), "ours", about))
-            if "init" in getattr(nearkin, name)().get_params():
-                paper = f'{name}(init="identity")'
-                found.append(Method(paper, fit_learner(name, init="identity"), "ours", about))
+            printed = as_printed(name)
+            if printed:
+                found.append(Method(f"{name} (printed)", fit_learner(name, **printed), "printed", about))
     return found
+
+
+def as_printed(name: str) -> dict[str, Any]:
+    """Settings that bring a learner back to the form of its article; none if the default is that form."""
+    given = getattr(nearkin, name)().get_params()
+    if given.get("init") != "discriminant":
+        return {}
+    printed: dict[str, Any] = {"init": "auto" if "n_components" in given else "identity"}
+    return printed | {key: value for key, value in (("triplets", "octg"), ("C", 0.1)) if given[key] == "auto"}
 
 
 # ---------------------------------------------------------------------- rivals
@@ -211,6 +220,6 @@ def select(words: str | None) -> tuple[Method, ...]:
     for word in map(str.strip, words.split(",")):
         mine = {name: one for name, one in METHODS.items() if word in (name, one.family)}
         if not mine:
-            raise ValueError(f"no method {word!r}; there are baseline, ours, rival, and {', '.join(METHODS)}")
+            raise ValueError(f"no method {word!r}; there are baseline, ours, printed, rival, and {', '.join(METHODS)}")
         found |= mine
     return tuple(found.values())

@@ -188,7 +188,7 @@ def measure(cell: Cell, data: Rows) -> Space:
 
 def _warm_up(method: Method) -> None:
     """Compile before the clock runs."""
-    if method.family == "ours" and method.name not in _warm:
+    if method.family in ("ours", "printed") and method.name not in _warm:
         _warm.add(method.name)
         rng = np.random.default_rng(0)
         method.fit(rng.normal(size=(60, 4)), np.arange(60) % 3, 0)
@@ -232,7 +232,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--group", choices=tuple(GROUPS), help="sets that decisions used, or sets to report; both by default"
     )
     parser.add_argument("--sets", type=split_names, help="names, separated by commas; all of the group by default")
-    parser.add_argument("--methods", help="names or baseline, ours, rival, separated by commas; all by default")
+    parser.add_argument(
+        "--methods", help="names or baseline, ours, printed, rival, separated by commas; all by default"
+    )
     parser.add_argument("--draws", type=int, default=5, help="splits and noises of every set")
     parser.add_argument("--data", type=Path, dest="folder", help="folder with data files; NEARKIN_DATA by default")
     parser.add_argument("--jobs", type=int, default=1, help="cells to measure at once")

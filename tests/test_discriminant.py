@@ -28,7 +28,7 @@ def test_witnesses_of_classes_never_seen_stand_in_no_file(blobs, tmp_path):
     model = nearkin.RobustLODML(random_state=0).fit(X, y)
     model = copy.deepcopy(model)
     model.state_.start.witnesses.codes[0] = 2**40
-    with pytest.raises(ValueError, match="class 1099511627776 of 3"):
+    with pytest.raises(ValueError, match="more than the 3 classes"):
         nearkin.save(model, tmp_path / "model.nearkin")  # writing looks at what reading would
 
 
@@ -99,12 +99,13 @@ def make_sums(rng, X, y, weight=None):
     """Sums of rows that are all witnesses, with neighbours in the space as it is."""
     weight = np.ones(len(X)) if weight is None else weight
     witnesses = Witnesses(X, y, weight, X)
-    own, other, _ = witnesses.judge(X, y)
-    return Sums.none(0, X.shape[1]).plus(X, y, weight, witnesses, own, other), own
+    found = witnesses.judge(X, y)
+    return Sums.none(0, X.shape[1]).plus(X, y, weight, witnesses, found.own, found.other), found.own
 
 
 def test_the_map_is_the_one_of_the_formula_and_neighbours_of_a_class_are_at_mean_squared_distance_one(blobs, rng):
     X, y = blobs(200, d=6, n_classes=4)
+    X, y = X[np.argsort(y)], np.sort(y)
     weight = rng.random(200)
     sums, own = make_sums(rng, X, y, weight)
     found = sums.find_map(6)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -20,8 +21,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from sklearn.datasets import load_wine
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.datasets import load_digits, load_wine
+from sklearn.decomposition import PCA
+from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 
 import nearkin
 from nearkin.losses import RescaledHinge, hinge
@@ -265,7 +267,45 @@ def robust_knn() -> Figure:
     return figure
 
 
-FIGURES: tuple[Callable[[], Figure], ...] = (losses, weights, octg, one_wrong, plausibility, robust_knn)
+def spaces() -> Figure:
+    """Digits that no learner has seen, in four spaces, learned from right labels and with 40 % of them wrong."""
+    shown = (3, 8, 9)
+    X, y = load_digits(return_X_y=True)
+    X, y = X[np.isin(y, shown)], y[np.isin(y, shown)]
+    order = np.random.default_rng(0).permutation(len(y))
+    train, test = order[:300], order[300:]
+    X = X / 16.0
+    wrong, _ = nearkin.flip_labels(y[train], 0.4, random_state=0)
+    makers: dict[str, Callable[[], Any] | None] = {
+        "pixels": None,
+        "NCA": lambda: NeighborhoodComponentsAnalysis(random_state=0),
+        "RobustLODML, as printed": lambda: nearkin.RobustLODML(init="auto", triplets="octg", C=0.1, random_state=0),
+        "RobustLODML": lambda: nearkin.RobustLODML(random_state=0),
+    }
+    figure, panels = plt.subplots(2, len(makers), figsize=(12.6, 6.6))
+    for row, (labels, words) in zip(panels, ((y[train], "right labels"), (wrong, "40 % wrong")), strict=True):
+        row[0].set_ylabel(words, fontweight="bold")
+        for axes, (title, make) in zip(row, makers.items(), strict=True):
+            place = (lambda rows: rows) if make is None else make().fit(X[train], labels).transform
+            items, queries = place(X[train]), place(X[test])
+            plane = PCA(2, random_state=0).fit_transform(queries)
+            plane *= np.sign(plane[y[test] == 3].mean(0))  # the same class on the same side
+            low, high = np.quantile(plane, (0.02, 0.98), axis=0)
+            plane = np.clip(plane, low - 0.15 * (high - low), high + 0.15 * (high - low))  # outliers at the border
+            for digit, color in zip(shown, CLASSES, strict=True):
+                axes.scatter(*plane[y[test] == digit].T, s=34, color=color, marker=f"${digit}$", linewidths=0.2)
+            axes.set_title(f"{title}: {100 * precision_of_first(queries, items, y[test], y[train]):.0f} %", fontsize=10)
+            axes.set(xticks=[], yticks=[])
+    return figure
+
+
+def precision_of_first(queries: np.ndarray, items: np.ndarray, wanted: np.ndarray, held: np.ndarray) -> float:
+    """Share of the first 50 training rows that have the query's class."""
+    squared = (queries**2).sum(1)[:, None] + (items**2).sum(1) - 2.0 * queries @ items.T
+    return float((held[np.argsort(squared, axis=1)[:, :50]] == wanted[:, None]).mean())
+
+
+FIGURES: tuple[Callable[[], Figure], ...] = (losses, weights, octg, one_wrong, plausibility, robust_knn, spaces)
 
 
 def main(folder: Path, kind: str) -> None:

@@ -42,13 +42,20 @@ def nearness(learner):
     return lambda x, y: -float(x @ M @ y)
 
 
+def scaled_rows(learner):
+    """Bring raw rows to where `metric_` compares them, which for a similarity is after its start."""
+    if learner.measure.is_distance or learner.state_.start is None:
+        return learner.scaling_.apply
+    return lambda X: learner.state_.start.place(learner.scaling_.apply(X))
+
+
 @each(noise_rate=[0.0, 0.1, 0.3], k=[1, 3, 5], name=ROBUST)
 def test_the_classifier_is_algorithm_5(name, k, noise_rate, noisy_blobs, global_seed):
     X, y, _, queries, _ = noisy_blobs
     learner = getattr(nearkin, name)(C=0.3, eta=0.5, random_state=global_seed)
     model = RobustKNeighborsClassifier(learner, n_neighbors=k, noise_rate=noise_rate).fit(X, y)
     fitted = model.learner_
-    scaled = fitted.scaling_.apply
+    scaled = scaled_rows(fitted)
     expected = robust_knn(scaled(X), y.tolist(), model.plausibility_, scaled(queries), k, noise_rate, nearness(fitted))
     np.testing.assert_array_equal(model.predict(queries), expected)
     assert len(model.kept_) == 70 - int(70 * noise_rate + 1e-9)
@@ -344,13 +351,31 @@ def test_the_rate_of_wine_is_found_on_average(rate, n_neighbors, global_seed):
     assert np.mean(found) == pytest.approx(rate, abs=0.05)
 
 
-@each(name=ROBUST)
-def test_plausibility_tells_wrong_labels_from_right_ones_on_wine(name, global_seed):
+@each(name=["RobustLODML", "RobustODML"])
+def test_a_jury_judges_training_and_new_rows_in_the_space_of_the_learner(name, noisy_blobs):
+    """The start is part of the map, and the input space is that of scaled rows."""
+    X, y, _, queries, _ = noisy_blobs
+    model = RobustKNeighborsClassifier(getattr(nearkin, name)(random_state=0)).fit(X, y)
+    near, learned = model.decision_.neighbourhoods
+    np.testing.assert_allclose(model.embed(queries), model.learner_.transform(queries))
+    assert learned.map_rows(model.learner_.scaling_.apply(queries)).shape == (len(queries), 4)
+    found = learned.neighbours(model.learner_.scaling_.apply(X), np.ones(len(X)))[0][0]
+    np.testing.assert_array_equal(found[:, 0], np.arange(len(X)))
+    own = near.neighbours(model.learner_.scaling_.apply(X), np.ones(len(X)))[0][0]
+    np.testing.assert_array_equal(own[:, 0], np.arange(len(X)))
+
+
+@each(name=ROBUST, is_printed=[False, True])
+def test_plausibility_tells_wrong_labels_from_right_ones_on_wine(name, is_printed, global_seed):
+    """Of the learners as they are, and in the paper's form. One-pass triplets say little about a label."""
     X, y = load_wine(return_X_y=True)
-    areas = []
+    kind, areas = getattr(nearkin, name), []
+    settings = {"triplets": "octg"} if is_printed or name == "RobustOPML" else {}
+    if is_printed and "init" in kind().get_params():
+        settings["init"] = "identity"
     for draw in range(5):
         noisy, is_wrong = flip_labels(y, 0.2, random_state=5 * global_seed + draw)
-        model = getattr(nearkin, name)(triplets="octg", random_state=draw).fit(X, noisy)
+        model = kind(**settings, random_state=draw).fit(X, noisy)
         areas.append(roc_auc_score(is_wrong, 1.0 - model.plausibility_))
         np.testing.assert_allclose(model.plausibility(X, noisy), model.plausibility_, rtol=1e-10)
     assert np.mean(areas) > 0.97

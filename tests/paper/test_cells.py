@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 
 from nearkin.paper import METHODS, PAPER, TABLES, Cell, Outcome, draw_splits, list_cells, measure, narrow, shrink
 from nearkin.paper import tables as tables_module
+from nearkin.paper.methods import GRID
 from nearkin.paper.protocol import split_inside
 from nearkin.paper.report import make_records
 from nearkin.paper.scores import METRICS, get_printed_score, score_binary
@@ -149,6 +151,17 @@ def test_the_proposed_methods_are_algorithm_5_with_the_rate_of_the_cell():
     model = METHODS["Robust-LODML"].build({"n_centers": 2, "C": 0.5}, 0.15, 0)
     assert (model.noise_rate, model.weights, model.n_neighbors) == (0.15, "plausibility", 3)
     assert (model.learner.triplets.n_centers, model.learner.C, model.learner.scale) == (2, 0.5, None)
+
+
+def test_every_learner_of_the_tables_is_in_the_form_of_the_paper():
+    """Whatever the defaults of the learners are: no start is learned, and steps are as large as printed."""
+    for name in (*PAPER[:5], *GRID):
+        pipeline = METHODS[name].build({}, 0.1, 0)
+        learner = pipeline.learner
+        assert (learner.init, learner.C) == ("auto" if "n_components" in learner.get_params() else "identity", 0.1)
+        assert learner.triplets not in ("auto", "neighbours")
+    fitted = METHODS["Robust-ODML"].build({}, 0.1, 0).fit(*load_wine(return_X_y=True)).learner_
+    assert fitted.state_.start is None
 
 
 def test_a_record_has_everything_a_reader_needs(data):

@@ -191,7 +191,7 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
                 f"{self.random_state!r}.",
                 owner=self,
             )
-        if getattr(self._make_source(), "centers", None) is not None:
+        if getattr(self.triplets, "centers", None) is not None:
             raise InputError(
                 "`centers` cannot be given, because prototypes lie in the space of the embeddings; leave them out.",
                 owner=self,
@@ -227,8 +227,8 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
             )
         return FitCheckpoint(training.checkpoint, digest, type(self).__name__, processes.rank == 0)
 
-    def _make_source(self) -> TripletSource:
-        if isinstance(self.triplets, str) and self.triplets == "octg":
+    def _make_source(self, state: State) -> TripletSource:
+        if isinstance(self.triplets, str) and self.triplets in ("auto", "octg"):
             return OCTG(update_centers=True, forget_after=_REMEMBERED, **self._octg)
         return as_source(self.triplets)
 

@@ -24,8 +24,8 @@ def aggressiveness(default: float | str = 0.1, *, kw_only: bool = False) -> Any:
         loss."""
     if default != "auto":
         return setting(default, Real(0.0, np.inf), doc=doc, kw_only=kw_only)
-    doc += """ "auto" is 0.1; after a discriminant start, which leaves less to learn, 0.003 of a distance and 0.001 of a
-        similarity."""
+    doc += """ "auto" is 0.1; after a discriminant start, which leaves less to learn, 0.003 of a distance and 0.0002
+        of a similarity."""
     return setting(default, Real(0.0, np.inf), OneOf(("auto",)), doc=doc, kw_only=kw_only)
 
 
@@ -71,7 +71,7 @@ class StreamSettings:
         doc="""How raw features come to the scale on which the margin 1 is meaningful; learned at the first batch, for
         columns that are constant there when they first vary. "pairs": unit variance per feature, then one number so
         that two rows have mean squared distance 1 ("auto" for distances). "unit": zero mean and unit variance per
-        feature, then rows of length 1 ("auto" for similarities).
+        feature, then rows of length 1 ("auto" for similarities), which after a discriminant start are the mapped ones.
         None: as they come.""",
     )  # fmt: skip
     rescore: bool = setting(

@@ -101,8 +101,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     - neighbours in the input space; distances are scaled locally, votes fall by rank, with a bandwidth chosen by
       agreement with the labels as given;
-    - neighbours in the space of your learner; for ``learner="auto"`` in two spaces, each learned from half of the rows
-      after within-class whitening, and each judging the other half;
+    - neighbours in the space of your learner; for ``learner="auto"`` in two spaces, each learned by `RobustLODML` from
+      half of the rows, and each judging the other half;
     - ridge regression on the features, and on nearness to landmarks.
 
     Their shares lie half way between equal ones and those with which they predict the labels best. Where the jury is
@@ -219,8 +219,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             parameter = self._learner.state_.parameter
             may_have_jury &= parameter.has_one_space and self._learner.measure.is_distance
             if may_have_jury and isinstance(parameter, MappedParameter):
-                is_matrix = parameter.has_matrix and rows.shape[1] <= WIDE
-                space = parameter.components if is_matrix else parameter.copy()
+                has_start = self._learner.state_.start is not None  # which is part of the map
+                is_matrix = parameter.has_matrix and (rows.shape[1] <= WIDE or has_start)
+                space = self._learner.components_ if is_matrix else parameter.copy()
                 with owned_by(self):
                     self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space)
             else:
@@ -357,8 +358,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.decision_, RobustKNN):
             return X
         if self._scaling is None:
-            return self._learner.map_blocks(X, np.asarray)
-        scaled = Rows(rows, self._scaling)
+            rows, scaling = self._learner.check_rows(X), self._learner.scaling_
+        else:
+            scaling = self._scaling
+        scaled = Rows(rows, scaling)
         check_range(scaled, self, "Is that value right?")
         return scaled.take(slice(None))
 

@@ -23,6 +23,7 @@ from nearkin.learners import RobustLODML
 from nearkin.losses import RescaledHinge, hinge
 from nearkin.noise import flip_labels
 from nearkin.paper import wine
+from nearkin.paper.methods import as_printed
 from nearkin.paper.report import Record
 
 __all__ = ["draw_figures"]
@@ -121,7 +122,8 @@ class _Plane:
         data = datasets.load("wine")
         X = wine.scale_rows(data.X)
         self.labels, self.is_wrong = flip_labels(data.y, wine.NOISE_RATE, random_state=seed)
-        self.plausibility = RobustLODML(eta=wine.ETA, scale=None, random_state=seed).fit(X, self.labels).plausibility_
+        learner = as_printed(RobustLODML, eta=wine.ETA, scale=None, random_state=seed)
+        self.plausibility = learner.fit(X, self.labels).plausibility_
         with threadpool_limits(1):  # the plane must not depend on the number of threads
             self.points = TSNE(perplexity=30, init="pca", random_state=seed).fit_transform(X)
 

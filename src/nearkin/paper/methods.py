@@ -17,7 +17,7 @@ from nearkin.learners import LODML, LPAODML, ODML, OPML, Euclidean, RobustLODML,
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets
 
-__all__ = ["GRID", "METHODS", "PAPER", "Draw", "Method"]
+__all__ = ["GRID", "METHODS", "PAPER", "Draw", "Method", "as_printed"]
 
 Array = NDArray[Any]
 Params = dict[str, Any]
@@ -115,6 +115,25 @@ _OCTG: dict[str, Draw] = {
 _LOW_RANK: dict[str, Draw] = {"n_components": _Rank((1.0, 0.75, 0.5, 0.25, 0.125)), "init": _OneOf(("pca", "identity"))}
 
 
+#: What the paper's learners begin with and learn from; those of low rank begin with principal directions.
+_PRINTED: Params = {"C": 0.1, "init": "identity", "triplets": "octg"}
+
+
+def as_printed(learner: Callable[..., Any], **settings: Any) -> Any:
+    """Make a learner in the paper's form, whatever its defaults are today.
+
+    Examples
+    --------
+    >>> as_printed(RobustODML, eta=3.0)
+    RobustODML(C=0.1, eta=3.0, init='identity', triplets='octg')
+    """
+    own = learner().get_params(deep=False)
+    printed = {name: value for name, value in _PRINTED.items() if own.get(name) in ("auto", "discriminant")}
+    if "n_components" in own and "init" in printed:
+        printed["init"] = "auto"
+    return learner(**printed | settings)
+
+
 def _combine(learner: Callable[..., Any], source: Callable[..., Any] | None, classify: Classify, **usual: Any) -> Build:
     """Builder of a classifier on a learner that a source of triplets feeds; None is the learner's own source."""
 
@@ -123,7 +142,7 @@ def _combine(learner: Callable[..., Any], source: Callable[..., Any] | None, cla
         unit_rows = given.pop("unit_rows", False)
         if source is not None:
             given["triplets"] = source(**{name: given.pop(name) for name in _OCTG if name in given})
-        classifier = classify(learner(**given, scale=None, random_state=seed), rate)
+        classifier = classify(as_printed(learner, **given, scale=None, random_state=seed), rate)
         return make_pipeline(Normalizer(), classifier) if unit_rows else classifier
 
     return build

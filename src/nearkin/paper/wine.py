@@ -15,6 +15,7 @@ from nearkin import datasets
 from nearkin.learners import ODML, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import flip_labels
+from nearkin.paper.methods import as_printed
 from nearkin.paper.protocol import derive_seed
 from nearkin.paper.report import Record
 from nearkin.paper.scores import get_printed_triplets, summarise
@@ -137,7 +138,7 @@ def trace_batch(runs: list[WineRun], cs: tuple[float, ...] = CS) -> dict[str, li
         members = triplets.anchor, triplets.positive, triplets.negative
         for name, dropped in left_out.items():
             rows = [run.train[one[~dropped]] for one in members]
-            models = (ODML(C, scale=None, random_state=run.seed).fit_triplets(*rows) for C in cs)
+            models = (as_printed(ODML, C=C, scale=None, random_state=run.seed).fit_triplets(*rows) for C in cs)
             scores.setdefault(name, []).append([run.score_three_nearest(model) for model in models])
         scores.setdefault("Euclidean", []).append([run.score_three_nearest()] * len(cs))
     return _average(scores)
@@ -147,7 +148,8 @@ def trace_robust(runs: list[WineRun], cs: tuple[float, ...] = CS) -> dict[str, l
     """Figure 10: accuracy against C for Robust-LODML on the triplets of OCTG, with plain 3-NN and with Robust-kNN."""
     scores: dict[str, list[list[float]]] = {}
     for run in runs:
-        models = [RobustLODML(C=C, eta=ETA, scale=None, random_state=run.seed).fit(run.train, run.labels) for C in cs]
+        made = [as_printed(RobustLODML, C=C, eta=ETA, scale=None, random_state=run.seed) for C in cs]
+        models = [one.fit(run.train, run.labels) for one in made]
         voting = [
             RobustKNeighborsClassifier.algorithm5(model, noise_rate=NOISE_RATE).fit(run.train, run.labels)
             for model in models
