@@ -16,6 +16,7 @@ import time
 import tracemalloc
 import zipfile
 from contextlib import suppress
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -27,6 +28,9 @@ from fuzz.mutate import mutate_bytes, mutate_tree
 import nearkin
 from each import each
 from nearkin import archives, saving
+from nearkin.discriminant import Witnesses
+from nearkin.labels import Labels
+from nearkin.losses import RescaledHinge
 from nearkin.stored import ArrayOf, Count, Flag, Part, check_fields, check_stored, stored
 
 
@@ -287,6 +291,140 @@ def test_every_array_of_a_model_is_compared_with_what_its_class_declares(tmp_pat
     assert len(accepted) <= len(arrays), list(accepted)
     found = call(_use_all, list(accepted.values()), seconds=60.0)
     assert found.crash is None
+
+
+def _start(start, part=None, **changes):
+    """A start, or a part of it, with other attributes."""
+    return (
+        replace(start, **changes)
+        if part is None
+        else replace(start, **{part: replace(getattr(start, part), **changes)})
+    )
+
+
+def _with_one(array, value):
+    changed = array.copy()
+    changed.reshape(-1)[-1] = value
+    return changed
+
+
+#: What is forged in a start, and words of the refusal.
+STARTS = {
+    "renewal that is past": (lambda one: _start(one, next_row=one.n_rows), "the next renewal is at 36"),
+    "more rows than the stream": (lambda one: _start(one, n_rows=10**6, next_row=10**7), "seen 1000000 of 36 rows"),
+    "fewer rows than the sample": (lambda one: _start(one, n_rows=35), "of 35 rows seen, 36 are in the sample"),
+    "negative count of rows": (lambda one: _start(one, n_rows=-1), "n_rows is -1"),
+    "huge seed": (lambda one: _start(one, seed=2**70), "seed is"),
+    "negative seed": (lambda one: _start(one, seed=-1), "seed is -1"),
+    "loss of another kind": (lambda one: _start(one, loss=Labels()), "not RescaledHinge"),
+    "loss that is none": (lambda one: _start(one, loss=None), "not RescaledHinge"),
+    "loss of no slope": (lambda one: _start(one, loss=RescaledHinge(np.nan)), "loss.eta is nan"),
+    "length": (lambda one: _start(one, length=1e30), "length is 1e+30"),
+    "map of other features": (lambda one: _start(one, map=np.eye(3, 4)), "says p = 4, other parts say 3"),
+    "map to other features": (lambda one: _start(one, map=np.eye(2, 3)), "says r ="),
+    "map of single precision": (lambda one: _start(one, map=one.map.astype(np.float32)), "says T ="),
+    "map with NaN": (lambda one: _start(one, map=_with_one(one.map, np.nan)), "map holds NaN or infinity"),
+    "sketch of other features": (lambda one: _start(one, sketch=np.eye(3, 5)), "says d = 5"),
+    "sketch of another size": (lambda one: _start(one, sketch=np.eye(2, 3)), "says p ="),
+    "sums with NaN": (lambda one: _start(one, "sums", near=_with_one(one.sums.near, np.nan)), "near holds NaN"),
+    "infinite sums": (lambda one: _start(one, "sums", far=_with_one(one.sums.far, np.inf)), "far holds NaN"),
+    "negative sums": (lambda one: _start(one, "sums", counts=-one.sums.counts), "less than 0"),
+    "sums of more classes": (lambda one: _start(one, "sums", counts=np.ones(9), totals=np.ones((9, 3))), "3 classes"),
+    "sums that differ in classes": (lambda one: _start(one, "sums", counts=np.ones(2)), "says K = 3"),
+    "sums of other features": (lambda one: _start(one, "sums", near=np.eye(4), far=np.eye(4)), "says p = 4"),
+    "weight of pairs": (lambda one: _start(one, "sums", near_weight=np.nan), "near_weight is nan"),
+    "classes beyond those seen": (
+        lambda one: _start(one, "sample", codes=_with_one(one.sample.codes, 2**40)), "holds 1099511627776, more than 2",
+    ),
+    "negative class": (lambda one: _start(one, "sample", codes=_with_one(one.sample.codes, -1)), "less than 0"),
+    "rows that were not seen": (lambda one: _start(one, "sample", n_seen=np.full(3, 1e12)), "3e+12 were counted"),
+    "bars of other classes": (lambda one: _start(one, "sample", bars=np.zeros(2)), "says K = 2"),
+    "bars that are no numbers": (lambda one: _start(one, "sample", bars=np.full(3, np.nan)), "bars holds NaN"),
+    "keys that are infinite": (lambda one: _start(one, "sample", keys=_with_one(one.sample.keys, np.inf)), "keys"),
+    "witness of a class never seen": (
+        lambda one: _start(one, "witnesses", codes=_with_one(one.witnesses.codes, 2**40)), "more than the 3 classes",
+    ),
+    "witness of a negative class": (
+        lambda one: _start(one, "witnesses", codes=_with_one(one.witnesses.codes, -5)), "less than 0",
+    ),
+    "witnesses of another width": (
+        lambda one: _start(one, "witnesses", rows=np.ones((len(one.witnesses.rows), 5))), "p =",
+    ),
+    "witnesses placed elsewhere": (
+        lambda one: _start(one, "witnesses", placed=np.ones((len(one.witnesses.rows), 7))), "r =",
+    ),
+    "witnesses of great weight": (
+        lambda one: _start(one, "witnesses", weight=_with_one(one.witnesses.weight, 7.0)), "more than 1.0",
+    ),
+    "no witness": (
+        lambda one: replace(one, witnesses=Witnesses(*(v[:0] for v in vars(one.witnesses).values()))), "no witnesses",
+    ),
+}  # fmt: skip
+
+
+def _forged_state(path, model, **changes):
+    """Write a model with another state, which nothing has checked."""
+    state = replace(model.state_, **changes)
+    with mock.patch.object(model, "state_", state), mock.patch.object(saving.stored, "check_stored"):
+        return _write(path, *saving.to_tree(model))
+
+
+@pytest.mark.parametrize(("forge", "words"), STARTS.values(), ids=STARTS.keys())
+def test_a_forged_start_is_refused(tmp_path, forge, words):
+    model = _small()
+    _refused(_forged_state(tmp_path / "bad", model, start=forge(model.state_.start)), words)
+
+
+def test_a_start_belongs_to_its_state(tmp_path):
+    model, labels = _small(), Labels()
+    labels.codes, labels.n_forgotten = {0: 0, 1: 1, 2: 2}, 10**9
+    _refused(_forged_state(tmp_path / "bad", model, start=None), "triplets of neighbours have no start")
+    _refused(_forged_state(tmp_path / "bad", model, labels=labels), "1000000000 classes are forgotten")
+    assert nearkin.load(_forged_state(tmp_path / "good", model)).state_.start.n_rows == 36
+
+
+def test_sums_that_no_rows_have_are_harmless(tmp_path):
+    """Finite numbers of any size: a map is found, or the model says what is wrong."""
+    X, y = _data(400)
+    for far, near, weight in ((1e308, 1e-308, 1.0), (-1.0, -1.0, 1.0), (1.0, 1e300, 1e-300), (1e308, 1e200, 0.0)):
+        model = _small()
+        sums = replace(
+            model.state_.start.sums, far=np.full((3, 3), far), near=np.full((3, 3), near), near_weight=weight
+        )
+        start = replace(model.state_.start, sums=sums, n_rows=36, next_row=40)
+        start = replace(start, sample=start.sample.times(0.5).trimmed())  # it is renewed by its sums
+        loaded = nearkin.load(_forged_state(tmp_path / "odd", model, start=start))
+        with suppress(ValueError), np.errstate(all="ignore"):
+            assert np.isfinite(loaded.partial_fit(X, y).transform(X)).all()
+
+
+def _late(model, **changes):
+    return replace(model.state_.scaling, late=replace(model.state_.scaling.late, **changes))
+
+
+def test_forged_late_columns_are_refused(tmp_path):
+    X, y = _data(100, 6)
+    X[:50, 4:] = 0.0
+    model = nearkin.RobustLODML(random_state=0).partial_fit(X[:50], y[:50]).partial_fit(X[50:60], y[50:60])
+    late = model.state_.scaling.late
+    assert late.moving.tolist() == [0, 1]
+    assert late.recent.shape == (10, 2)
+    cases = [
+        ({"moving": np.array([0, 2]), "recent": np.zeros((10, 2))}, "more than 1"),
+        ({"moving": np.array([1, 0])}, "do not agree"),
+        ({"moving": np.array([-1, 0])}, "less than 0"),
+        ({"moving": np.array([1])}, "says m ="),
+        ({"moving": np.array([0]), "recent": np.zeros((10, 1)), "n_rows": np.array([3, 3])}, "do not agree"),
+        ({"recent": np.full((10, 2), np.nan)}, "recent holds NaN"),
+        ({"recent": np.zeros((10, 3))}, "says m = 3"),
+        ({"is_awake": np.array([True, False])}, "do not agree"),
+        ({"n_rows": np.array([2**62, 5])}, "n_rows holds"),
+        ({"columns": np.array([4, 6])}, "beyond the 6 columns"),
+        ({"columns": np.array([4, 4])}, "twice"),
+        ({"recent": np.zeros((10**4, 2))}, "10000 rows"),
+    ]
+    for changes, words in cases:
+        _refused(_forged_state(tmp_path / "bad", model, scaling=_late(model, **changes)), words)
 
 
 def _use_all(models_):

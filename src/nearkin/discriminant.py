@@ -14,17 +14,22 @@ the hinge, falling with the votes against the label for the rescaled hinge (Eq. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
-from nearkin.arrays import Array, Codes, Index, Mask
+from nearkin.arrays import Array, Codes, Index
 from nearkin.directions import principal_directions
-from nearkin.losses import Loss
+from nearkin.kernels import worker_pool
+from nearkin.losses import Loss, RescaledHinge
 from nearkin.rows import Rows
-from nearkin.stored import Anything, ArrayOf, Count, Maybe, Number, Part, stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
+
+if TYPE_CHECKING:
+    from nearkin.kernels.neighbours import Neighbours
 
 __all__ = ["Discriminant", "Sample", "Sums", "Witnesses"]
 
@@ -33,13 +38,13 @@ _ROWS_EACH = 2
 _WITNESSES, _OF_EACH, _MOST_WITNESSES = 512, 10, 4096
 
 #: Nearest witnesses that vote, and those of each kind that make a pair with a row.
-_VOTERS, _PAIRS = 15, 10
+_VOTERS, _PAIRS = 10, 10
 
 #: What is left of a direction that tells nothing, as a share of the best one's squared length.
 _FLOOR = 0.07
 
-#: Rounds of weighing rows and finding the map, and most rows by which the first map is found.
-_ROUNDS, _MOST_ROWS = 2, 16_384
+#: Rows by which the first map is found: all up to so many, so many for each feature and a quarter of more, and at most.
+_ALL_ROWS, _ROWS_EACH_FEATURE, _MOST_ROWS = 1024, 16, 16_384
 
 #: Rows between two renewals: a quarter of those seen within these limits; and rows after which old ones fade.
 _FEWEST, _FARTHEST, _HORIZON = 64, 4096, 16_384
@@ -51,7 +56,7 @@ _WIDE, _SKETCH = 512, 256
 _LONGEST = 10.0
 
 #: Numbers in a table of distances at a time.
-_TABLE = 1 << 19
+_TABLE = 1 << 17
 
 
 @stored(
@@ -124,7 +129,7 @@ class Sums:
         live = self.counts > 0
         near = self.near / max(self.near_weight, np.finfo(np.float64).tiny)
         size = float(np.trace(near))
-        if np.count_nonzero(live) < 2 or not 0.0 < size < np.inf:
+        if np.count_nonzero(live) < 2 or not 0.0 < size < np.inf or not np.isfinite(near).all():
             return np.eye(r, p)
         n_live = max(1, int(np.count_nonzero(np.diag(near) > 0)))
         shrinkage = np.clip(n_live / max(1.0, self.counts.sum()), 0.1, 0.9)
@@ -139,6 +144,8 @@ class Sums:
         between /= max(float(np.linalg.norm(means, 2)) ** 2, np.finfo(np.float64).tiny)
         if self.far_weight > 0.0:
             between = 0.5 * (between + _excess(white.T @ self.far @ white, white.T @ near @ white))
+        if not np.isfinite(between).all():
+            return np.eye(r, p)
         telling, turn = np.linalg.eigh(between)
         telling, turn = np.maximum(telling[::-1], 0.0), turn[:, ::-1]
         found = ((white @ turn) * np.sqrt(_FLOOR + telling / max(telling[0], np.finfo(np.float64).tiny))).T[:r]
@@ -153,11 +160,12 @@ def _sum_by_class(X: Array, codes: Codes, weight: Array, n_classes: int) -> Arra
 def _scatter(X: Array, weight: Array, witnesses: Witnesses, which: Index) -> tuple[Array, float]:
     """Half the weighted scatter of all pairs of a row with its witnesses, -1 for none, and the weight of all pairs."""
     there = which >= 0
-    row, at = np.nonzero(there)[0], which[there]
-    pair = weight[row] * witnesses.weight[at]
-    table = sparse.csr_array((pair, (row, at)), shape=(len(X), len(witnesses.rows)))
+    pairs = np.where(there, weight[:, None] * witnesses.weight[which], 0.0)
+    at, pair = which[there], pairs[there]
+    ends = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    table = sparse.csr_array((pair, at, ends), shape=(len(X), len(witnesses.rows)))
     crossed = X.T @ (table @ witnesses.rows)
-    by_row, by_witness = np.bincount(row, pair, len(X)), np.bincount(at, pair, len(witnesses.rows))
+    by_row, by_witness = pairs.sum(axis=1), np.bincount(at, pair, len(witnesses.rows))
     scatter = (X.T * by_row) @ X + (witnesses.rows.T * by_witness) @ witnesses.rows - crossed - crossed.T
     return 0.5 * scatter, float(pair.sum())
 
@@ -165,6 +173,8 @@ def _scatter(X: Array, weight: Array, witnesses: Witnesses, which: Index) -> tup
 def _excess(far: Array, near: Array) -> Array:
     """Where pairs of other classes scatter more than pairs of the own, both in whole; the largest excess is 1."""
     difference = far / max(np.trace(far), 1e-300) - near / max(np.trace(near), 1e-300)
+    if not np.isfinite(difference).all():
+        return np.zeros_like(difference)
     values, vectors = np.linalg.eigh(difference)
     values = np.maximum(values, 0.0)
     return (vectors * (values / max(values[-1], 1e-300))) @ vectors.T
@@ -174,7 +184,7 @@ def _excess(far: Array, near: Array) -> Array:
     rows=ArrayOf("m", "p", of="doubles"),
     codes=ArrayOf("m", of="codes", low=0),
     weight=ArrayOf("m", of="doubles", low=0.0, high=1.0),
-    placed=ArrayOf("m", "r"),
+    placed=ArrayOf("m", "r", dtype="T"),
 )
 @dataclass(frozen=True)
 class Witnesses:
@@ -185,34 +195,29 @@ class Witnesses:
     weight: Array
     placed: Array
 
-    def judge(self, mapped: Array, codes: Codes) -> tuple[Index, Index, Array]:
-        """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
-        return self.judge_by(self.distances, mapped, codes)
-
     def distances(self, mapped: Array) -> Array:
-        """Squared distances of mapped rows from all witnesses."""
-        found = mapped @ self.placed.T
+        """Squared distances of mapped rows from all witnesses, in double precision whatever theirs is."""
+        mapped, placed = mapped.astype(np.float64, copy=False), self.placed.astype(np.float64, copy=False)
+        found = mapped @ placed.T
         found *= -2.0
-        found += np.einsum("ij,ij->i", self.placed, self.placed)
+        found += np.einsum("ij,ij->i", placed, placed)
         found += np.einsum("ij,ij->i", mapped, mapped)[:, None]
         return found
 
-    def coincide(self, mapped: Array) -> Mask:
-        """Which rows are at no distance from which witnesses."""
-        found = self.distances(mapped)
-        return found <= 64 * np.finfo(found.dtype).eps * found.max(axis=1, keepdims=True)
+    def judge(self, mapped: Array, codes: Codes) -> Neighbours:
+        """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
+        from nearkin.kernels.neighbours import Neighbours, judge
 
-    def judge_by(self, distances: Callable[[Array], Array], rows: Array, codes: Codes) -> tuple[Index, Index, Array]:
-        """The same with squared distances of all pairs by another metric."""
-        from nearkin.kernels.neighbours import judge
+        def work(part: slice) -> Neighbours:
+            return judge(self.distances(mapped[part]), codes[part], self.codes, self.weight, _VOTERS)
 
         step = max(1, _TABLE // max(1, len(self.rows)))
-        found = []
-        for start in range(0, max(1, len(rows)), step):
-            part = slice(start, start + step)
-            found.append(judge(distances(rows[part]), codes[part], self.codes, self.weight, _VOTERS))
-        own, other, margin = (np.concatenate(part) for part in zip(*found, strict=True))
-        return own, other, margin
+        parts = [slice(start, start + step) for start in range(0, max(1, len(mapped)), step)]
+        if len(parts) == 1:
+            return work(parts[0])
+        with worker_pool() as run:
+            found = run(work, parts)
+        return Neighbours(*(np.concatenate(part) for part in zip(*found, strict=True)))
 
 
 @stored(
@@ -253,10 +258,11 @@ class Sample:
         order = np.lexsort((-self.keys, self.codes))
         first = np.searchsorted(self.codes[order], np.arange(len(quotas)))
         rank = np.arange(len(order)) - first[self.codes[order]]
-        kept = np.sort(order[rank < quotas[self.codes[order]]])
+        kept = order[rank < quotas[self.codes[order]]]
         bars = np.full(len(quotas), np.inf)
         np.minimum.at(bars, self.codes[kept], self.keys[kept])
         bars[np.ceil(self.n_seen) <= quotas] = -np.inf  # there is room for all
+        bars[(quotas > 0) & np.isinf(bars)] = -np.inf  # there is room again
         return Sample(self.rows[kept], self.codes[kept], self.keys[kept], self.n_seen, bars)
 
     def times(self, share: float) -> Sample:
@@ -274,7 +280,7 @@ class Sample:
         for one, table in zip(shards, codes, strict=True):
             before = np.pad(self.n_seen, (0, len(one.n_seen) - len(self.n_seen)))
             np.add.at(n_seen, table[: len(one.n_seen)], one.n_seen - before)
-        return Sample(rows[first], owners[first], keys[first], n_seen, np.full(n_classes, -np.inf)).trimmed()
+        return Sample(rows[first], owners[first], keys[first], n_seen, np.full(n_classes, -np.inf)).trimmed(_ROWS_EACH)
 
 
 def _share_room(sizes: Array, room: int) -> Index:
@@ -288,6 +294,9 @@ def _share_room(sizes: Array, room: int) -> Index:
             break
         share = left * (0.5 * wants / wants.sum() + 0.5 * whole * wants / (whole * wants).sum())
         quotas = np.minimum(whole, quotas + np.ceil(share).astype(np.int64))
+    if np.count_nonzero(quotas) > room:  # one row of each class would be too many
+        quotas[np.argsort(-sizes, kind="stable")[room:]] = 0
+        quotas = np.minimum(quotas, 1)
     return quotas
 
 
@@ -303,12 +312,12 @@ def _draw_keys(seed: int, first: int, n: int, horizon: float) -> Array:
 
 @stored(
     map=ArrayOf("r", "d", dtype="T"),
-    sketch=Maybe(ArrayOf("p", "d", of="doubles")),
-    length=Number(0.0),
+    sketch=Maybe(ArrayOf("p", "d", of="doubles"), else_equal=("p", "d")),
+    length=Number(0.0, _LONGEST),
     sums=Part(Sums, p="p"),
     sample=Part(Sample, p="p"),
-    witnesses=Part(Witnesses, p="p", r="r"),
-    loss=Anything(),
+    witnesses=Part(Witnesses, p="p", r="r", T="T"),
+    loss=Part(RescaledHinge),
     seed=Count(),
     n_rows=Count(),
     next_row=Count(),
@@ -334,9 +343,18 @@ class Discriminant:
     next_row: int
 
     def check_stored(self) -> None:
-        """Witnesses are of classes that were seen."""
-        if self.witnesses.codes.max(initial=-1) >= len(self.sample.n_seen):
-            raise ValueError(f"a witness is of class {self.witnesses.codes.max()} of {len(self.sample.n_seen)}")
+        """Classes, witnesses and directions are some of those that there are; rows were counted, and more may come."""
+        n_classes, n_seen = len(self.sample.n_seen), float(self.sample.n_seen.sum())
+        codes = self.witnesses.codes
+        if len(self.sums.counts) > n_classes or not len(codes) or codes.max() >= n_classes:
+            raise ValueError(f"there are no witnesses, or sums or witnesses of more than the {n_classes} classes seen")
+        if len(self.map) > len(self.sums.near):
+            raise ValueError(f"a map to {len(self.map)} features is made from {len(self.sums.near)}")
+        if not max(len(self.sample.rows), n_seen * (1.0 - 1e-9)) <= self.n_rows < self.next_row:
+            raise ValueError(
+                f"of {self.n_rows} rows seen, {len(self.sample.rows)} are in the sample and {n_seen:g} were counted by "
+                f"class; the next renewal is at {self.next_row}"
+            )
 
     @classmethod
     def begin(
@@ -345,7 +363,8 @@ class Discriminant:
         """Find the map of the first rows."""
         seed, n = int(rng.integers(2**31)), len(rows)
         keys = _draw_keys(seed, 0, n, np.inf) + n / _HORIZON  # no row of the first batch is later than another
-        which = np.sort(np.argsort(-keys, kind="stable")[:_MOST_ROWS])
+        most = min(_MOST_ROWS, max(_ALL_ROWS, _ROWS_EACH_FEATURE * min(rows.n_features, _WIDE), n // 4))
+        which = np.sort(np.argsort(-keys, kind="stable")[:most])
         sketch = _find_sketch(rows, r, rng) if rows.n_features > _WIDE else None
         X = _look(rows.take(which), sketch)
         empty = Sample(X[:0], codes[:0], keys[:0], np.zeros(0), np.zeros(0))
@@ -358,21 +377,27 @@ class Discriminant:
         return replace(made, sample=sample)._with_map(inner)
 
     def _from_sample(self) -> tuple[Discriminant, Array]:
-        """Sums of the rows of the sample alone and their map, in rounds: weigh rows, find neighbours, then the map."""
+        """Sums of the rows of the sample alone and their map, in rounds: weigh rows, find neighbours, then the map.
+
+        The first round sees the witnesses only, the second all rows.
+        """
         X, y, r = self.sample.rows, self.sample.codes, len(self.map)
+        at = np.flatnonzero(np.isin(self.sample.keys, self.sample.trimmed().keys))
+        at = at[np.argsort(y[at], kind="stable")]
         weight: Array = np.ones(len(X))
-        sums = Sums.pooled(X, y)
+        sums = Sums.pooled(X[at], y[at])
         inner = sums.find_map(r)
-        chosen = np.isin(self.sample.keys, self.sample.trimmed().keys)
-        for _ in range(_ROUNDS):
-            placed = _place(X, inner, self.length)
-            witnesses = Witnesses(X[chosen], y[chosen], weight[chosen], placed[chosen])
-            own, other, margin = witnesses.judge(placed, y)
-            weight = self.loss.plausibility(margin)
-            witnesses = replace(witnesses, weight=weight[chosen])
-            found = Sums.none(len(sums.counts), X.shape[1]).plus(X, y, weight, witnesses, own, other)
-            if found.near_weight > 0.0:
-                sums = found
+        for some in (at, np.arange(len(X))):
+            placed = _place(X[some], inner, self.length)
+            by = placed if some is at else placed[at]
+            witnesses = Witnesses(X[at], y[at], weight[at], by)
+            found = witnesses.judge(placed, y[some])
+            weight[some] = self.loss.plausibility(found.margin)
+            witnesses = replace(witnesses, weight=weight[at])
+            none = Sums.none(len(sums.counts), X.shape[1])
+            seen = none.plus(X[some], y[some], weight[some], witnesses, found.own, found.other)
+            if seen.near_weight > 0.0:
+                sums = seen
             inner = sums.find_map(r)
         return replace(self, sums=sums), inner
 
@@ -384,12 +409,11 @@ class Discriminant:
         length = float(self.length > 0.0)
         placed = _place(chosen.rows, inner, length)
         witnesses = Witnesses(chosen.rows, chosen.codes, np.ones(len(placed)), placed)
-        for _ in range(_ROUNDS):
-            own, _, margin = witnesses.judge(placed, chosen.codes)
-            witnesses = replace(witnesses, weight=self.loss.plausibility(margin))
+        found = witnesses.judge(placed, chosen.codes)
+        witnesses = replace(witnesses, weight=self.loss.plausibility(found.margin))
         if length:
-            nearest = placed[own[:, 0]][own[:, 0] >= 0] - placed[own[:, 0] >= 0]
-            mean = float((nearest**2).sum()) / max(1, len(nearest))
+            nearest = found.near[:, 0][found.own[:, 0] >= 0]
+            mean = float(nearest.mean()) if len(nearest) else 1.0
             length = float(np.clip(1.0 / np.sqrt(max(mean, 1e-300)), 1.0, _LONGEST))
         witnesses = replace(witnesses, placed=(placed * (length or 1.0)).astype(dtype))
         step = int(np.clip(self.n_rows // 4, _FEWEST, _FARTHEST))
@@ -401,19 +425,19 @@ class Discriminant:
         """Scaled rows as the learner sees them."""
         return _place(rows, self.map, self.length)
 
-    def judge(self, mapped: Array, codes: Codes) -> tuple[Index, Index, Array]:
+    def judge(self, mapped: Array, codes: Codes) -> tuple[Neighbours, Array]:
         """Nearest witnesses of mapped rows, of their own class and of others, and the weight of each row."""
-        own, other, margin = self.witnesses.judge(mapped, codes)
-        return own, other, self.loss.plausibility(margin)
+        found = self.witnesses.judge(mapped, codes)
+        return found, self.loss.plausibility(found.margin)
 
     def observe(self, rows: Rows, codes: Codes) -> Discriminant:
         """Take in the next rows of the stream, of which none is beyond `next_row`; the map stays."""
         sums, sample, n = self.sums, self.sample, self.n_rows
         for part, block in rows.blocks():
             y = codes[part]
-            own, other, weight = self.judge(self.place(block), y)
+            found, weight = self.judge(self.place(block), y)
             X = _look(block, self.sketch)
-            sums = sums.plus(X, y, weight, self.witnesses, own, other)
+            sums = sums.plus(X, y, weight, self.witnesses, found.own, found.other)
             sample = sample.plus(X, y, _draw_keys(self.seed, n, len(y), _HORIZON))
             n += len(y)
         return replace(self, sums=sums, sample=sample, n_rows=n)
@@ -430,8 +454,11 @@ class Discriminant:
         else:
             inner = made.sums.find_map(len(self.map))
         whole = inner if self.sketch is None else inner @ self.sketch
-        left, _, right = np.linalg.svd(self.map.astype(np.float64) @ whole.T)
-        made = made._with_map((left @ right) @ inner)
+        both = self.map.astype(np.float64) @ whole.T
+        if np.isfinite(both).all():
+            left, _, right = np.linalg.svd(both)
+            inner = (left @ right) @ inner
+        made = made._with_map(inner)
         if is_whole:
             return made
         fades = np.exp(-float(made.next_row - made.n_rows) / min(made.n_rows, _HORIZON))
@@ -441,9 +468,9 @@ class Discriminant:
         """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be."""
         return self.map @ np.linalg.pinv(before.map)
 
-    def for_shard(self) -> Discriminant:
-        """One that keeps its map."""
-        return replace(self, next_row=2**52)
+    def for_shard(self, number: int) -> Discriminant:
+        """One that keeps its map, and draws keys of its own."""
+        return replace(self, next_row=2**52, seed=self.seed + number)
 
     def merged(self, shards: Sequence[Discriminant], codes: Sequence[Codes], n_classes: int) -> Discriminant:
         """The start of all rows that the shards have seen; the map stays until it is renewed."""

@@ -155,7 +155,7 @@ class Labels:
     def check_stored(self) -> None:
         """Refuse numbers that were never given, or given twice."""
         given = set(self.codes.values())
-        if len(given) < len(self.codes) or any(code >= len(self.codes) + self.n_forgotten for code in given):
+        if len(given) < len(self.codes) or any(code >= self.n_given for code in given):
             raise ValueError("labels have numbers that were never given, or share one")
 
     def copy(self) -> Labels:
@@ -169,10 +169,15 @@ class Labels:
         """All classes known or declared, sorted where they can be."""
         return _sorted(list(self.codes) if self.allowed is None else self.allowed)
 
+    @property
+    def n_given(self) -> int:
+        """How many numbers were given, also to labels that are forgotten."""
+        return len(self.codes) + self.n_forgotten
+
     def add(self, label: Any) -> None:
         """Give the next number to a label that has none."""
         if label not in self.codes:
-            self.codes[label] = len(self.codes) + self.n_forgotten
+            self.codes[label] = self.n_given
 
     def keep(self, codes: Codes) -> None:
         """Forget the labels of all other numbers; these are not given again."""

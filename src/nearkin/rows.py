@@ -243,7 +243,7 @@ class Change(NamedTuple):
     value=ArrayOf("k"),
     group=ArrayOf("k", of="codes"),
     unit=ArrayOf("k", low=0.0),
-    n_rows=ArrayOf("k", of="codes", low=0),
+    n_rows=ArrayOf("k", of="codes", low=0, high=2**53),
     root=ArrayOf("k", low=0.0, is_finite=False),
     is_awake=ArrayOf("k", of="flags"),
     moving=ArrayOf("m", of="codes", low=0, below="k"),
@@ -276,7 +276,11 @@ class LateColumns:
     recent: Array
 
     def check_stored(self) -> None:
-        """Moving columns are in order, asleep, and all that were counted."""
+        """Columns are told once; moving ones are in order, asleep, and all that were counted, of few rows."""
+        if (np.diff(self.columns) <= 0).any():
+            raise ValueError("late columns are told twice, or not in order")
+        if len(self.recent) >= _STRETCH + _LATE_ROWS:
+            raise ValueError(f"{len(self.recent)} rows of late columns wait to be counted")
         counted = np.flatnonzero(~self.is_awake & (self.n_rows > 0))
         if (np.diff(self.moving) <= 0).any() or self.is_awake[self.moving].any() or set(counted) - set(self.moving):
             raise ValueError("columns that have begun to vary do not agree with what was counted of them")

@@ -15,7 +15,17 @@ from nearkin.errors import InputError
 from nearkin.kernels import check_shapes
 from nearkin.kernels.machine.compile import body, helper, kernel
 from nearkin.kernels.machine.linalg import products, workspace
-from nearkin.kernels.machine.simd import above, count_bits, equal, largest, load_few, lowest_bit, not_below
+from nearkin.kernels.machine.simd import (
+    LANES,
+    above,
+    count_bits,
+    equal,
+    largest,
+    load_few,
+    low_bits,
+    lowest_bit,
+    not_below,
+)  # fmt: skip
 from nearkin.measures import LinearScores
 
 #: More classes than there can be: a code is checked for its sign alone.
@@ -25,9 +35,8 @@ _MANY = np.iinfo(np.int64).max
 _CACHED = 1 << 20
 _MOST_ROWS = 1024
 
-#: Scores compared at once, at most the bits of a word; those of `_put`; and groups of the first whose state fits into
-#: the bits of one word. Vectors are read past the end of a row, so arrays have that much room behind them.
-_LANES = 32
+#: Scores compared at once in `_put`, and groups of `LANES` whose state fits into the bits of one word. Vectors are read
+#: past the end of a row, so arrays have that much room behind them.
 _FEW = 16
 _GROUPS = 64
 
@@ -97,7 +106,7 @@ def _find_all(rows, is_known, form, gap, row_class, order, start, most):
     n, m, d, dtype = _rows_with_a_centre(row_class, start), len(order), rows.shape[1], rows.dtype
     step = max(1, min(n, _MOST_ROWS, max(64, _CACHED // (dtype.itemsize * max(m, d)))))
     # As wide as the vectors read; elements beyond the m scores of a row are never used.
-    wide = -(-m // _LANES) * _LANES + _LANES
+    wide = -(-m // LANES) * LANES + LANES
     shift = np.concatenate([form.offsets, np.zeros(wide - m, dtype)])
     task = _Search(rows, is_known, form.origin, form.directions, shift, gap, row_class, order, start, most)
     work = _Work(
@@ -143,7 +152,7 @@ def _triplets(task, work, own, out, done, count):
             if count + m > out.shape[1]:
                 return done, count
             n_found = 0
-            for base in range(0, m, _GROUPS * _LANES):
+            for base in range(0, m, _GROUPS * LANES):
                 n_found = _impostors(task, work, i, task.row_class[done], base, n_found)
             best = task.order[own[done]]
             own[done] = best
@@ -153,26 +162,20 @@ def _triplets(task, work, own, out, done, count):
 
 
 @body
-def _low_bits(n):
-    """Word with its lowest n bits set, of `_LANES` at most."""
-    return (np.uint64(1) << np.uint64(n if n < _LANES else _LANES)) - np.uint64(1)
-
-
-@body
 def _shifted(scores, i, shift, at):
     """Scores of row i from centre ``at`` on."""
-    return load_few(scores, i * scores.shape[1] + at, _LANES) - load_few(shift, at, _LANES)
+    return load_few(scores, i * scores.shape[1] + at, LANES) - load_few(shift, at, LANES)
 
 
 @body
 def _best(scores, i, shift, begin, end):
     """Position and score of the best centre of ``begin:end``, the first of equal ones."""
     top = largest(_shifted(scores, i, shift, begin), end - begin)
-    for at in range(begin + _LANES, end, _LANES):
+    for at in range(begin + LANES, end, LANES):
         other = largest(_shifted(scores, i, shift, at), end - at)
         top = other if other > top else top
-    for at in range(begin, end, _LANES):
-        ties = not_below(_shifted(scores, i, shift, at), top) & _low_bits(end - at)
+    for at in range(begin, end, LANES):
+        ties = not_below(_shifted(scores, i, shift, at), top) & low_bits(end - at)
         if ties:
             return at + lowest_bit(ties), top
     return begin, top
@@ -185,15 +188,15 @@ def _impostors(task, work, i, code, base, n):
     bound = work.top[i] - task.gap
     begin, end = task.start[code], task.start[code + 1]
     one = np.uint64(1)
-    n_words = (m - base + _LANES - 1) // _LANES
+    n_words = (m - base + LANES - 1) // LANES
     n_words = n_words if n_words < _GROUPS else _GROUPS
     for g in range(n_words):
-        words[g] = not_below(_shifted(work.scores, i, task.shift, base + g * _LANES), bound)
-    words[n_words - 1] &= _low_bits(m - base - (n_words - 1) * _LANES)
-    first, last = (begin - base) // _LANES, (end - 1 - base) // _LANES
+        words[g] = not_below(_shifted(work.scores, i, task.shift, base + g * LANES), bound)
+    words[n_words - 1] &= low_bits(m - base - (n_words - 1) * LANES)
+    first, last = (begin - base) // LANES, (end - 1 - base) // LANES
     for g in range(first if first > 0 else 0, last + 1 if last < n_words else n_words):
-        at = base + g * _LANES
-        words[g] &= ~(_low_bits(end - at) & ~_low_bits(begin - at if begin > at else 0))
+        at = base + g * LANES
+        words[g] &= ~(low_bits(end - at) & ~low_bits(begin - at if begin > at else 0))
     live, total = np.uint64(0), n
     for g in range(n_words):
         total += count_bits(words[g])
@@ -202,7 +205,7 @@ def _impostors(task, work, i, code, base, n):
     for a in range(n, total):
         g = lowest_bit(live)
         word = words[g]
-        at = base + g * _LANES + lowest_bit(word)
+        at = base + g * LANES + lowest_bit(word)
         word &= word - one
         words[g] = word
         live &= ~(np.uint64(word == 0) << np.uint64(g))
@@ -217,7 +220,7 @@ def _put(out, count, row, own, work, n, most):
     found, values = work.found, work.values
     sort = n > _FEW or n > most
     if not sort:
-        inside = _low_bits(n)
+        inside = low_bits(n)
         few = load_few(values, 0, _FEW)
         for a in range(n):  # each knows its place from the number above it, unless some are equal
             sort |= count_bits(equal(few, values[a]) & inside) != 1

@@ -234,7 +234,7 @@ class OnlineLearner(BaseEstimator):
     def end_lesson(self, lesson: Lesson) -> None:
         """Keep what a lesson that `begin_lesson` began has taught."""
         self.state_ = lesson.state
-        if self.rescore:
+        if self.rescore and not lesson.source.judges_rows:
             self.plausibility_ = self._score_rows(lesson.state, lesson.rows, lesson.codes)
         else:
             self.plausibility_ = lesson.plausibility
@@ -250,7 +250,7 @@ class OnlineLearner(BaseEstimator):
         """How far one triplet may move the parameter, by the settings."""
         C = self.C
         if isinstance(C, str):
-            C = 0.1 if state.start is None else 0.003 if self.measure.is_distance else 0.001
+            C = 0.1 if state.start is None else 0.003 if self.measure.is_distance else 0.0002
         return LearningRule(C, as_loss(self.loss, self.eta), self.max_hq_iter)
 
     # ------------------------------------------------------------------ judging labels

@@ -24,8 +24,8 @@ def aggressiveness(default: float | str = 0.1, *, kw_only: bool = False) -> Any:
         loss."""
     if default != "auto":
         return setting(default, Real(0.0, np.inf), doc=doc, kw_only=kw_only)
-    doc += """ "auto" is 0.1; after a discriminant start, which leaves less to learn, 0.003 of a distance and 0.001 of a
-        similarity."""
+    doc += """ "auto" is 0.1; after a discriminant start, which leaves less to learn, 0.003 of a distance and 0.0002
+        of a similarity."""
     return setting(default, Real(0.0, np.inf), OneOf(("auto",)), doc=doc, kw_only=kw_only)
 
 

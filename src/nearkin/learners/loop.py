@@ -22,7 +22,7 @@ from nearkin.labels import Labels, as_labels
 from nearkin.parameters import NAMELESS, Parameter
 from nearkin.rows import Rows, Scaling
 from nearkin.stored import Count, Maybe, Part, Type, stored
-from nearkin.triplets import Triplets, TripletSource
+from nearkin.triplets import NeighbourTriplets, Triplets, TripletSource
 
 __all__ = ["Answer", "Lesson", "State", "explicit_lesson", "learn", "merge_states"]
 
@@ -61,6 +61,15 @@ class State:
     n_triplets: int = 0
     n_updates: int = 0
 
+    def check_stored(self) -> None:
+        """A start has seen no more rows and forgotten no more classes than there were; neighbours need one."""
+        if self.start is None and isinstance(self.source, NeighbourTriplets):
+            raise ValueError("triplets of neighbours have no start")
+        if self.start is not None and self.start.n_rows > self.n_rows:
+            raise ValueError(f"the start has seen {self.start.n_rows} of {self.n_rows} rows")
+        if self.start is not None and self.labels.n_forgotten > len(self.start.sample.n_seen):
+            raise ValueError(f"{self.labels.n_forgotten} classes are forgotten, more than were seen")
+
     def scaled(self, X: ArrayLike) -> Array:
         """Bring raw rows to the learner's scale."""
         rows = self.scaling.apply(np.asarray(X, dtype=self.dtype))
@@ -91,7 +100,7 @@ class State:
         assert self.source is not None
         self.source = self.source.for_shard(number)
         if self.start is not None:
-            self.start = self.start.for_shard()
+            self.start = self.start.for_shard(number)
 
     def renew(self) -> None:
         """Renew the start, and turn what the source remembers to the new map."""
@@ -166,7 +175,7 @@ class Lesson:
             source.receive(triplets, plausibility)
             np.minimum.at(self.weight, triplets.row_origin[triplets.anchor] - first, plausibility)
             if triplets.row_weight is not None:
-                np.minimum.at(self.weight, triplets.row_origin - first, triplets.row_weight)
+                self.weight[triplets.row_origin - first] = triplets.row_weight
             state.n_triplets += len(triplets)
             state.n_updates += int(n_updates)
             self.n_done = done + source.n_rows_seen_ - first
@@ -238,6 +247,9 @@ def merge_states(base: State, shards: Sequence[State]) -> State:
     labels, codes = _unite(base.labels, [one.labels for one in shards])
     scaling = base.scaling.merged([one.scaling for one in shards])
     merged = State(scaling, _merge_parameters(base, shards), labels, base.dtype)
+    if base.start is not None:
+        starts = [one.start for one in shards if one.start is not None]
+        merged.start = base.start.merged(starts, codes, labels.n_given)
     for counter in ("n_rows", "n_triplets", "n_updates"):
         before = getattr(base, counter)
         setattr(merged, counter, before + sum(getattr(one, counter) - before for one in shards))
@@ -245,11 +257,8 @@ def merge_states(base: State, shards: Sequence[State]) -> State:
     merged.source = base.source.merged([one.source for one in shards if one.source is not None], codes, merged)
     if (living := merged.source.living) is not None:
         labels.keep(living)
-    if base.start is not None:
-        starts = [one.start for one in shards if one.start is not None]
-        merged.start = base.start.merged(starts, codes, 1 + max(labels.codes.values()))
-        if merged.start.n_rows >= merged.start.next_row:
-            merged.renew()
+    if merged.n_until_renewal <= 0:
+        merged.renew()
     return merged
 
 
@@ -270,7 +279,7 @@ def _unite(base: Labels, shards: Sequence[Labels]) -> tuple[Labels, list[Codes]]
             labels.add(label)
     codes = []
     for one in shards:
-        table = np.full(1 + max(one.codes.values(), default=-1), -1, dtype=np.int64)
+        table = np.arange(one.n_given)  # classes that were forgotten keep their numbers
         for label, code in one.codes.items():
             table[code] = labels.codes[label]
         codes.append(table)

@@ -44,6 +44,8 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
     True
     """
 
+    judges_rows = True
+
     n_targets: int = setting(3, Integer(1, 15), doc="Nearest witnesses of its class that a row should stay close to.")
     n_impostors: int = setting(3, Integer(1, 15), doc="Nearest witnesses of other classes, each with every target.")
 
@@ -60,50 +62,33 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
         """Judge rows by their neighbours; draw which are anchors."""
         start = view.start
         pool, trusted = Rows(start.witnesses.placed), start.witnesses.weight >= _TRUSTED
+        margin = 1.0 if view.parameter.measure.is_distance else 2.0  # inner products differ by half as much
         step = min(_BLOCK, rows.block_size)
         for first in range(0, len(rows), step):
             block = rows.take(slice(first, first + step))
-            own, other, weight = start.judge(block, codes[first : first + step])
+            found, weight = start.judge(block, codes[first : first + step])
             anchors = np.flatnonzero(self.rng_.random(len(block)) < 2.0 * weight)
-            targets = _first_trusted(own[anchors], trusted, self.n_targets)
-            impostors = _first_trusted(other[anchors], trusted, self.n_impostors)
-            shape = len(anchors), self.n_targets, self.n_impostors
-            anchor, positive, negative = (
-                np.broadcast_to(one, shape).reshape(-1)
-                for one in (anchors[:, None, None], targets[:, :, None], impostors[:, None, :])
-            )
-            there = (positive >= 0) & (negative >= 0)
+            targets, near = _first_trusted(found.own[anchors], found.near[anchors], trusted, self.n_targets)
+            impostors, far = _first_trusted(found.other[anchors], found.far[anchors], trusted, self.n_impostors)
+            # As with OCTG, only triplets that have a loss before anything is learned.
+            there = (targets >= 0)[:, :, None] & (impostors >= 0)[:, None, :]
+            there &= far[:, None, :] - near[:, :, None] < margin
+            row, i, j = np.nonzero(there)
+            anchor, positive, negative = anchors[row], targets[row, i], impostors[row, j]
             origin = self.number_rows(len(block))
             yield Triplets(
-                Rows(block), pool, anchor[there], positive[there], negative[there], origin, np.full(len(pool), -1),
+                Rows(block), pool, anchor, positive, negative, origin, np.full(len(pool), -1),
                 row_weight=weight,
             )  # fmt: skip
 
     def score(self, rows: Rows, codes: Codes, view: View, judge: Callable[[Triplets], Array]) -> Array:
-        """Weight of the votes of a row's neighbours in the learned space."""
-        start, found = view.start, []
-        for part, block in rows.blocks():
-            margin = start.witnesses.judge_by(lambda some: _distances(view, some), block, codes[part])[2]
-            found.append(start.loss.plausibility(margin))
-        return np.concatenate(found)
+        """Weight of the votes of a row's neighbours, as `generate` finds it."""
+        return np.concatenate([view.start.judge(block, codes[part])[1] for part, block in rows.blocks()])
 
 
-def _distances(view: View, rows: Array) -> Array:
-    """Squared distances of rows from all witnesses by the learned metric; of a similarity, what its scores fall short.
-
-    A row that is a witness is at no distance from itself.
-    """
-    witnesses = view.start.witnesses
-    scores = view.parameter.scores(rows, witnesses.placed)
-    if view.parameter.measure.is_distance:
-        return -scores
-    largest = scores.max(axis=1, keepdims=True)
-    short = 2.0 * largest - scores - scores.min(axis=1, keepdims=True)
-    return np.where(witnesses.coincide(rows), scores.dtype.type(0), short)
-
-
-def _first_trusted(found: Index, trusted: Mask, n: int) -> Index:
-    """The first n witnesses of each row that are trusted, -1 for none."""
+def _first_trusted(found: Index, distances: Array, trusted: Mask, n: int) -> tuple[Index, Array]:
+    """The first n witnesses of each row that are trusted, -1 for none, and their distances."""
     usable = (found >= 0) & trusted[found]
     order = np.argsort(~usable, axis=1, kind="stable")[:, :n]
-    return np.take_along_axis(np.where(usable, found, -1), order, axis=1)
+    first = np.take_along_axis(np.where(usable, found, -1), order, axis=1)
+    return first, np.take_along_axis(distances, order, axis=1)

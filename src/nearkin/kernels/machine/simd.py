@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-from nearkin.kernels.machine.compile import exact_helper
+from nearkin.kernels.machine.compile import body, exact_helper
 
 _features = llvmlite.binding.get_host_cpu_features()
 
@@ -30,6 +30,9 @@ BYTES = 64
 #: Bytes of the longest register of this processor, and whether it has as many as 32 of them.
 REGISTER_BYTES = 64 if _features.get("avx512f") else 32 if _features.get("avx") else 16
 WIDE_REGISTERS = bool(_features.get("avx512f") or _features.get("neon"))
+
+#: Numbers compared at once, at most the bits of a word.
+LANES = 32
 
 _FUSE = ("contract",)
 _WORD = ir.IntType(64)
@@ -307,6 +310,12 @@ _ROUND = 1.5 * 2.0**52
 _PER_DOUBLING = 1.4426950408889634
 _HIGH, _LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _LOWEST = -708.0
+
+
+@body
+def low_bits(n):
+    """Word with its lowest n bits set, of `LANES` at most."""
+    return (np.uint64(1) << np.uint64(n if n < LANES else LANES)) - np.uint64(1)
 
 
 @exact_helper
