@@ -14,6 +14,7 @@ FLOORS = (
     "losses measures mercer steps hedge sketch errors arrays settings stored rows labels files memory"
     " progress datasets _version",
     "kernels accelerator",
+    "discriminant directions",
     "triplets parameters tables",
     "learners",
     "noise neighbors jury",

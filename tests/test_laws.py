@@ -299,8 +299,11 @@ def stream(blobs):
 
 
 def streaming(cls, source, **parameters):
+    """A learner of which nothing depends on the first batch: it begins with the identity."""
     if cls in of(ALL, *NEEDS_A_RANK):
-        parameters = {"n_components": 3, "init": "identity", **parameters}
+        parameters = {"n_components": 3, **parameters}
+    if "init" in cls().get_params():
+        parameters = {"init": "identity", **parameters}
     return make(cls, C=0.1, triplets=source, shuffle=False, random_state=0, **parameters)
 
 

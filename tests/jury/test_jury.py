@@ -29,7 +29,7 @@ from nearkin.jury import (
     stack_votes,
 )
 from nearkin.jury import local_scaling as local
-from nearkin.jury.voters import BANDWIDTHS, rank_votes, whiten_classes
+from nearkin.jury.voters import BANDWIDTHS, learn_spaces, rank_votes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels
 from nearkin.noise import model as noise_model
@@ -194,16 +194,16 @@ def test_votes_fall_by_rank_and_sum_to_one(rng):
     np.testing.assert_allclose(rank_votes(index, codes, np.zeros(30), 3, 2.0), 1 / 3)
 
 
-def test_whitened_classes_are_round_and_wrong_labels_hardly_matter(rng):
-    codes = rng.integers(0, 2, 4000)
-    rows = rng.normal(size=(4000, 3)) @ np.diag([1.0, 4.0, 0.2]) + 6.0 * codes[:, None]
-    weights = np.where(rng.random(4000) < 0.2, 1e-6, 1.0)
-    given = np.where(weights < 0.5, 1 - codes, codes)
-    white = whiten_classes(rows, given, weights)
-    spread = np.array([(rows @ white.T)[codes == one].std(axis=0) for one in (0, 1)])
-    assert spread.max() / spread.min() < 1.15
-    mapped = rows @ white.T
-    np.testing.assert_allclose(2 * mapped.var(axis=0).sum(), 1.0, rtol=1e-9)
+def test_each_learned_space_is_that_of_the_default_learner_on_the_other_half(blobs):
+    rows, y = blobs(n=90, d=4, spread=0.8)
+    codes, _ = flip_labels(y, 0.2, random_state=0)
+    near = NeighbourVoter("input space", LocalNeighbours(rows), codes, 3)
+    voter = learn_spaces(rows, near, 0)
+    for own, half in enumerate(voter.voters):
+        other = voter.judge != own
+        learner = nearkin.RobustLODML(scale=None, random_state=0).fit(rows[other], codes[other])
+        np.testing.assert_array_equal(half.space, learner.components_)
+        assert learner.state_.start is not None
 
 
 # ---------------------------------------------------------------- voters
@@ -584,7 +584,7 @@ def test_any_shape_is_judged(kind, shape, rng):
 
 @pytest.mark.slow
 def test_wide_rows_need_no_matrix_of_all_pairs_of_features(rng):
-    """Neither for whitening nor for a learner that has none itself."""
+    """Neither for the start of a learner nor for a learner that has none itself."""
     y = np.arange(60) % 2
     X = rng.normal(size=(60, 6000))
     X[:, :200] += y[:, None]

@@ -12,6 +12,7 @@ from nearkin import steps
 from nearkin.losses import RescaledHinge, exponential_weight
 from nearkin.parameters.logdet import PairBounds
 from nearkin.rows import Rows
+from printed import printed
 from reference import itml, pa, slmoml
 
 BOUNDS = (0.8, 3.0)
@@ -240,7 +241,9 @@ def test_bounds_are_percentiles_of_squared_distances_between_different_rows(rng)
     near, far = itml.pair_bounds(X)
     found = PairBounds.measure(Rows(X))
     np.testing.assert_allclose((found.similar, found.dissimilar), (near, far), rtol=1e-10)
-    np.testing.assert_allclose(nearkin.ITML(scale=None).fit(X, np.arange(60) % 3).bounds_, (near, far), rtol=1e-10)
+    np.testing.assert_allclose(
+        printed(nearkin.ITML, scale=None).fit(X, np.arange(60) % 3).bounds_, (near, far), rtol=1e-10
+    )
     assert PairBounds.measure(Rows(np.ones((5, 2)))) == PairBounds(1.0, 1.0)
     many = PairBounds.measure(Rows(np.repeat(rng.normal(size=(2000, 3)), 2, axis=0)))
     np.testing.assert_allclose((many.similar, many.dissimilar), (near, far), rtol=0.5)
@@ -260,7 +263,7 @@ def test_bounds_are_learned_once_and_kept(rng, tmp_path):
 
 def test_plausibility_of_rows_is_that_of_the_worse_pair(rng):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
-    model = nearkin.RobustITML(triplets="one_pass", shuffle=False, scale=None).fit(X, y)
+    model = printed(nearkin.RobustITML, triplets="one_pass", shuffle=False, scale=None).fit(X, y)
     triplets = nearkin.OnePassTriplets().build(X, y)
     near, far = (
         model.pair_distance(triplets.rows.dense[triplets.anchor], triplets.pool.dense[other]) ** 2

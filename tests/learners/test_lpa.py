@@ -12,6 +12,7 @@ from nearkin.measures import DISTANCE
 from nearkin.parameters import NAMELESS, LearningRule, LocalMetrics
 from nearkin.rows import Rows
 from nearkin.triplets import OCTG, OnePassTriplets, Triplets
+from printed import printed
 from reference.full import odml
 from reference.lpa import into_cone, lpa_odml
 
@@ -154,7 +155,8 @@ def test_explicit_triplets_count_as_one_nameless_class(random_triplets):
 
 def test_plausibility_uses_the_metric_of_the_anchors_class(rng):
     X, y = labelled(rng, spread=1.0)
-    model = nearkin.RobustLPAODML(C=1.0, scale=None, triplets=OCTG(metric="learned"), random_state=0).fit(X, y)
+    model = printed(nearkin.RobustLPAODML, C=1.0, scale=None, triplets=OCTG(metric="learned"), random_state=0)
+    model.fit(X, y)
     centers = model.triplet_source_.centers_
     owners = model.triplet_source_.center_codes_
     codes = [list(dict.fromkeys(y.tolist())).index(one) for one in y]

@@ -46,7 +46,7 @@ def shard(model, number, rows, y=None):
     """A copy that has learned some rows, as a worker would."""
     one = copy.deepcopy(model)
     one.state_ = model.state_.copy()
-    one.state_.source = model.state_.source.for_shard(number)
+    one.state_.for_shard(number)
     if len(rows):
         one.partial_fit(X[rows], Y[rows] if y is None else y)
     return one.state_
@@ -249,7 +249,7 @@ def test_bounded_centres_are_merged_to_the_bound():
     parts = []
     for i in range(3):
         one = copy.deepcopy(model)
-        one.state_.source = model.state_.source.for_shard(i)
+        one.state_.for_shard(i)
         parts.append(one.partial_fit(rows[100 + 200 * i : 300 + 200 * i], y[100 + 200 * i : 300 + 200 * i]).state_)
     merged = merge_states(model.state_, parts)
     assert len(merged.source.centers_) == 8 == len(merged.labels.codes)

@@ -11,6 +11,7 @@ from nearkin.learners import join_modalities
 from nearkin.measures import DISTANCE
 from nearkin.parameters import EqualShares, Modalities
 from nearkin.triplets import OCTG
+from printed import printed
 from reference import multimodal
 from reference.losses import rescaled_hinge
 
@@ -103,7 +104,7 @@ def test_omdml_with_one_modality_is_odml(C, eta, random_triplets):
 def test_lomdml_with_one_modality_is_lodml_by_gradient_steps(r, eta, blobs):
     X, y = blobs(n=60, d=5)
     model = nearkin.RobustLOMDML(r, C=0.02, eta=eta, random_state=0).fit(X, y)
-    expected = nearkin.RobustLODML(r, C=0.02, eta=eta, solver="subgradient", random_state=0).fit(X, y)
+    expected = printed(nearkin.RobustLODML, r, C=0.02, eta=eta, solver="subgradient", random_state=0).fit(X, y)
     assert expected.n_updates_ > 10
     np.testing.assert_allclose(model.metric_, expected.metric_, atol=1e-12)
     np.testing.assert_allclose(model.transform(X), expected.transform(X), atol=1e-12)

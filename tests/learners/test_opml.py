@@ -6,6 +6,7 @@ import pytest
 import nearkin
 from each import each
 from nearkin.triplets import OnePassTriplets
+from printed import printed
 from reference import opml
 
 PUBLISHED = {"C": opml.C_RELEASED, "exact": False}
@@ -33,12 +34,12 @@ def test_opml_is_the_twin_with_the_plain_hinge(random_triplets):
     assert_same_run(nearkin.OPML(**PUBLISHED, scale=None).fit_triplets(*sets), opml.opml(*sets))
 
 
-@pytest.mark.parametrize("loss", ["hinge", "rescaled_hinge"])
-def test_exact_opml_is_lodml_with_all_components(loss, blobs):
+@each(loss=["hinge", "rescaled_hinge"], init=["discriminant", "identity"])
+def test_exact_opml_is_lodml_with_all_components(loss, init, blobs):
     X, y = blobs(60, 5)
-    how = {"loss": loss, "triplets": "one_pass", "random_state": 0}
+    how = {"loss": loss, "init": init, "triplets": "one_pass", "random_state": 0}
     one = nearkin.OPML(**how).fit(X, y)
-    other = nearkin.LODML(5, init="identity", **how).fit(X, y)
+    other = nearkin.LODML(5, **how).fit(X, y)
     np.testing.assert_array_equal(one.components_, other.components_)
 
 
@@ -70,9 +71,8 @@ def late(blobs, rng):
 @each(eta=[0.0, 1.0], exact=[False, True])
 def test_cold_start_is_copml(eta, exact, late):
     X, y = late
-    model = nearkin.RobustOPML(
-        C=0.01, eta=eta, exact=exact, cold_start=True, shuffle=False, rescore=False, scale=None
-    ).fit(X, y)
+    how = {"C": 0.01, "eta": eta, "exact": exact, "shuffle": False, "rescore": False, "scale": None}
+    model = printed(nearkin.RobustOPML, cold_start=True, **how).fit(X, y)
     assert_same_run(model, opml.copml(X, list(y), C=0.01, C_pair=0.01, eta=eta, exact=exact))
     assert (model.plausibility_[1:12] <= np.exp(-eta)).all()
 
@@ -96,8 +96,8 @@ def test_a_first_batch_of_one_class_is_enough_for_a_cold_start_only(late):
 def test_chunks_of_a_cold_start_give_the_same_model(late):
     X, y = late
     how = {"cold_start": True, "scale": None}
-    whole = nearkin.RobustOPML(**how).partial_fit(X, y)
-    parts = nearkin.RobustOPML(**how)
+    whole = printed(nearkin.RobustOPML, **how).partial_fit(X, y)
+    parts = printed(nearkin.RobustOPML, **how)
     for at in (slice(0, 1), slice(1, 5), slice(5, 14), slice(14, 60)):
         parts.partial_fit(X[at], y[at])
     np.testing.assert_allclose(parts.components_, whole.components_, rtol=0, atol=1e-12)

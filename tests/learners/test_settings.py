@@ -145,7 +145,7 @@ def test_a_default_is_changed_in_one_line_by_position_and_by_name():
     assert Strong().loss == "rescaled_hinge"
     assert clone(Strong(0.1)).get_params() == Strong(0.1).get_params()
     assert _parameters(Strong)["C"].default == 0.5
-    assert _parameters(nearkin.RobustOASIS)["C"].default == 0.1
+    assert _parameters(nearkin.RobustOASIS)["C"].default == "auto"
 
 
 # ---------------------------------------------------------------------------------- rules

@@ -11,6 +11,7 @@ import nearkin
 from each import each
 from nearkin.measures import DISTANCE, SIMILARITY
 from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource, as_source
+from printed import printed
 from reference import full, lowrank
 from reference import triplets as literal
 
@@ -241,9 +242,8 @@ def test_octg_that_looks_at_every_row_is_the_literal_loop(kind, learned, update,
         centers=centers,
         center_labels=labels,
     )
-    model = getattr(nearkin, f"Robust{kind}")(
-        C=0.1, eta=1.0, triplets=source, scale=None, shuffle=False, rescore=False
-    ).fit(X, y)
+    how = {"C": 0.1, "eta": 1.0, "scale": None, "shuffle": False, "rescore": False}
+    model = printed(getattr(nearkin, f"Robust{kind}"), triplets=source, **how).fit(X, y)
     parameter, weights, moved, counts = literal_octg_pass(
         kind, X, y.tolist(), centers, labels, 0.1, 1.0, learned=learned, update=update
     )
@@ -457,7 +457,7 @@ def test_a_source_of_ones_own_needs_only_generate(blobs):
             yield Triplets(rows, rows, anchor, positive, negative, origin, origin)
 
     X, y = blobs(n=30, d=3)
-    model = nearkin.OASIS(triplets=NextTriplets(), shuffle=False, scale=None).fit(X, y)
+    model = printed(nearkin.OASIS, triplets=NextTriplets(), shuffle=False, scale=None).fit(X, y)
     triplets = NextTriplets().build(X, y)
     chosen = X[triplets.anchor], X[triplets.positive], X[triplets.negative]
     expected = nearkin.OASIS(scale=None).fit_triplets(*chosen)

@@ -223,8 +223,7 @@ def assemble_jury(
             noise = NoiseModel(noise_rate, n_classes)
         shares = draw_to_equal(shares)
         if space is None:
-            trust, _ = judge_labels(Jury([near, *smooth], shares).left_out, codes, noise, n_rounds=1)
-            learned: Voter = learn_spaces(scaled, near, trust, leading.axes, random_state)
+            learned: Voter = learn_spaces(scaled, near, random_state)
             shares = draw_to_equal(stack_votes([votes[0], learned.left_out(ones), *votes[1:]], codes, n_classes))
         else:
             # This space has seen all labels, so they do not tell how much it should count.

@@ -19,7 +19,7 @@ from nearkin.stored import ArrayOf, Count, Either, Items, Maybe, Number, Part, T
 
 __all__ = [
     "WIDE", "CrossFittedVoter", "Embedding", "NeighbourVoter", "NeighbourhoodVoter", "Voter", "default_learner",
-    "learn_spaces", "neighbours_in", "rank_votes", "whiten_classes",
+    "learn_spaces", "neighbours_in", "rank_votes",
 ]  # fmt: skip
 
 #: Neighbours of a row that vote, and bandwidths that are tried, in ranks.
@@ -317,15 +317,9 @@ def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: Neig
     return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space)
 
 
-def learn_spaces(
-    scaled: Array, near: NeighbourVoter, trust: Array, axes: Array | None, random_state: Any
-) -> CrossFittedVoter:
-    """Neighbours in two spaces, each learned from one half of the rows and judging the other.
-
-    Labels count by ``trust`` in the whitening. Rows with more than `WIDE` features are first reduced to the ``axes``.
-    """
-    codes, axes = near.codes, axes if scaled.shape[1] > WIDE else None
-    rows = scaled if axes is None else np.asarray(scaled @ axes.T, dtype=np.float64)
+def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> CrossFittedVoter:
+    """Neighbours in two spaces, each learned from one half of the rows and judging the other."""
+    codes = near.codes
     # Every other row of a class, in an order that is independent of the features.
     order, judge = np.lexsort((np.random.default_rng(0).random(len(codes)), codes)), np.empty(len(codes), np.int64)
     judge[order] = np.arange(len(codes)) % 2
@@ -334,34 +328,10 @@ def learn_spaces(
         other = np.flatnonzero(judge != own)
         if len(np.unique(codes[other])) < 2:  # too few rows to halve
             other = np.arange(len(codes))
-        white = whiten_classes(rows[other], codes[other], trust[other])
-        learner = default_learner(random_state).set_params(scale=None, rescore=False)
-        space = learner.fit(rows[other] @ white.T, codes[other]).components_ @ white
-        voters.append(neighbours_in(space if axes is None else space @ axes, f"half {own}", scaled, near))
+        learner = RobustLODML(scale=None, rescore=False, random_state=random_state)
+        space = learner.fit(scaled[other], codes[other]).components_
+        voters.append(neighbours_in(space, f"half {own}", scaled, near))
     return CrossFittedVoter("learned spaces", voters, judge)
-
-
-def whiten_classes(rows: Array, codes: Codes, weights: Array) -> Array:
-    """Return ``S^(-1/2)`` of the weighted within-class covariance, scaled to a mean squared pair distance of 1.
-
-    The covariance is shrunk towards a multiple of the identity by the rule of Ledoit and Wolf (A well-conditioned
-    estimator for large-dimensional covariance matrices, 2004).
-    """
-    from sklearn.covariance import ledoit_wolf
-
-    n_classes = int(codes.max()) + 1
-    total = np.bincount(codes, weights, n_classes)
-    means = np.zeros((n_classes, rows.shape[1]))
-    np.add.at(means, codes, rows * weights[:, None])
-    means /= np.maximum(total, 1e-300)[:, None]
-    centred = (rows - means[codes]) * np.sqrt(weights)[:, None]
-    covariance, _ = ledoit_wolf(centred, assume_centered=True)
-    values, vectors = np.linalg.eigh(covariance)
-    if not values[-1] > 0.0:
-        return np.eye(rows.shape[1], dtype=rows.dtype)
-    root = (vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))) @ vectors.T
-    spread = np.sqrt(2.0 * (rows @ root).var(axis=0).sum())
-    return (root / max(spread, 1e-300)).astype(rows.dtype)
 
 
 def default_learner(random_state: Any = None) -> OnlineLearner:

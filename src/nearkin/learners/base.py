@@ -58,7 +58,7 @@ class OnlineLearner(BaseEstimator):
     scaling_ : Scaling
         What was learned about scale at the first batch, and of columns that vary only later.
     triplet_source_ : TripletSource
-        With its centres or remembered rows.
+        With its centres or remembered rows. Witnesses of triplets of neighbours belong to the start, ``state_.start``.
     n_features_in_, n_rows_seen_, n_triplets_seen_, n_updates_ : int
         Counters.
     """
@@ -121,8 +121,9 @@ class OnlineLearner(BaseEstimator):
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Learn from the next labelled rows of a stream, once and in the order given.
 
-        The first call fixes what needs a batch: the scale, the centres, the start of a low-rank map. Feeding the same
-        rows in other chunks afterwards gives the same model up to rounding. Columns that are constant in the first
+        The first call fixes what needs a batch: the scale, and centres where triplets need them. A discriminant start
+        begins with it and is renewed as rows come, at row numbers that do not depend on later batches. So feeding the
+        same rows in other chunks afterwards gives the same model up to rounding. Columns that are constant in the first
         batch get their scale when they vary, at the next row whose number is a multiple of 64. A batch that raises
         changes nothing; threads take turns.
 
@@ -268,8 +269,9 @@ class OnlineLearner(BaseEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
-            In (0, 1]: the smallest weight of the row's triplets, 1 for a row without any (it lies well inside its
-            class). With ``loss="hinge"`` every triplet weighs the same, so all are 1.
+            In (0, 1]. With triplets of neighbours: the weight of the votes of the row's nearest witnesses. Otherwise
+            the smallest weight of the row's triplets, 1 for a row without any (it lies well inside its class). With
+            ``loss="hinge"`` all are 1.
         """
         state = self._fitted
         if state.source is None:

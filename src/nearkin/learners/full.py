@@ -22,7 +22,8 @@ __all__ = ["OASIS", "ODML", "RobustOASIS", "RobustODML"]
 class OASIS(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online bilinear similarity ``S(x, y) = x' M y`` by passive-aggressive steps; M is any matrix.
 
-    One update costs O(d^2), memory is one d x d matrix however long the stream. For d in the thousands see `LOSL`.
+    One update costs O(d^2). Memory is one d x d matrix, and three more for the start, however long the stream. For d in
+    the thousands see `LOSL`.
 
     {sections}
 
@@ -33,8 +34,9 @@ class OASIS(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixi
 
     Notes
     -----
-    Steps of Eq. (22) from the identity; the similarity is the bilinear form itself, not its square. M need not be
-    symmetric, so there is no single embedding whose inner product is the score: `query_map_` and `item_map_` give
+    Steps of Eq. (22) from the identity, by default in the space of the discriminant start; ``init="identity",
+    triplets="octg", C=0.1`` is the paper's form. The similarity is the bilinear form itself, not its square. M need not
+    be symmetric, so there is no single embedding whose inner product is the score: `query_map_` and `item_map_` give
     its two sides, and `transform` maps by the nearest positive semi-definite matrix.
 
     References
@@ -91,8 +93,8 @@ class ODML(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin
     """Online Mahalanobis distance ``d2(x, y) = (x - y)' M (x - y)`` by passive-aggressive steps on the cone ``M >= 0``.
 
     One update costs O(d^2); where a step leaves the cone, some ten to fifty products with a d x d matrix that is kept
-    beside M and follows it, the inverse of M away from its null directions. Memory is these two matrices however
-    long the stream. For d in the thousands see `LODML`.
+    beside M and follows it, the inverse of M away from its null directions. Memory is these two matrices, and three
+    more for the start, however long the stream. For d in the thousands see `LODML`.
 
     {sections}
 
@@ -103,8 +105,9 @@ class ODML(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin
 
     Notes
     -----
-    Steps of Eq. (25) from the identity. A step followed by a projection is what the literature runs, but not the
-    minimiser of Eq. (24): the exact one never takes a smaller step. The projection comes after the half-quadratic
+    Steps of Eq. (25) from the identity, by default in the space of the discriminant start; ``init="identity",
+    triplets="octg", C=0.1`` is the paper's form. A step followed by a projection is what the literature runs, but not
+    the minimiser of Eq. (24): the exact one never takes a smaller step. The projection comes after the half-quadratic
     loop, once per triplet.
 
     References

@@ -71,13 +71,13 @@ class StreamSettings:
         doc="""How raw features come to the scale on which the margin 1 is meaningful; learned at the first batch, for
         columns that are constant there when they first vary. "pairs": unit variance per feature, then one number so
         that two rows have mean squared distance 1 ("auto" for distances). "unit": zero mean and unit variance per
-        feature, then rows of length 1 ("auto" for similarities).
+        feature, then rows of length 1 ("auto" for similarities), which after a discriminant start are the mapped ones.
         None: as they come.""",
     )  # fmt: skip
     rescore: bool = setting(
         True, BOOLEAN,
         doc="""Whether `fit` scores all rows with the final metric for `plausibility_`; otherwise these are the weights
-        of the last pass.""",
+        of the last pass. Triplets of neighbours judge rows in the space of the start, where it makes no difference.""",
     )  # fmt: skip
     random_state: Any = setting(None, SEED, doc="Seed of the order, of k-means and of drawn triplets.")
 

@@ -37,6 +37,7 @@ class SLMOML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearne
 
     Notes
     -----
+    M begins at the identity, by default in the space of the discriminant start.
     Each triplet minimises ``tr(M M_t^-1) - log det(M M_t^-1) + C * hinge``. The minimiser is additive in the inverse,
     ``M^-1 = M_t^-1 - tau (v v' - u u')``, and we take it exactly: ``tau = min(C, kink)`` with the kink in closed form,
     always below the step at which M would stop being positive definite. Derived by ourselves and compared with a
@@ -129,7 +130,9 @@ class ITML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner)
     passes have no duals and project anew. A pair ``e`` with ``p = e'Me`` moves by ``M^-1 + sigma tau e e'``. The
     projection was checked against metric-learn's; that takes percentiles of distances but compares them with squared
     ones, here both are squared. The hinge step, and taking a triplet as two pairs, are our own. A pair's hinge is what
-    it lies beyond its bound; the plausibility of a triplet is that of its less plausible pair.
+    it lies beyond its bound; the plausibility of a triplet is that of its less plausible pair. With labelled rows all
+    this happens in the space of the discriminant start, and bounds are measured there; ``init="identity"`` is the
+    article's form.
 
     A member equal to the anchor makes no pair: ``(x, y, x)`` is the similar pair alone and ``(x, x, y)`` the dissimilar
     one, which is how `fit_pairs` works.

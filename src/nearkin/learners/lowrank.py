@@ -107,7 +107,7 @@ class LowRankMixin:
 class LOSL(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online low-rank similarity ``S(x, y) = (L'x)'(L'y)``, L of shape d x r.
 
-    One update costs O(dr), memory is L however long the stream.
+    One update costs O(dr), and with a start O(r^2). Memory is L, and a start of bounded size, however long the stream.
 
     {sections}
 
@@ -118,6 +118,9 @@ class LOSL(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin,
 
     Notes
     -----
+    By default steps begin at the identity in the space of the discriminant start, which has r dimensions;
+    ``init="identity", triplets="octg", C=0.1`` is the paper's form.
+
     ``solver="exact"`` takes the global minimiser of the proximal problem of Eq. (31) in closed form, up to one
     scalar root; the paper leaves step size and number of its sub-gradient steps open. A step with step size 1 is
     its first-order expansion.
@@ -159,7 +162,8 @@ class RobustLOSL(LOSL):
 class LODML(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online low-rank distance ``d2(x, y) = ||L'x - L'y||^2``, L of shape d x r.
 
-    Positive semi-definite by construction. One update costs O(dr), memory is L however long the stream.
+    Positive semi-definite by construction. One update costs O(dr), and with a start O(r^2). Memory is L, and a start of
+    bounded size, however long the stream.
 
     {sections}
 
@@ -170,6 +174,9 @@ class LODML(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin
 
     Notes
     -----
+    By default steps begin at the identity in the space of the discriminant start, which has r dimensions;
+    ``init="identity", triplets="octg", C=0.1`` is the paper's form.
+
     ``solver="exact"`` takes the global minimiser of the proximal problem behind Eq. (33) in closed form, up to one
     scalar root; the paper leaves step size and number of its sub-gradient steps open. If L is orthogonal to the
     direction that a triplet asks for, no step along this curve can remove its loss: the step then stops just below
@@ -190,7 +197,7 @@ class LODML(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin
 class RobustLODML(LODML):
     """`LODML` with the rescaled hinge (Algorithm 4): implausible triplets move the map little or not at all.
 
-    The paper's best method, and the default of `RobustKNeighborsClassifier`.
+    The paper's best method, here from a better start, and the default of `RobustKNeighborsClassifier`.
 
     {sections}
 

@@ -25,7 +25,7 @@ class LPAODML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearn
 
     A triplet moves M and the local part of its anchor's class, by passive-aggressive steps on the cone. One update
     costs O(d^2) while the matrices stay inside the cone and O(d^3) where a class must be brought back to it; memory is
-    n_classes + 1 matrices of d x d.
+    n_classes + 1 matrices of d x d, and three for the start.
 
     {sections}
 
@@ -46,7 +46,8 @@ class LPAODML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearn
     so that ``tau = min(C, hinge / ((1 + 1/mu) ||A||^2))``, ``M += tau A``, ``L_c += tau/mu A``; then M and ``M + L_c``
     are projected to the cone, the latter by changing ``L_c``, which itself need not be positive. A step of another
     class may push ``M + L_c`` out again; it is projected when class c is next used or shown. The article's dual random
-    projection for many features is not included.
+    projection for many features is not included. M begins at the identity and every ``L_c`` at zero, by default in the
+    space of the discriminant start.
 
     `metric_`, `transform`, `pair_distance` and `pair_score` know no class and use the global part M. `plausibility` and
     triplets use the metric of the anchor's class. The query of a nearest-neighbour search has no class yet: it is the
@@ -85,7 +86,7 @@ class LPAODML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearn
         state = self._learned("class_metrics_")
         parameter: Any = state.parameter
         codes = [state.labels.codes.get(one, len(state.labels.codes)) for one in state.labels.classes.tolist()]
-        found = [parameter.of_class(code).metric for code in codes]
+        found = [self._through_start(self._through_start(parameter.of_class(code).metric).T) for code in codes]
         return np.stack(found) if found else np.zeros((0, *self.metric_.shape), self.metric_.dtype)
 
     def _memory_for(self, d: int, itemsize: int) -> float:

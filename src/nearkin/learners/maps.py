@@ -33,9 +33,10 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     fitted = """
     metric_ : ndarray of shape (n_features, n_features)
-        M on the learner's scale, ``L L'`` for low rank (made when read).
+        M on the learner's scale, ``L L'`` for low rank, with the start's map in it (made when read).
     components_ : ndarray of shape (n_components, n_features)
-        ``transform(X) == scaling_.apply(X) @ components_.T``.
+        ``transform(X) == scaling_.apply(X) @ components_.T``. After the discriminant start of a similarity, which
+        brings mapped rows to one length, all matrices act on ``state_.start.place(scaling_.apply(X))`` instead.
     query_map_, item_map_ : ndarray of shape (n_components, n_features)
         The two sides whose inner product is the score of a similarity.
     """
@@ -50,7 +51,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     _check_pairs: Any
 
     def transform(self, X: ArrayLike) -> Array:
-        """Map rows so that the measure becomes Euclidean distance (or inner product): scaled X times `components_`'.
+        """Map rows so that the measure becomes Euclidean distance (or inner product), start included.
 
         Parameters
         ----------
@@ -116,11 +117,11 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return np.sqrt(-self.measure.pair_scores(left, right))
 
     def map_queries(self, X: ArrayLike) -> Array:
-        """Left side of the score: scaled X times `query_map_`'. Inner products with `map_items` are the scores."""
+        """Left side of the score, by `query_map_`. Inner products with `map_items` are the scores."""
         return self._side(X, "query_map")
 
     def map_items(self, X: ArrayLike) -> Array:
-        """Right side of the score: scaled X times `item_map_`'."""
+        """Right side of the score, by `item_map_`."""
         return self._side(X, "item_map")
 
     def _side(self, X: ArrayLike, name: str) -> Array:
@@ -147,7 +148,10 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     @property
     def components_(self) -> Array:
-        """Map of shape (n_components, n_features); ``transform(X) == scaling_.apply(X) @ components_.T``."""
+        """Map of shape (n_components, n_features); ``transform(X) == scaling_.apply(X) @ components_.T``.
+
+        After the discriminant start of a similarity: ``state_.start.place(scaling_.apply(X)) @ components_.T``.
+        """
         with owned_by(self):
             return self._through_start(self._map("components_").components)
 

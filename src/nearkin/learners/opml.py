@@ -21,10 +21,10 @@ __all__ = ["OPML", "RobustOPML"]
 
 @declare
 class OPML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
-    """One-pass metric learning: ``d2(x, y) = ||L'x - L'y||^2`` with a square L, begun at the identity.
+    """One-pass metric learning: ``d2(x, y) = ||L'x - L'y||^2`` with a square L.
 
-    Positive semi-definite by construction. One update costs O(d^2), memory is L and, with its own triplets, one row
-    per class.
+    Positive semi-definite by construction. One update costs O(d^2), memory is L, a start of bounded size and, with its
+    own triplets, one row per class.
 
     {sections}
 
@@ -38,7 +38,8 @@ class OPML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner)
     -----
     The article minimises ``||L - L_t||^2 / 2 + lambda / 2 * hinge`` and sets ``L = (I + lambda (u u' - v v'))^-1 L_t``.
     Here ``C = lambda / 2``, so that C means the same in every learner: its default of lambda = 0.001 is ``C=0.0005``.
-    Formula, triplets, pair step and that default were checked against the authors' released code.
+    Formula, triplets, pair step and that default were checked against the authors' released code. They begin at the
+    identity, which is ``init="identity"``; by default L begins there in the space of the discriminant start.
 
     Our own additions: the published step is the minimiser only while the loss after it is not negative, so
     ``exact=True`` stops at the kink, and is then `LODML` with all components. With ``exact=False`` a step stays a hair
@@ -57,7 +58,8 @@ class OPML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner)
     >>> X, y = load_iris(return_X_y=True)
     >>> OPML(random_state=0).fit(X, y).components_.shape
     (4, 4)
-    >>> published = OPML(C=0.0005, exact=False, cold_start=True).partial_fit(X[:40], y[:40])  # one class so far
+    >>> published = OPML(C=0.0005, init="identity", exact=False, cold_start=True)
+    >>> published = published.partial_fit(X[:40], y[:40])  # one class so far
     >>> published.partial_fit(X[40:], y[40:]).classes_.tolist()
     [0, 1, 2]
     """
@@ -109,7 +111,7 @@ class RobustOPML(OPML):
     -----
     Not in the article: ``lambda / 2`` is replaced by C times the triplet's half-quadratic weight, as in Algorithm 4.
     One-pass triplets compare a row with two others only, which may be wrong themselves, so `plausibility_` is a weak
-    sign of wrong labels; with ``triplets="octg"`` it is as good as that of `RobustLODML`.
+    sign of wrong labels; with ``triplets="auto"`` it is as good as that of `RobustLODML`.
 
     Examples
     --------

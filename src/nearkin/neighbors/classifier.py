@@ -101,8 +101,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     - neighbours in the input space; distances are scaled locally, votes fall by rank, with a bandwidth chosen by
       agreement with the labels as given;
-    - neighbours in the space of your learner; for ``learner="auto"`` in two spaces, each learned from half of the rows
-      after within-class whitening, and each judging the other half;
+    - neighbours in the space of your learner; for ``learner="auto"`` in two spaces, each learned by `RobustLODML` from
+      half of the rows, and each judging the other half;
     - ridge regression on the features, and on nearness to landmarks.
 
     Their shares lie half way between equal ones and those with which they predict the labels best. Where the jury is

@@ -28,18 +28,20 @@ _OPSET, _FORMAT = 13, 8
 
 @dataclass(frozen=True)
 class SideMap:
-    """One side of a learned measure as five arrays: ``unit((x - shift) * factor) @ matrix.T + offset``.
+    """One side of a learned measure as arrays: ``unit(((x - shift) * factor) @ start.T) @ matrix.T + offset``.
 
     Parameters
     ----------
     shift, factor : ndarray of shape (n_features,)
         Applied to the raw vector first.
     unit : bool
-        Whether it is then divided by its length (a zero vector stays zero).
-    matrix : ndarray of shape (n_components, n_features)
+        Whether it is divided by its length before the matrix (a zero vector stays zero).
+    matrix : ndarray of shape (n_components, n_features), with a start of shape (n_components, n_start)
         The map.
     offset : ndarray of shape (n_components,)
         Added at the end.
+    start : ndarray of shape (n_start, n_features) or None, default=None
+        Applied before the division, by similarities that begin with a discriminant start.
 
     Examples
     --------
@@ -53,10 +55,13 @@ class SideMap:
     unit: bool
     matrix: Array
     offset: Array
+    start: Array | None = None
 
     def apply(self, X: ArrayLike) -> Array:
         """Map vectors."""
         x = (as_vectors(X, "vectors", len(self.shift), self.matrix.dtype) - self.shift) * self.factor
+        if self.start is not None:
+            x = x @ self.start.T
         if self.unit:
             length = np.sqrt(np.square(x).sum(axis=1, keepdims=True))
             x = x / np.where(length > 0, length, 1)
@@ -69,7 +74,7 @@ class SideMap:
                 "this learner divides every row by its length, which no linear map can do. Learn with scale=None on "
                 "unit vectors, or map queries before they are sent."
             )
-        A = self.matrix * self.factor
+        A = (self.matrix if self.start is None else self.matrix @ self.start) * self.factor
         return A, self.offset - A @ self.shift
 
 
@@ -110,7 +115,10 @@ def side_map(model: Any, side: str = "query") -> SideMap:
     scaling, dtype = model.scaling_, matrix.dtype
     shift = np.zeros(d, dtype) if scaling.shift is None else scaling.shift
     factor = np.ones(d, dtype) if scaling.factor is None else scaling.factor
-    return SideMap(shift, factor, scaling.unit_rows, matrix, np.zeros(len(matrix), dtype))
+    offset, start = np.zeros(len(matrix), dtype), model.state_.start
+    if start is None or start.length == 0.0:  # which `matrix` contains
+        return SideMap(shift, factor, scaling.unit_rows, matrix, offset)
+    return SideMap(shift, factor, True, matrix * dtype.type(start.length), offset, start.map)
 
 
 def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -> None:
@@ -119,6 +127,8 @@ def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -
     ```text
     f = np.load("map.npz")
     x = (q - f["shift"]) * f["factor"]
+    if "start" in f:
+        x = x @ f["start"].T
     if f["unit"]:
         x /= np.linalg.norm(x, axis=1, keepdims=True)
     mapped = x @ f["matrix"].T + f["offset"]
@@ -142,7 +152,12 @@ def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -
     ...     sorted(np.load(pathlib.Path(folder) / "map.npz").files)
     ['factor', 'matrix', 'offset', 'shift', 'unit']
     """
-    write_arrays(path, vars(side_map(model, side)), "map")
+    write_arrays(path, _arrays(side_map(model, side)), "map")
+
+
+def _arrays(found: SideMap) -> dict[str, Any]:
+    """The parts of a map by name, those that it has."""
+    return {name: value for name, value in vars(found).items() if value is not None}
 
 
 def require_onnx() -> Any:
@@ -175,15 +190,19 @@ def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") ->
 
     found = side_map(model, side)
     kind = helper.np_dtype_to_tensor_dtype(found.matrix.dtype)
-    arrays = {name: values for name, values in vars(found).items() if name != "unit"}
+    arrays = _arrays(found)
+    del arrays["unit"]
     steps: list[tuple[str, list[str], str, dict[str, Any]]]
     steps = [("Sub", ["x", "shift"], "moved", {}), ("Mul", ["moved", "factor"], "scaled", {})]
+    if found.start is not None:
+        steps.append(("Gemm", ["scaled", "start"], "begun", {"transB": 1}))
     if found.unit:
+        last = steps[-1][2]
         arrays["tiny"] = np.array(np.finfo(found.matrix.dtype).tiny, found.matrix.dtype)
         steps += [
-            ("ReduceL2", ["scaled"], "length", {"axes": [1], "keepdims": 1}),
+            ("ReduceL2", [last], "length", {"axes": [1], "keepdims": 1}),
             ("Max", ["length", "tiny"], "divisor", {}),
-            ("Div", ["scaled", "divisor"], "unit", {}),
+            ("Div", [last, "divisor"], "unit", {}),
         ]
     steps.append(("Gemm", [steps[-1][2], "matrix", "offset"], "mapped", {"transB": 1}))
     graph = helper.make_graph(

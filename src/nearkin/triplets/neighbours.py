@@ -27,8 +27,8 @@ _BLOCK = 4096
 class NeighbourTriplets(TripletSource, name="neighbours"):
     """Anchors are rows, positives and negatives the nearest witnesses of a discriminant start.
 
-    A row is an anchor with twice the probability that its label is plausible by the votes of its neighbours, and so
-    learned rarely where they contradict it. Neighbours are found in the space of the start, which changes only at
+    A row whose neighbours vote for its label is an anchor, one whose label they contradict rarely is: the probability
+    is twice the weight of the votes, at most 1. Neighbours are found in the space of the start, which changes only at
     certain rows of the stream, so chunks do not matter. Needs ``init="discriminant"``.
 
     Parameters
@@ -39,7 +39,8 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from nearkin import RobustLODML
-    >>> model = RobustLODML(triplets=NeighbourTriplets(n_impostors=1), random_state=0).fit(*load_iris(return_X_y=True))
+    >>> source = NeighbourTriplets(n_targets=1, n_impostors=1)
+    >>> model = RobustLODML(triplets=source, random_state=0).fit(*load_iris(return_X_y=True))
     >>> model.n_triplets_seen_ <= 150
     True
     """
