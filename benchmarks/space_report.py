@@ -184,7 +184,7 @@ def _brief(table: Table, group: str) -> list[str]:
     methods = [name for name in table.methods if table.sets_of(name) == sets]
     methods.sort(key=lambda name: -np.mean([table.over(name, sets, noise) for noise in NOISES]))
     lines = ["### In brief", "", f"<!-- --8<-- [start:{group}] -->"]
-    lines += ["| | mAP at 0 / 20 / 40 % | loss | 3-NN | 25-NN | ms |", "|---" * 6 + "|"]
+    lines += ["| | mAP at 0 / 20 / 40 % | loss | 3-NN | 25-NN | ms | draws |", "|---" * 7 + "|"]
     for name in methods:
         figures = (
             " / ".join(f"{table.over(name, sets, noise, figure):.1f}" for noise in NOISES)
@@ -193,7 +193,9 @@ def _brief(table: Table, group: str) -> list[str]:
         precision, three, many = figures
         loss = table.over(name, sets, 0.0) - table.over(name, sets, 40.0)
         shown = f"**{name}**" if name == DEFAULT else f"*{name}*" if METHODS[name].family == "rival" else name
-        lines.append(f"| {shown} | {precision} | {loss:.1f} | {three} | {many} | {1e3 * table.time(name, sets):.3g} |")
+        draws = min(len(table.values[name][one][0.0]) for one in sets)
+        time = f"{1e3 * table.time(name, sets):.3g}"
+        lines.append(f"| {shown} | {precision} | {loss:.1f} | {three} | {many} | {time} | {draws} |")
     return [*lines, f"<!-- --8<-- [end:{group}] -->", ""]
 
 
