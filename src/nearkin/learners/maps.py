@@ -144,7 +144,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def metric_(self) -> Array:
         """M on the learner's scale."""
         found = self._map("metric_").metric
-        return self._through_start(self._through_start(found).T).T
+        return np.ascontiguousarray(self._through_start(self._through_start(found).T).T)
 
     @property
     def components_(self) -> Array:
