@@ -182,6 +182,16 @@ class Witnesses:
         """Squared distances of mapped rows from all witnesses, in double precision whatever theirs is."""
         return -DISTANCE.scores(mapped.astype(np.float64, copy=False), self.placed.astype(np.float64, copy=False))
 
+    def vote(self, scores: Array) -> Codes:
+        """Class with most votes of the witnesses with the largest scores, for every row of a table of scores."""
+        classes, place = np.unique(self.codes, return_inverse=True)
+        k = min(_VOTERS, len(place))
+        nearest = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        votes = np.zeros((len(scores), len(classes)))
+        np.add.at(votes, (np.arange(len(scores))[:, None], place[nearest]), self.weight[nearest])
+        chosen: Codes = classes[votes.argmax(axis=1)]
+        return chosen
+
     def judge(self, mapped: Array, codes: Codes) -> Neighbours:
         """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
         from nearkin.kernels.neighbours import Neighbours, judge
@@ -233,10 +243,7 @@ class Sample:
         """Keep as many of each class as there is room for: this, or more where there are many classes."""
         room = max(least, min(_MOST_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
         quotas = _share_room(self.n_seen, room)
-        order = np.lexsort((-self.keys, self.codes))
-        first = np.searchsorted(self.codes[order], np.arange(len(quotas)))
-        rank = np.arange(len(order)) - first[self.codes[order]]
-        kept = order[rank < quotas[self.codes[order]]]
+        kept = _choose(self.codes, self.keys, quotas)
         bars = np.full(len(quotas), np.inf)
         np.minimum.at(bars, self.codes[kept], self.keys[kept])
         bars[np.ceil(self.n_seen) <= quotas] = -np.inf  # there is room for all
@@ -259,6 +266,15 @@ class Sample:
             before = np.pad(self.n_seen, (0, len(one.n_seen) - len(self.n_seen)))
             np.add.at(n_seen, table[: len(one.n_seen)], one.n_seen - before)
         return Sample(rows[first], owners[first], keys[first], n_seen, np.full(n_classes, -np.inf)).trimmed(_SAMPLE)
+
+
+def _choose(codes: Codes, keys: Array, quotas: Index) -> Index:
+    """The rows with the largest keys of each class, class by class."""
+    order = np.lexsort((-keys, codes))
+    first = np.searchsorted(codes[order], np.arange(len(quotas)))
+    rank = np.arange(len(order)) - first[codes[order]]
+    kept: Index = order[rank < quotas[codes[order]]]
+    return kept
 
 
 def _share_room(sizes: Array, room: int) -> Index:
@@ -324,6 +340,8 @@ class Discriminant:
         codes = self.witnesses.codes
         if not len(codes) or codes.max() >= n_classes:
             raise ValueError(f"there are no witnesses, or some of more than the {n_classes} classes seen")
+        if (np.diff(codes) < 0).any():
+            raise ValueError("witnesses are not ordered by class")
         if len(self.map) > self.sample.rows.shape[1]:
             raise ValueError(f"a map to {len(self.map)} features is made from {self.sample.rows.shape[1]}")
         if not max(len(self.sample.rows), n_seen * (1.0 - 1e-9)) <= self.n_rows < self.next_row:
@@ -340,7 +358,8 @@ class Discriminant:
         seed, n = int(rng.integers(2**31)), len(rows)
         keys = _draw_keys(seed, 0, n, np.inf) + n / _HORIZON  # no row of the first batch is later than another
         most = min(_MOST_ROWS, max(_ALL_ROWS, _ROWS_EACH_FEATURE * min(rows.n_features, _WIDE), n // 4))
-        which = np.sort(np.argsort(-keys, kind="stable")[:most])
+        n_seen = np.bincount(codes).astype(np.float64)
+        which = np.sort(_choose(codes, keys, _share_room(n_seen, most)))
         sketch = _find_sketch(rows, r, rng) if rows.n_features > _WIDE else None
         X = _look(rows.take(which), sketch)
         empty = Sample(X[:0], codes[:0], keys[:0], np.zeros(0), np.zeros(0))
@@ -348,7 +367,7 @@ class Discriminant:
         nothing = Witnesses(X[:0], codes[:0], np.zeros(0), np.empty((0, r), rows.dtype))
         made = cls(np.empty((r, 0), rows.dtype), sketch, float(is_unit), whole, nothing, loss, seed, n, 0)
         inner = made._find_map()
-        sample = replace(whole, n_seen=np.bincount(codes).astype(np.float64)).trimmed(_SAMPLE)
+        sample = replace(whole, n_seen=n_seen).trimmed(_SAMPLE)
         return replace(made, sample=sample)._with_map(inner)
 
     def _find_map(self) -> Array:
@@ -379,6 +398,8 @@ class Discriminant:
     def _with_map(self, inner: Array) -> Discriminant:
         """Place the witnesses by a new map and weigh them by each other."""
         dtype = self.map.dtype
+        if not np.abs(inner).max() < 1e-2 * float(np.finfo(dtype).max) ** 0.5:  # of rows all but 0
+            inner = np.eye(*inner.shape)
         whole = (inner if self.sketch is None else inner @ self.sketch).astype(dtype)
         chosen = self.sample.trimmed()
         length = float(self.length > 0.0)
@@ -444,6 +465,15 @@ class Discriminant:
             turned = before.witnesses.placed @ matrix.T
             matrix *= self.length / np.sqrt(max(1e-300, float((turned**2).sum(axis=1).mean())))
         return matrix
+
+    @staticmethod
+    def n_bytes(d: int, r: int, n_classes: int, itemsize: int) -> int:
+        """Most bytes that a start takes: map and sketch, sample and witnesses."""
+        p = d if d <= _WIDE else min(max(_SKETCH, r), d)
+        most = min(_MOST_WITNESSES, _OF_EACH * n_classes)
+        n, n_witnesses = max(_SAMPLE, most) + _FARTHEST, max(_WITNESSES, most)
+        maps = r * d * itemsize + (p * d * 8 if d > _WIDE else 0)
+        return maps + n * (p + 2) * 8 + n_witnesses * ((p + 2) * 8 + r * itemsize)
 
     def for_shard(self, number: int) -> Discriminant:
         """One that keeps its map, and draws keys of its own."""
