@@ -9,8 +9,9 @@ from nearkin.triplets import NeighbourTriplets, Triplets
 
 
 def triplets_plainly(source, rows, codes, start):
-    """A row is an anchor if its draw is below twice its weight; nearest trusted witnesses, every one with every one that
-    is not farther by the margin.
+    """A row is an anchor if its draw is below twice its weight.
+
+    Nearest trusted witnesses, every one with every one that is not farther by the margin.
     """
     found, weight = start.judge(rows, codes)
     trusted = start.witnesses.weight >= 0.5
