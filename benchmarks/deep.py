@@ -33,6 +33,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import nearkin
 from nearkin.deep import OAHU, DeepMetric, RobustOAHU
 from nearkin.noise import flip_labels
+from nearkin.paper.methods import as_printed
 
 RESULTS = Path(__file__).parent / "results"
 NOISE = (0.0, 0.2, 0.4)
@@ -98,8 +99,8 @@ CHOSEN_ON = ("digits", "music")
 
 LEARNERS: dict[str, Callable[[Task], Any]] = {
     "Euclidean": lambda task: nearkin.Euclidean(),
-    "LODML": lambda task: nearkin.LODML(n_epochs=3),
-    "RobustLODML": lambda task: nearkin.RobustLODML(n_epochs=3),
+    "LODML": lambda task: as_printed(nearkin.LODML, n_epochs=3),
+    "RobustLODML": lambda task: as_printed(nearkin.RobustLODML, n_epochs=3),
     "DeepMetric, hinge": lambda task: DeepMetric(image_shape=task.image_shape, loss="hinge"),
     "DeepMetric, hinge, 5 passes": lambda task: DeepMetric(image_shape=task.image_shape, loss="hinge", n_epochs=5),
     "DeepMetric": lambda task: DeepMetric(image_shape=task.image_shape),

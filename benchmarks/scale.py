@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,15 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 import nearkin
+from nearkin.paper.methods import as_printed
 
 DATA = ("wine", "wdbc", "ionosphere", "australian", "german", "letters", "yaleb_32x32", "covid_resnet18pq",
         "cifar10n_resnet18pq", "music_genre_crowd", "coil20_32x32")  # fmt: skip
-LEARNERS = {"RobustLODML": nearkin.RobustLODML, "RobustODML": nearkin.RobustODML,
-            "RobustLOSL": nearkin.RobustLOSL, "RobustOASIS": nearkin.RobustOASIS}  # fmt: skip
+#: In the paper's form, in which the scaling was chosen.
+LEARNERS = {
+    name: partial(as_printed, getattr(nearkin, name))
+    for name in ("RobustLODML", "RobustODML", "RobustLOSL", "RobustOASIS")
+}
 MOST_ROWS = 2000
 MOST_FEATURES_FULL = 150
 
@@ -79,7 +84,9 @@ def cell(X, y, scaling, learner, noise, n_folds, draws):
         for fold, (train, test) in enumerate(folds.split(X, y)):
             mean, std = X[train].mean(0), X[train].std(0)
             given, wrong = nearkin.flip_labels(y[train], noise, random_state=1000 * draw + fold)
-            model = nearkin.RobustKNeighborsClassifier(learner(scale=None, random_state=draw), noise_rate=noise)
+            model = nearkin.RobustKNeighborsClassifier(
+                learner(scale=None, random_state=draw), n_neighbors=3, noise_rate=noise
+            )
             model.fit(scaling(mean, std, X[train]), given)
             accuracy.append(model.score(scaling(mean, std, X[test]), y[test]))
             if wrong.any():

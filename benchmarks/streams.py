@@ -30,6 +30,7 @@ from nearkin.distributed.driver import form_shares  # noqa: E402
 from nearkin.distributed.tasks import learn_share, pack, unpack  # noqa: E402
 from nearkin.learners import merge_states  # noqa: E402
 from nearkin.noise import flip_labels  # noqa: E402
+from nearkin.paper.methods import as_printed  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results"
 NOISE = 0.2
@@ -66,7 +67,7 @@ def data_sets(folder: Path | None):
 
 def in_shards(stream, n_shards, merge_every, epochs, seed):
     """What a cluster would learn, and how many rounds it takes."""
-    model = nearkin.RobustLODML(random_state=seed)
+    model = as_printed(nearkin.RobustLODML, random_state=seed)
     n_batches = max(1, min(-(-merge_every // stream.batch_rows), -(-stream.n_batches // n_shards)))
     rounds = 0
     for epoch in range(epochs):
@@ -132,6 +133,7 @@ import json, os, sys, time, resource
 import numpy as np
 import nearkin, psutil
 from nearkin import streams, distributed
+from nearkin.paper.methods import as_printed
 folder, shards, every = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 def used(processes):
@@ -142,19 +144,19 @@ def main():
     small = streams.open(folder + "/X0.npy", label=folder + "/y0.npy", batch_rows=4096)
     if not shards:
         me = [psutil.Process()]
-        streams.fit_stream(nearkin.RobustLODML(random_state=0), small)
+        streams.fit_stream(as_printed(nearkin.RobustLODML, random_state=0), small)
         before, begun = used(me), time.perf_counter()
-        streams.fit_stream(nearkin.RobustLODML(random_state=0), stream)
+        streams.fit_stream(as_printed(nearkin.RobustLODML, random_state=0), stream)
         print(json.dumps([used(me) - before, time.perf_counter() - begun, 0]))
         return
     with distributed.connect(f"local:{min(shards, 2)}") as client:
         # Short rounds first, so that every worker has loaded what it needs.
         short = dict(client=client, n_shards=2 * shards, merge_every=4096)
-        distributed.fit(nearkin.RobustLODML(random_state=0), small, **short)
+        distributed.fit(as_printed(nearkin.RobustLODML, random_state=0), small, **short)
         all_of_them = [psutil.Process(), *psutil.Process().children(recursive=True)]
         before, begun = used(all_of_them), time.perf_counter()
         distributed.fit(
-            nearkin.RobustLODML(random_state=0), stream, client=client, n_shards=shards, merge_every=every
+            as_printed(nearkin.RobustLODML, random_state=0), stream, client=client, n_shards=shards, merge_every=every
         )
         print(json.dumps([used(all_of_them) - before, time.perf_counter() - begun, len(all_of_them)]))
 

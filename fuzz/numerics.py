@@ -330,11 +330,12 @@ def draw_learner(name: str, rng: np.random.Generator) -> Any:
     learner = getattr(nearkin, name)(random_state=0)
     known = learner.get_params()
     given = {
-        "C": rng.choice([10.0 ** rng.uniform(-9, 6), 0.1, np.inf, 0.0]),
+        "C": [10.0 ** rng.uniform(-9, 6), 0.1, np.inf, 0.0, "auto"][rng.integers(5)],
+        "init": ["discriminant", "identity"][rng.integers(2)],
         "eta": rng.choice([0.0, 10.0 ** rng.uniform(-12, 6), 1.0]),
         "max_hq_iter": int(rng.choice([1, 3, 100])),
         "scale": [None, "auto", "pairs", "unit"][rng.integers(4)],
-        "triplets": ["octg", "one_pass", "batch", "random"][rng.integers(4)],
+        "triplets": ["auto", "octg", "one_pass", "batch", "random", "neighbours"][rng.integers(6)],
         "n_components": [None, 1, 2][rng.integers(3)],
         "psd": ["none", "project", "end", "exact"][rng.integers(4)],
         "solver": ["exact", "subgradient"][rng.integers(2)],

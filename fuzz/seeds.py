@@ -29,6 +29,13 @@ GENERATORS: dict[str, Callable[[], Any]] = {
     "philox": lambda: np.random.Generator(np.random.Philox(5)),
     "legacy": lambda: np.random.RandomState(5),
 }
+#: Learners in the paper's form, without a start, and a start with centres beside it.
+PRINTED: dict[str, Callable[[], Any]] = {
+    "printed map": lambda: nearkin.RobustLODML(init="auto", triplets="octg", C=0.1, random_state=0),
+    "printed matrix": lambda: nearkin.RobustODML(init="identity", triplets="octg", C=0.1, random_state=0),
+    "printed similarity": lambda: nearkin.RobustOASIS(init="identity", triplets="octg", C=0.1, random_state=0),
+    "start with centres": lambda: nearkin.RobustLODML(triplets=nearkin.OCTG(max_centers=6), random_state=0),
+}
 HAS_DEEP = find_spec("torch") is not None and find_spec("safetensors") is not None
 
 
@@ -65,7 +72,7 @@ def model_names() -> dict[str, list[str]]:
     """Return the names of all model files by kind."""
     known = [name for name in learners.__all__ if _is_learner(getattr(learners, name))]
     names = {
-        "learner": [*known, "drawn", "philox", "legacy"], "classifier": ["jury", "knn"], "audit": ["audit"],
+        "learner": [*known, *PRINTED, *GENERATORS], "classifier": ["jury", "knn"], "audit": ["audit"],
         "adapter": ["adapter"], "stream checkpoint": ["checkpoint"],
     }  # fmt: skip
     return names | ({"network": ["deep metric", "oahu", "zipped oahu"]} if HAS_DEEP else {})
@@ -102,6 +109,8 @@ def _make(name: str) -> Any:
         cls = getattr(learners, name)
         seeded = {"random_state": 0} if "random_state" in inspect.signature(cls).parameters else {}
         return cls(**seeded).fit(X, labels)
+    if name in PRINTED:
+        return PRINTED[name]().fit(X, labels)
     if name in GENERATORS:
         return nearkin.RobustLODML(triplets="random", random_state=GENERATORS[name]()).fit(X, labels)
     if name == "jury":

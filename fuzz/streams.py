@@ -74,6 +74,7 @@ def kill_case(folder: Path, rng: np.random.Generator) -> list[tuple[str, str | N
     args += ["--checkpoint", "ck", "--checkpoint-every", rng.choice(["0", "0.02"]), "--log", "log", "--voters", 0]
     args += ["--epochs", rng.choice([1, 2]), *(["--shuffle"] if rng.random() < 0.5 else [])]
     args += ["--missing", "drop"] if rng.random() < 0.3 else []
+    args += ["--centers", 2] if rng.random() < 0.3 else []
     for name in ("clean", "killed"):
         (folder / name).mkdir()
     clean = command(*args, "-o", "m.nearkin", folder=folder / "clean")
@@ -240,10 +241,11 @@ def make_batch(seed: int, number: int) -> tuple[np.ndarray, np.ndarray]:
     return X.astype(np.float32), y
 
 
-def make_learner() -> nearkin.RobustLODML:
-    """Return a learner for streams that never end."""
+def make_learner(seed: int) -> nearkin.RobustLODML:
+    """Return a learner for streams that never end, with a discriminant start or in the paper's form."""
+    init = ["discriminant", "auto"][seed % 2]
     source = nearkin.OCTG(max_centers=4 * ALIVE, update_centers=True, forget_after=5000.0)
-    return nearkin.RobustLODML(n_components=8, triplets=source, random_state=0)
+    return nearkin.RobustLODML(n_components=8, init=init, triplets=source, random_state=0)
 
 
 def learn(seed: int, folder: Path) -> None:
@@ -267,14 +269,14 @@ def learn(seed: int, folder: Path) -> None:
     stream = streams.open(chunks, batch_rows=ROWS, missing="drop")
     with warnings.catch_warnings(action="ignore"), contextlib.suppress(KeyboardInterrupt):
         streams.fit_stream(
-            make_learner(), stream, checkpoint=folder / "ck.nearkin", checkpoint_every=0.5, resume=True,
+            make_learner(seed), stream, checkpoint=folder / "ck.nearkin", checkpoint_every=0.5, resume=True,
             log=folder / "log.jsonl", on_report=report,
         )  # fmt: skip
 
 
 def replay(seed: int, n_batches: int) -> nearkin.RobustLODML:
     """Learn the accepted rows in one clean process."""
-    model = make_learner()
+    model = make_learner(seed)
     for number in range(n_batches):
         X, y = make_batch(seed, number)
         kept = np.isfinite(X).all(axis=1) & np.isfinite(y)

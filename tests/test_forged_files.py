@@ -347,6 +347,9 @@ STARTS = {
     "witness of a negative class": (
         lambda one: _start(one, "witnesses", codes=_with_one(one.witnesses.codes, -5)), "less than 0",
     ),
+    "witnesses in another order": (
+        lambda one: _start(one, "witnesses", codes=one.witnesses.codes[::-1].copy()), "not ordered by class",
+    ),
     "witnesses of another width": (
         lambda one: _start(one, "witnesses", rows=np.ones((len(one.witnesses.rows), 5))), "p =",
     ),

@@ -25,6 +25,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.directions import principal_directions
 from nearkin.kernels import worker_pool
 from nearkin.losses import Loss, RescaledHinge
+from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
 from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
 
@@ -42,6 +43,9 @@ _VOTERS, _PAIRS = 10, 10
 
 #: What is left of a direction that tells nothing, as a share of the best one's squared length.
 _FLOOR = 0.07
+
+#: What decides between directions that tell the same: far above rounding, far below what matters.
+_TIE = 1e-6
 
 #: Rows by which the first map is found: all up to so many, so many for each feature and a quarter of more, and at most.
 _ALL_ROWS, _ROWS_EACH_FEATURE, _MOST_ROWS = 1024, 16, 16_384
@@ -131,7 +135,7 @@ class Sums:
         size = float(np.trace(near))
         if np.count_nonzero(live) < 2 or not 0.0 < size < np.inf or not np.isfinite(near).all():
             return np.eye(r, p)
-        n_live = max(1, int(np.count_nonzero(np.diag(near) > 0)))
+        n_live = int(np.count_nonzero(np.diag(near) > 1e-12 * np.diag(near).max()))
         shrinkage = np.clip(n_live / max(1.0, self.counts.sum()), 0.1, 0.9)
         whole = (1.0 - shrinkage) * near
         whole[np.diag_indices(p)] += shrinkage * size / n_live
@@ -142,8 +146,10 @@ class Sums:
         means = ((means - share @ means) @ white) * np.sqrt(share)[:, None]
         between = means.T @ means
         between /= max(float(np.linalg.norm(means, 2)) ** 2, np.finfo(np.float64).tiny)
+        near_white = white.T @ near @ white
         if self.far_weight > 0.0:
-            between = 0.5 * (between + _excess(white.T @ self.far @ white, white.T @ near @ white))
+            between = 0.5 * (between + _excess(white.T @ self.far @ white, near_white))
+        between += _TIE * near_white  # of directions that tell nothing those come first in which rows vary most
         if not np.isfinite(between).all():
             return np.eye(r, p)
         telling, turn = np.linalg.eigh(between)
@@ -160,13 +166,16 @@ def _sum_by_class(X: Array, codes: Codes, weight: Array, n_classes: int) -> Arra
 def _scatter(X: Array, weight: Array, witnesses: Witnesses, which: Index) -> tuple[Array, float]:
     """Half the weighted scatter of all pairs of a row with its witnesses, -1 for none, and the weight of all pairs."""
     there = which >= 0
+    if not there.any():
+        return np.zeros((X.shape[1],) * 2), 0.0
     pairs = np.where(there, weight[:, None] * witnesses.weight[which], 0.0)
-    at, pair = which[there], pairs[there]
+    pair, (used, at) = pairs[there], np.unique(which[there], return_inverse=True)
+    W = witnesses.rows[used]
+    centre = W.mean(axis=0)  # far from the origin little would be left of the differences
+    X, W = X - centre, W - centre
     ends = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    table = sparse.csr_array((pair, at, ends), shape=(len(X), len(witnesses.rows)))
-    crossed = X.T @ (table @ witnesses.rows)
-    by_row, by_witness = pairs.sum(axis=1), np.bincount(at, pair, len(witnesses.rows))
-    scatter = (X.T * by_row) @ X + (witnesses.rows.T * by_witness) @ witnesses.rows - crossed - crossed.T
+    crossed = X.T @ (sparse.csr_array((pair, at, ends), shape=(len(X), len(W))) @ W)
+    scatter = (X.T * pairs.sum(axis=1)) @ X + (W.T * np.bincount(at, pair)) @ W - crossed - crossed.T
     return 0.5 * scatter, float(pair.sum())
 
 
@@ -197,12 +206,17 @@ class Witnesses:
 
     def distances(self, mapped: Array) -> Array:
         """Squared distances of mapped rows from all witnesses, in double precision whatever theirs is."""
-        mapped, placed = mapped.astype(np.float64, copy=False), self.placed.astype(np.float64, copy=False)
-        found = mapped @ placed.T
-        found *= -2.0
-        found += np.einsum("ij,ij->i", placed, placed)
-        found += np.einsum("ij,ij->i", mapped, mapped)[:, None]
-        return found
+        return -DISTANCE.scores(mapped.astype(np.float64, copy=False), self.placed.astype(np.float64, copy=False))
+
+    def vote(self, scores: Array) -> Codes:
+        """Class with most votes of the witnesses with the largest scores, for every row of a table of scores."""
+        classes, place = np.unique(self.codes, return_inverse=True)
+        k = min(_VOTERS, len(place))
+        nearest = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        votes = np.zeros((len(scores), len(classes)))
+        np.add.at(votes, (np.arange(len(scores))[:, None], place[nearest]), self.weight[nearest])
+        chosen: Codes = classes[votes.argmax(axis=1)]
+        return chosen
 
     def judge(self, mapped: Array, codes: Codes) -> Neighbours:
         """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
@@ -348,6 +362,8 @@ class Discriminant:
         codes = self.witnesses.codes
         if len(self.sums.counts) > n_classes or not len(codes) or codes.max() >= n_classes:
             raise ValueError(f"there are no witnesses, or sums or witnesses of more than the {n_classes} classes seen")
+        if (np.diff(codes) < 0).any():
+            raise ValueError("witnesses are not ordered by class")
         if len(self.map) > len(self.sums.near):
             raise ValueError(f"a map to {len(self.map)} features is made from {len(self.sums.near)}")
         if not max(len(self.sample.rows), n_seen * (1.0 - 1e-9)) <= self.n_rows < self.next_row:
@@ -465,12 +481,27 @@ class Discriminant:
         return replace(made, sums=made.sums.times(fades), sample=made.sample.times(fades))
 
     def turn_from(self, before: Discriminant) -> Array:
-        """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be."""
-        return self.map @ np.linalg.pinv(before.map)
+        """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be.
+
+        Those of one length keep it in the mean.
+        """
+        matrix = self.map @ np.linalg.pinv(before.map)
+        if self.length > 0.0:
+            turned = before.witnesses.placed @ matrix.T
+            matrix *= self.length / np.sqrt(max(1e-300, float((turned**2).sum(axis=1).mean())))
+        return matrix
+
+    @staticmethod
+    def n_bytes(d: int, r: int, n_classes: int, itemsize: int) -> int:
+        """Most bytes that a start takes: map and sketch, sums, sample and witnesses."""
+        p = d if d <= _WIDE else min(max(_SKETCH, r), d)
+        n = min(_MOST_WITNESSES, max(_WITNESSES, _OF_EACH * n_classes))
+        maps = r * d * itemsize + (p * d * 8 if d > _WIDE else 0)
+        return maps + (2 * p * p + n_classes * p) * 8 + n * ((_ROWS_EACH + 1) * (p + 2) * 8 + r * itemsize)
 
     def for_shard(self, number: int) -> Discriminant:
         """One that keeps its map, and draws keys of its own."""
-        return replace(self, next_row=2**52, seed=self.seed + number)
+        return replace(self, next_row=2**52, seed=self.seed + 1 + number)
 
     def merged(self, shards: Sequence[Discriminant], codes: Sequence[Codes], n_classes: int) -> Discriminant:
         """The start of all rows that the shards have seen; the map stays until it is renewed."""

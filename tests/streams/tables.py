@@ -1,5 +1,6 @@
 """Small labelled tables in every format, and a process that learns from them and can be killed."""
 
+import io
 import os
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
+
+from nearkin.saving import write_tree
 
 N, D = 2400, 6
 NAMES = [f"f{i}" for i in range(D)]
@@ -47,6 +50,13 @@ def write(folder, kind, X, y, group=500):
         else:
             csv.write_csv(table(X[part].astype(np.float64), y[part]), folder / f"{number}.csv")
     return {"source": folder, "label": "y"}
+
+
+def bits(learner):
+    """All that a learner has learned and will draw."""
+    file = io.BytesIO()
+    write_tree(learner.state_, file)
+    return file.getvalue()
 
 
 def python(code, *arguments, **more):

@@ -36,7 +36,7 @@ def opened(folder, **more):
 
 def same(one, other):
     np.testing.assert_array_equal(one.components_, other.components_)
-    np.testing.assert_array_equal(one.triplet_source_.centers_, other.triplet_source_.centers_)
+    assert tables.bits(one) == tables.bits(other)
     for counter in ("n_rows_seen_", "n_triplets_seen_", "n_updates_"):
         assert getattr(one, counter) == getattr(other, counter)
     return True
@@ -64,14 +64,14 @@ def test_the_learners_own_passes_are_the_default(folder):
 
 def test_reports_test_each_row_before_it_is_learned(data, folder):
     X, y = data
-    reports = []
-    model = streams.fit_stream(learner(), opened(folder), on_report=reports.append, log_every=1)
+    reports, printed = [], {"init": "auto", "triplets": "octg"}
+    model = streams.fit_stream(learner(**printed), opened(folder), on_report=reports.append, log_every=1)
     assert len(reports) == len(range(0, len(X), 128))
     assert [one.rows for one in reports[:2]] == [128, 256]
     assert reports[-1].total_rows == reports[-1].rows == len(X)
     assert reports[-1].classes == 4
     # by hand, from a second learner that is always one batch behind
-    behind, right, weights = learner(), 0, []
+    behind, right, weights = learner(**printed), 0, []
     for at in range(0, len(X), 128):
         part = slice(at, at + 128)
         if at:
@@ -86,9 +86,28 @@ def test_reports_test_each_row_before_it_is_learned(data, folder):
     assert reports[-1].plausibility == pytest.approx(np.concatenate(weights).mean(), abs=1e-9)
     assert same(model, behind)
     silent = []
-    streams.fit_stream(learner(), opened(folder), on_report=silent.append, prequential=False)
+    streams.fit_stream(learner(**printed), opened(folder), on_report=silent.append, prequential=False)
     assert silent[-1].accuracy is None
     assert silent[-1].plausibility == reports[-1].plausibility
+
+
+def test_with_a_start_the_nearest_witnesses_predict_labels(data, folder):
+    X, y = data
+    reports = []
+    streams.fit_stream(learner(), opened(folder), on_report=reports.append)
+    behind, right = learner(), 0
+    for at in range(0, len(X), 128):
+        part = slice(at, at + 128)
+        if at:
+            witnesses, labels = behind.state_.start.witnesses, behind.state_.labels.codes
+            rows = behind.state_.scaled(X[part])
+            scores = behind.state_.parameter.scores(rows, witnesses.placed)
+            nearest = np.argsort(-scores, axis=1, kind="stable")[:, :15]
+            votes = [np.bincount(witnesses.codes[one], witnesses.weight[one], 4).argmax() for one in nearest]
+            right += sum(labels[label] == vote for label, vote in zip(y[part].tolist(), votes, strict=True))
+        behind.partial_fit(X[part], y[part])
+    assert reports[-1].accuracy == pytest.approx(right / (len(X) - 128), abs=2e-3)  # votes may tie
+    assert reports[-1].accuracy > 0.7
 
 
 def _sorted_place(model):
@@ -398,6 +417,20 @@ def test_the_estimate_names_what_needs_memory(folder):
     assert many.batch == 10 * few.batch
     assert few.total == few.libraries + few.reader + few.batch + few.model
     assert few.reader > 500 * tables.D * 4
+    printed = streams.memory_estimate(learner(init="auto"), opened(folder))
+    assert printed.batch < few.batch
+    assert few.model - printed.model > 3 * 1024 * tables.D * 8  # the sample of the start, its sums and its map
+
+
+@pytest.mark.parametrize(("d", "r", "n_classes"), [(6, 6, 4), (600, 16, 4), (40, 8, 200)])
+def test_the_estimate_counts_what_a_start_holds(d, r, n_classes):
+    rng = np.random.default_rng(0)
+    y = np.arange(6000) % n_classes
+    X = rng.normal(size=(6000, d)).astype(np.float32)
+    start = nearkin.RobustLODML(n_components=r, n_epochs=1, random_state=0).partial_fit(X, y).state_.start
+    held = [one for part in (start, start.sums, start.sample, start.witnesses) for one in vars(part).values()]
+    size = sum(one.nbytes for one in held if isinstance(one, np.ndarray))
+    assert 0.5 < size / start.n_bytes(d, r, n_classes, 4) < 1.1
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -77,7 +77,7 @@ class StreamSettings:
     rescore: bool = setting(
         True, BOOLEAN,
         doc="""Whether `fit` scores all rows with the final metric for `plausibility_`; otherwise these are the weights
-        of the last pass.""",
+        of the last pass. Triplets of neighbours judge rows in the space of the start, where it makes no difference.""",
     )  # fmt: skip
     random_state: Any = setting(None, SEED, doc="Seed of the order, of k-means and of drawn triplets.")
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from numpy.typing import ArrayLike
 
 from nearkin import progress
+from nearkin.discriminant import Discriminant
 from nearkin.learners import LPAODML, OnlineLearner
 from nearkin.streams.batch import Stream
 from nearkin.streams.file_stream import FileStream
@@ -146,10 +147,15 @@ def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int =
     n_classes = min(n_classes, stream.n_rows)
     rows = n_rows * d * size
     scores = n_rows * n_classes * size
-    components = getattr(learner, "n_components", None)
-    if components is None:
-        components = d if d <= 128 or not hasattr(learner, "n_components") else 64
+    components = min(learner.rank_for(d), d)
     per_class = n_classes if isinstance(learner, LPAODML) else 1
-    parameter = int(components) * d * 8 * per_class * (2 if getattr(learner, "psd", None) == "project" else 1)
+    parameter = components * d * 8 * per_class * (2 if getattr(learner, "psd", None) == "project" else 1)
     centers = n_classes * d * size
-    return Memory(_LIBRARIES, stream.reader.n_bytes, 6 * rows + 4 * scores, 4 * (parameter + centers))
+    if learner.has_discriminant_start:
+        start = Discriminant.n_bytes(d, components, n_classes, size)
+        # Of the rows, those of the sums are held in double precision, with products of them.
+        rows += n_rows * min(d, 512) * 8 // 2
+    else:
+        start = 0
+    batch, model = 6 * rows + 4 * scores, 4 * (parameter + centers) + 3 * start
+    return Memory(_LIBRARIES, stream.reader.n_bytes, batch, model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -12,13 +13,18 @@ from numpy.typing import NDArray
 from nearkin.errors import InputError, Option, placed_at
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import first_appearance
-from nearkin.learners import OnlineLearner
+from nearkin.learners import OnlineLearner, State
 from nearkin.streams.batch import Batch
 
 __all__ = ["Drift", "Seen", "Watch", "learn_batch"]
 
 #: Batches over which "recent" numbers are averaged.
 _RECENT = 20
+
+#: Numbers in a table of scores at a time.
+_TABLE = 1 << 20
+
+Guess = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass
@@ -51,21 +57,40 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
 
 
 def _tested(learner: OnlineLearner, batch: Batch) -> tuple[int, int]:
-    """Return how many labels were predicted, and how many are those of the nearest class centre."""
+    """Return how many labels were predicted, and how many are those of the nearest class centre, or of the votes of
+    the nearest witnesses.
+    """
     state = learner.state_
-    centers = getattr(state.source, "centers_", None)
-    if centers is None or batch.X.shape[1] != learner.n_features_in_:
+    guess = _by_centers(state) or _by_witnesses(state)
+    if guess is None or batch.X.shape[1] != learner.n_features_in_:
         return 0, 0
-    owners = state.source.center_codes_  # type: ignore[union-attr]
-
-    def nearest(block: NDArray[Any]) -> NDArray[Any]:
-        return owners[state.parameter.item_scores(block, centers, owners).argmax(axis=1)]
-
     with one_blas_thread():
-        guessed = learner.map_blocks(batch.X, nearest)
+        guessed = learner.map_blocks(batch.X, guess)
     distinct, inverse = first_appearance(batch.y)
     codes = np.array([state.labels.codes.get(one, -1) for one in distinct], dtype=np.int64)[inverse]
     return len(codes), int((guessed == codes).sum())
+
+
+def _by_centers(state: State) -> Guess | None:
+    centers = getattr(state.source, "centers_", None)
+    if centers is None:
+        return None
+    owners = state.source.center_codes_  # type: ignore[union-attr]
+    return lambda block: owners[state.parameter.item_scores(block, centers, owners).argmax(axis=1)]
+
+
+def _by_witnesses(state: State) -> Guess | None:
+    if state.start is None:
+        return None
+    witnesses = state.start.witnesses
+    step = max(1, _TABLE // len(witnesses.codes))
+
+    def guess(block: NDArray[Any]) -> NDArray[Any]:
+        parts = [block[first : first + step] for first in range(0, len(block), step)]
+        scores = (state.parameter.item_scores(part, witnesses.placed, witnesses.codes) for part in parts)
+        return np.concatenate([witnesses.vote(one) for one in scores])
+
+    return guess
 
 
 @dataclass
