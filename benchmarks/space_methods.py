@@ -112,6 +112,8 @@ def as_printed(name: str) -> dict[str, Any]:
     given = getattr(nearkin, name)().get_params()
     if given.get("init") != "discriminant":
         return {}
+    if name.endswith("OPML"):
+        return {"init": "identity", "C": 0.0005}
     printed: dict[str, Any] = {"init": "auto" if "n_components" in given else "identity"}
     return printed | {key: value for key, value in (("triplets", "octg"), ("C", 0.1)) if given[key] == "auto"}
 

@@ -68,6 +68,11 @@ class Table:
         error = float(np.std(gaps, ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else float("nan")
         return (float(np.mean(gaps)) if gaps else float("nan")), error
 
+    def time(self, method: str, sets: Sequence[str]) -> float:
+        """Median of the seconds of a fit."""
+        held = self.values[method]
+        return float(np.median([one["seconds"] for name in sets for at in held[name].values() for one in at.values()]))
+
     def error_of_draws(self, method: str, sets: Sequence[str], noise: float) -> float:
         """Standard error of `over` if the sets are taken as given."""
         parts = [[draw["map"] for draw in self.values[method][name][noise].values()] for name in sets]
@@ -86,6 +91,7 @@ def render(found: Sequence[Any], digits: Mapping[str, float]) -> str:
         lines += [f"## {title}: {len(table.sets_of(BASELINE))} sets", "", ", ".join(table.sets_of(BASELINE)) + ".", ""]
         if DEFAULT in table.methods:
             lines += _goals(table)
+            lines += _brief(table, group)
         everywhere = [name for name in table.methods if table.sets_of(name) == table.sets_of(BASELINE)]
         lines += _methods(table, everywhere, "All sets")
         often = [name for name in table.methods if 2 * len(table.sets_of(name)) >= len(table.sets_of(BASELINE))]
@@ -163,13 +169,34 @@ def _methods(table: Table, methods: Sequence[str], title: str) -> list[str]:
         gaps = [table.ahead(method, BASELINE, sets, noise) for noise in NOISES]
         ahead = " / ".join(f"{gap:+.1f} ± {error:.1f}" for gap, error in gaps) if method != BASELINE else ""
         loss = table.over(method, sets, 0.0) - table.over(method, sets, 40.0)
-        times = [draw["seconds"] for name in sets for at in table.values[method][name].values() for draw in at.values()]
         error = table.error_of_draws(method, sets, 20.0)
         lines.append(
             f"| {method} | {figures['map']} | {ahead} | {loss:.1f} | {figures['strict']} | {figures['nn3']} "
-            f"| {figures['nn25']} | {1e3 * np.median(times):.3g} | {'' if np.isnan(error) else f'± {error:.2f}'} |"
+            f"| {figures['nn25']} | {1e3 * table.time(method, sets):.3g} "
+            f"| {'' if np.isnan(error) else f'± {error:.2f}'} |"
         )
     return [*lines, ""]
+
+
+def _brief(table: Table, group: str) -> list[str]:
+    """What a page of the documentation shows: the methods that ran on all sets, best first; a section of its own."""
+    sets = table.sets_of(BASELINE)
+    methods = [name for name in table.methods if table.sets_of(name) == sets]
+    methods.sort(key=lambda name: -np.mean([table.over(name, sets, noise) for noise in NOISES]))
+    lines = ["### In brief", "", f"<!-- --8<-- [start:{group}] -->"]
+    lines += ["| | mAP at 0 / 20 / 40 % | loss | 3-NN | 25-NN | ms | draws |", "|---" * 7 + "|"]
+    for name in methods:
+        figures = (
+            " / ".join(f"{table.over(name, sets, noise, figure):.1f}" for noise in NOISES)
+            for figure in ("map", "nn3", "nn25")
+        )
+        precision, three, many = figures
+        loss = table.over(name, sets, 0.0) - table.over(name, sets, 40.0)
+        shown = f"**{name}**" if name == DEFAULT else f"*{name}*" if METHODS[name].family == "rival" else name
+        draws = min(len(table.values[name][one][0.0]) for one in sets)
+        time = f"{1e3 * table.time(name, sets):.3g}"
+        lines.append(f"| {shown} | {precision} | {loss:.1f} | {three} | {many} | {time} | {draws} |")
+    return [*lines, f"<!-- --8<-- [end:{group}] -->", ""]
 
 
 def _failures(table: Table) -> list[str]:

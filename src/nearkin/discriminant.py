@@ -423,6 +423,8 @@ class Discriminant:
     def _with_map(self, inner: Array) -> Discriminant:
         """Place the witnesses by a new map and weigh them by each other."""
         dtype = self.map.dtype
+        if not np.abs(inner).max() < 1e-2 * float(np.finfo(dtype).max) ** 0.5:  # of rows all but 0
+            inner = np.eye(*inner.shape)
         whole = (inner if self.sketch is None else inner @ self.sketch).astype(dtype)
         chosen = self.sample.trimmed()
         length = float(self.length > 0.0)

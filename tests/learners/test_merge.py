@@ -15,6 +15,7 @@ from nearkin.learners import merge_states
 from nearkin.parameters import weighted_mean
 from nearkin.saving import write_tree
 from nearkin.triplets import OCTG, OnePassTriplets, RandomTriplets
+from printed import printed
 from streams import tables
 
 SOURCES = {
@@ -118,7 +119,8 @@ def test_the_merged_state_learns_on_and_shares_nothing_with_the_shards(name):
     assert bits(model.state_) != kept
     assert before == [bits(one) for one in parts]
     if name == "ODML":
-        assert np.linalg.eigvalsh(model.metric_)[0] >= -1e-9
+        values = np.linalg.eigvalsh(model.metric_)
+        assert values[0] >= -4 * np.finfo(values.dtype).eps * values[-1]
 
 
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(1e-3, 1e6)), min_size=1, max_size=9))
@@ -171,7 +173,9 @@ def test_new_classes_are_united_by_label(source):
     code = merged.labels.codes[7]
     if source == "one_pass":
         at = np.flatnonzero(merged.source.registered_ == code)[0]
-        np.testing.assert_array_equal(merged.source.newest_[at], parts[2].scaled(X[where[2]][14:15])[0])
+        np.testing.assert_allclose(
+            merged.source.newest_[at], merged.scaled(X[where[2]][14:15])[0], rtol=1e-4, atol=1e-5
+        )
         assert merged.source.newest_origin_[at] == 260 + 14
     else:
         assert np.count_nonzero(merged.source.center_codes_ == code) == 1
@@ -202,7 +206,7 @@ def appearing(n=3000, d=4, alive=5, every=100, seed=0):
 
 def test_a_bounded_number_of_centres_and_labels_for_endless_new_classes():
     rows, y = appearing()
-    free = nearkin.RobustLODML(random_state=0)
+    free = nearkin.RobustLODML(triplets=OCTG(), random_state=0)
     bound = nearkin.RobustLODML(triplets=OCTG(max_centers=8), random_state=0)
     for at in range(0, len(rows), 50):
         free.partial_fit(rows[at : at + 50], y[at : at + 50])
@@ -234,7 +238,9 @@ def test_the_chunks_do_not_matter_to_bounded_centres(chunk):
     rows, y = appearing(800)
     models = []
     for size in (chunk, 400):
-        model = nearkin.RobustLODML(triplets=OCTG(max_centers=8, update_centers=True, refresh=5), random_state=0)
+        model = printed(
+            nearkin.RobustLODML, triplets=OCTG(max_centers=8, update_centers=True, refresh=5), random_state=0
+        )
         model.partial_fit(rows[:50], y[:50])
         for at in range(50, 800, size):
             model.partial_fit(rows[at : at + size], y[at : at + size])

@@ -241,7 +241,7 @@ def test_kind_is_put_in_words():
 def test_message_names_owner_parameter_rule_and_value():
     with pytest.raises(ValueError) as caught:
         check_settings(nearkin.RobustLODML(C=-2.5))
-    assert str(caught.value) == "RobustLODML: parameter `C` must be a number in [0, inf]; got -2.5."
+    assert str(caught.value) == "RobustLODML: parameter `C` must be a number in [0, inf] or 'auto'; got -2.5."
 
 
 def test_seed_may_be_a_number_a_generator_or_a_legacy_state_and_never_touches_the_global_one():

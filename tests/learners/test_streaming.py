@@ -21,8 +21,9 @@ def stream(blobs):
 
 def learner(name, source, **parameters):
     if name.endswith("LODML"):
-        parameters = {"n_components": 3, "init": "identity", **parameters}
-    return getattr(nearkin, name)(C=0.1, triplets=source, scale=None, shuffle=False, random_state=0, **parameters)
+        parameters = {"n_components": 3, **parameters}
+    parameters = {"init": "identity", "C": 0.1, "scale": None, "shuffle": False, "random_state": 0, **parameters}
+    return getattr(nearkin, name)(triplets=source, **parameters)
 
 
 def assert_same_model(one, other, tolerance=1e-9):

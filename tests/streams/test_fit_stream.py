@@ -102,7 +102,7 @@ def test_with_a_start_the_nearest_witnesses_predict_labels(data, folder):
             witnesses, labels = behind.state_.start.witnesses, behind.state_.labels.codes
             rows = behind.state_.scaled(X[part])
             scores = behind.state_.parameter.scores(rows, witnesses.placed)
-            nearest = np.argsort(-scores, axis=1, kind="stable")[:, :15]
+            nearest = np.argsort(-scores, axis=1, kind="stable")[:, :10]
             votes = [np.bincount(witnesses.codes[one], witnesses.weight[one], 4).argmax() for one in nearest]
             right += sum(labels[label] == vote for label, vote in zip(y[part].tolist(), votes, strict=True))
         behind.partial_fit(X[part], y[part])

@@ -86,7 +86,7 @@ class LPAODML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearn
         state = self._learned("class_metrics_")
         parameter: Any = state.parameter
         codes = [state.labels.codes.get(one, len(state.labels.codes)) for one in state.labels.classes.tolist()]
-        found = [self._through_start(self._through_start(parameter.of_class(code).metric).T) for code in codes]
+        found = [self._metric_through_start(parameter.of_class(code).metric) for code in codes]
         return np.stack(found) if found else np.zeros((0, *self.metric_.shape), self.metric_.dtype)
 
     def _memory_for(self, d: int, itemsize: int) -> float:

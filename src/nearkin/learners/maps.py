@@ -12,7 +12,7 @@ from nearkin.accelerator import find
 from nearkin.arrays import Array
 from nearkin.errors import owned_by
 from nearkin.measures import Measure
-from nearkin.parameters import MappedParameter
+from nearkin.parameters import MappedParameter, check_metric_fits
 from nearkin.rows import LARGEST
 
 __all__ = ["MapMixin"]
@@ -140,11 +140,19 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         start = self._fitted.start
         return matrix if start is None or start.length > 0.0 else matrix @ start.map
 
+    def _metric_through_start(self, matrix: Array) -> Array:
+        """The same of a matrix of pairs; that of a distance, which is symmetric."""
+        start = self._fitted.start
+        if start is None or start.length > 0.0:
+            return matrix
+        check_metric_fits(start.map.shape[1], start.map.dtype)
+        found = start.map.T @ matrix @ start.map
+        return 0.5 * (found + found.T)
+
     @property
     def metric_(self) -> Array:
         """M on the learner's scale."""
-        found = self._map("metric_").metric
-        return self._through_start(self._through_start(found).T).T
+        return self._metric_through_start(self._map("metric_").metric)
 
     @property
     def components_(self) -> Array:

@@ -1,6 +1,6 @@
 """What learners learn: one family of parameters with one contract."""
 
-from nearkin.parameters.contract import LearningRule, MappedParameter, Parameter, weighted_mean
+from nearkin.parameters.contract import LearningRule, MappedParameter, Parameter, check_metric_fits, weighted_mean
 from nearkin.parameters.full import FullMatrix
 from nearkin.parameters.identity import Identity
 from nearkin.parameters.local import NAMELESS, LocalMetrics
@@ -13,5 +13,5 @@ from nearkin.parameters.supports import Supports
 __all__ = [
     "NAMELESS", "EqualShares", "FullMatrix", "Hedged", "Identity", "LearningRule", "LocalMetrics", "LogDet", "LowRank",
     "MappedParameter", "ModalFull", "ModalLowRank", "Modalities", "PairBounds", "Parameter", "Recovered", "Sketched",
-    "Supports", "weighted_mean",
+    "Supports", "check_metric_fits", "weighted_mean",
 ]  # fmt: skip

@@ -19,7 +19,8 @@ from nearkin.memory import check_memory
 from nearkin.triplets import Triplets
 
 __all__ = [
-    "LearningRule", "MappedParameter", "Parameter", "Resident", "feed", "feed_device", "steps_at_once", "weighted_mean",
+    "LearningRule", "MappedParameter", "Parameter", "Resident", "check_metric_fits", "feed", "feed_device",
+    "steps_at_once", "weighted_mean",
 ]  # fmt: skip
 
 #: Learns some triplets, writes how plausible each is, and returns how many moved the parameter.
@@ -119,6 +120,12 @@ class Parameter(ABC):
             )
 
 
+def check_metric_fits(d: int, dtype: np.dtype) -> None:
+    """Refuse to show a matrix of d x d that memory cannot hold."""
+    advice = "Use components_, which makes it, or transform."
+    check_memory(float(d) ** 2 * dtype.itemsize, f"a matrix of {d:,} features", advice, None)
+
+
 class MappedParameter(Parameter):
     """A parameter with a map to a space where the measure is Euclidean distance or inner product."""
 
@@ -134,9 +141,7 @@ class MappedParameter(Parameter):
     def metric(self) -> Array:
         """M, of shape (d, d)."""
         L = self.components
-        what = f"a matrix of {L.shape[1]:,} features"
-        advice = "Use components_, which makes it, or transform."
-        check_memory(float(L.shape[1]) ** 2 * L.dtype.itemsize, what, advice, None)
+        check_metric_fits(L.shape[1], L.dtype)
         return L.T @ L
 
     @property

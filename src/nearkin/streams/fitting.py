@@ -154,7 +154,7 @@ def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int =
     if learner.has_discriminant_start:
         start = Discriminant.n_bytes(d, components, n_classes, size)
         # Of the rows, those of the sums are held in double precision, with products of them.
-        rows += n_rows * min(d, 512) * 8 // 2
+        rows += n_rows * min(d, max(512, components)) * 8 // 2
     else:
         start = 0
     batch, model = 6 * rows + 4 * scores, 4 * (parameter + centers) + 3 * start
