@@ -45,8 +45,6 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
     True
     """
 
-    judges_rows = True
-
     n_targets: int = setting(3, Integer(1, 15), doc="Nearest witnesses of its class that a row should stay close to.")
     n_impostors: int = setting(3, Integer(1, 15), doc="Nearest witnesses of other classes, each with every target.")
 
