@@ -1,15 +1,21 @@
 """The start: its sums and its map against plain twins, chunks, streams, shards and input that tries to break it."""
 
 import copy
+import io
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits
+from sklearn.neighbors import KNeighborsClassifier
 
 import nearkin
 from each import each
 from nearkin.discriminant import Discriminant, Sums, Witnesses
+from nearkin.learners import merge_states
 from nearkin.losses import RescaledHinge
 from nearkin.rows import Rows
+from nearkin.saving import write_tree
 
 
 @each(name=("RobustLODML", "RobustOASIS"))
@@ -160,3 +166,323 @@ def test_a_constant_column_changes_nothing(blobs):
         wider = metric_of(start_of(np.column_stack([X, np.full(100, constant)]), y))
         np.testing.assert_allclose(wider[:4, :4], metric, rtol=1e-6)
         np.testing.assert_allclose(wider[4, :4], 0.0, atol=1e-6 * metric.max())
+
+
+# ---------------------------------------------------------------------- chunks
+
+ALL = ("RobustLODML", "LODML", "RobustODML", "RobustLOSL", "RobustOASIS", "SLMOML", "LPAODML", "OPML", "ITML")
+DIGITS = load_digits()
+
+
+def late_digits():
+    """Digits with columns that vary only after the first batch."""
+    X, order = DIGITS.data.copy(), np.random.default_rng(0).permutation(1797)
+    X, y = X[order], DIGITS.target[order]
+    X[:500, 10], X[:900, 20] = 3.0, 0.0
+    return X, y
+
+
+def learn_in_chunks(name, X, y, sizes, folder=None, **settings):
+    """A model of the first 200 rows and then of chunks, saved and loaded now and then."""
+    settings = {"random_state": 0, **({"bounds": (0.5, 1.5)} if name == "ITML" else {}), **settings}
+    model, at = getattr(nearkin, name)(**settings).partial_fit(X[:200], y[:200]), 200
+    for i, size in enumerate(sizes):
+        if at < len(y):
+            model.partial_fit(X[at : at + size], y[at : at + size])
+            at += size
+        if folder is not None and i % 8 == 0:
+            nearkin.save(model, folder / "model.nearkin")
+            model = nearkin.load(folder / "model.nearkin")
+    return model
+
+
+def assert_same_metric(one, other, tolerance):
+    np.testing.assert_allclose(one.metric_, other.metric_, atol=tolerance * np.abs(other.metric_).max())
+
+
+@each(name=ALL, source=("auto", "octg", "one_pass"), fast={"name": ("RobustLODML",), "source": ("auto",)})
+def test_chunks_of_raw_digits_do_not_matter(name, source, rng, tmp_path):
+    if name == "OPML" and source != "auto":
+        return  # it has its own
+    X, y = late_digits()
+    settings = {} if name == "OPML" else {"triplets": source}
+    for dtype, tolerance in ((np.float64, 1e-8), (np.float32, 2e-3)):
+        rows = X.astype(dtype)
+        whole = learn_in_chunks(name, rows, y, [2000], **settings)
+        dense = learn_in_chunks(name, rows, y, rng.integers(1, 90, 400), tmp_path, **settings)
+        few = learn_in_chunks(name, sparse.csr_array(rows), y, rng.integers(1, 400, 400), **settings)
+        assert_same_metric(dense, whole, tolerance)
+        assert_same_metric(few, whole, tolerance)
+
+
+@each(r=(1, 3, 20, 40, 55), kind=("ten", "two"), fast={"r": (1, 40), "kind": ("two",)})
+def test_chunks_do_not_matter_to_any_rank(r, kind):
+    """Directions that tell nothing are ordered too."""
+    X, y = late_digits()
+    y = y if kind == "ten" else y % 2
+    one, other = (learn_in_chunks("RobustLODML", X, y, sizes, n_components=r) for sizes in ([2000], [37] * 50))
+    assert_same_metric(one, other, 1e-6)
+
+
+@pytest.mark.slow
+def test_chunks_do_not_matter_to_a_sketch(rng):
+    X, y = late_digits()
+    X = X @ rng.normal(size=(64, 700))
+    one, other = (learn_in_chunks("RobustLODML", X, y, sizes, n_components=8) for sizes in ([2000], [37] * 50))
+    assert_same_metric(one, other, 1e-6)
+
+
+def test_a_batch_that_fails_in_a_later_piece_changes_nothing(blobs, tmp_path):
+    X, y = blobs(900)
+    model = nearkin.RobustLODML(random_state=0).partial_fit(X[:100], y[:100])
+    before = to_bytes(model.state_)
+    bad = X[100:].copy()
+    bad[700, 2] = 1e200  # renewals come before it
+    with pytest.raises(ValueError, match="row 700"):
+        model.partial_fit(bad, y[100:])
+    assert to_bytes(model.state_) == before
+    model.partial_fit(X[100:], y[100:])
+
+
+def to_bytes(state):
+    file = io.BytesIO()
+    write_tree(state, file)
+    return file.getvalue()
+
+
+# ---------------------------------------------------------------------- streams
+
+
+def make_world(rng, n_classes=6, d=6, n_noise=6):
+    """Clouds beside directions of much noise, all mixed; a maker of rows, by class and with other means."""
+    means, mixed = 1.5 * rng.normal(size=(n_classes, d)), rng.normal(size=(d + n_noise, d + n_noise))
+
+    def draw(n, classes=range(n_classes), means=means):
+        y = rng.choice(list(classes), n)
+        clouds = means[y] + rng.normal(size=(n, d))
+        return np.concatenate([clouds, 3 * rng.normal(size=(n, n_noise))], axis=1) @ mixed, y
+
+    return draw, means
+
+
+def flip(rng, y, share):
+    wrong = rng.random(len(y)) < share
+    return np.where(wrong, rng.choice(np.unique(y), len(y)), y)
+
+
+def feed(model, X, y, size=500):
+    for at in range(0, len(y), size):
+        model.partial_fit(X[at : at + size], y[at : at + size])
+    return model
+
+
+def score(model, draw):
+    """Share of rows with clean labels whose three nearest neighbours in the space have their class."""
+    (X, y), (X_new, y_new) = draw(1500), draw(1500)
+    return KNeighborsClassifier(3).fit(model.transform(X), y).score(model.transform(X_new), y_new)
+
+
+@each(name=("RobustLODML", "LODML", "RobustODML", "RobustOASIS"), share=(0.0, 0.3), fast={"name": ("RobustLODML",)})
+def test_a_stream_of_ten_times_the_rows_is_as_good_as_the_batch_in_bounded_memory(name, share, rng):
+    draw, _ = make_world(rng)
+    X, y = draw(20_000)
+    noisy = flip(rng, y, share)
+    batch = getattr(nearkin, name)(random_state=0).fit(X[:2000], noisy[:2000])
+    model = feed(getattr(nearkin, name)(random_state=0), X[:8000], noisy[:8000])
+    size = len(to_bytes(model.state_))
+    feed(model, X[8000:], noisy[8000:])
+    assert len(to_bytes(model.state_)) < 1.1 * size
+    assert score(model, draw) > score(batch, draw) - 0.02
+
+
+@each(name=("RobustLODML", "LODML", "RobustOASIS"), share=(0.0, 0.3), fast={"name": ("RobustLODML",)})
+def test_a_drift_of_the_classes_is_followed(name, share, rng):
+    draw, means = make_world(rng)
+    moved = 1.5 * rng.normal(size=means.shape)
+    X, y = draw(8000)
+    X_new, y_new = draw(8000, means=moved)
+    y, y_new = flip(rng, y, share), flip(rng, y_new, share)
+    model = feed(feed(getattr(nearkin, name)(random_state=0), X, y), X_new, y_new)
+    alone = getattr(nearkin, name)(random_state=0).fit(X_new, y_new)
+    assert score(model, lambda n: draw(n, means=moved)) > score(alone, lambda n: draw(n, means=moved)) - 0.04
+
+
+@each(name=("RobustLODML", "RobustOASIS"), fast={"name": ("RobustLODML",)})
+def test_classes_that_come_late_or_replace_others_are_learned(name, rng):
+    draw, _ = make_world(rng)
+    X, y = draw(6000, range(3))
+    X_new, y_new = draw(4000, range(3, 6))
+    model = feed(feed(getattr(nearkin, name)(random_state=0), X, y), X_new, y_new)
+    alone = getattr(nearkin, name)(random_state=0).fit(X_new, y_new)
+    assert score(model, lambda n: draw(n, range(3, 6))) > score(alone, lambda n: draw(n, range(3, 6))) - 0.04
+    assert set(model.state_.start.witnesses.codes) >= {3, 4, 5}
+
+
+# ---------------------------------------------------------------------- shards
+
+
+def test_shards_merged_are_as_good_as_one_pass_and_stay_small(rng):
+    draw, _ = make_world(rng)
+    X, y = draw(31_000)
+    noisy = flip(rng, y, 0.2)
+    model = nearkin.RobustLODML(random_state=0).partial_fit(X[:1000], noisy[:1000])
+    whole = feed(copy.deepcopy(model), X[1000:], noisy[1000:], 5000)
+    shards = []
+    for i in range(3):
+        one = copy.deepcopy(model)
+        one.state_ = model.state_.copy()
+        one.state_.for_shard(i)
+        part = slice(1000 + 10_000 * i, 11_000 + 10_000 * i)
+        shards.append(feed(one, X[part], noisy[part], 5000).state_)
+        assert len(shards[-1].start.sample.rows) < 2 * 2048 + 100
+        np.testing.assert_array_equal(shards[-1].start.map, model.state_.start.map)
+    together = {tuple(row) for one in shards for row in one.start.sample.rows}
+    assert len(together) > 2.5 * 2048  # each has drawn its own
+    model.state_ = merge_states(model.state_, shards)
+    assert model.state_.start.n_rows == 31_000
+    assert score(model, draw) > score(whole, draw) - 0.03
+    model.partial_fit(X[:500], y[:500])
+
+
+# ---------------------------------------------------------------------- input that tries to break it
+
+
+def assert_sound(model, X):
+    assert np.isfinite(model.transform(X)).all()
+    assert np.isfinite(model.components_).all()
+
+
+DISTANCES = ("RobustLODML", "LODML", "RobustODML", "RobustOASIS", "ITML")
+
+
+@each(name=DISTANCES)
+def test_a_stream_may_begin_with_one_row_or_one_class(name, blobs):
+    X, y = blobs(300)
+    more = {"bounds": (0.5, 1.5)} if name == "ITML" else {}
+    for first in (1, 40):
+        labels = np.concatenate([np.zeros(first, int), y[first:]])
+        model = getattr(nearkin, name)(random_state=0, **more)
+        model.partial_fit(X[:first], labels[:first], classes=[0, 1, 2])
+        assert_sound(model.partial_fit(X[first:], labels[first:]), X)
+        alone = getattr(nearkin, name)(random_state=0, **more)
+        with pytest.raises(ValueError, match="two classes"):
+            alone.partial_fit(X[:first], labels[:first])
+        assert not hasattr(alone, "state_")
+
+
+@each(name=DISTANCES)
+def test_rows_that_say_little_are_learned_or_refused(name, rng):
+    more = {"bounds": (0.5, 1.5)} if name == "ITML" else {}
+
+    def learn(X, y, **settings):
+        model = getattr(nearkin, name)(random_state=0, **more, **settings).fit(X, y)
+        assert_sound(model, X)
+        assert_sound(feed(model, X, y), X)
+        return model
+
+    y = np.arange(60) % 3
+    X = rng.normal(size=(60, 4))
+    learn(np.ones((60, 4)), y)
+    learn(np.column_stack([X, np.full((60, 3), 7.0)]), y)
+    learn(X[:5], np.arange(5))  # every row is a class of its own
+    learn(np.repeat(X[:2], 30, axis=0), np.arange(60) // 30)
+    learn(np.repeat(X[:30], 2, axis=0), np.arange(60) % 2)  # equal rows of two classes
+    learn(X, np.r_[1, np.zeros(59, int)])
+    learn(X * 1e-150, y)
+    learn(X * [1e-150, 1.0, 1e30, 1e8], y)
+    learn(X, y, scale=None)
+    learn(X * 1e4 + 1e6, y, scale=None)
+
+
+@each(name=("RobustLODML", "RobustOASIS"))
+def test_huge_and_tiny_numbers_are_learned_or_refused(name, rng):
+    y, X = np.arange(60) % 3, rng.normal(size=(60, 4))
+    for scale in (1e-300, 1e-160, 1e40, 1e140, 1e300):
+        for settings in ({}, {"scale": None}):
+            model = getattr(nearkin, name)(random_state=0, **settings)
+            try:
+                model.fit(X * scale, y)
+            except ValueError as error:
+                assert type(model).__name__ in str(error)
+            else:
+                assert_sound(model, X * scale)
+
+
+@each(name=("RobustLODML", "RobustLOSL"))
+def test_few_directions_are_the_telling_ones(name, rng):
+    draw, _ = make_world(rng)
+    X, y = draw(800)
+    for r in (1, 2, 3):
+        model = getattr(nearkin, name)(n_components=r, random_state=0).fit(X, y)
+        assert model.transform(X).shape == (800, r)
+        assert score(model, draw) > score(
+            nearkin.Euclidean(random_state=0).fit(X[:, :r], y), lambda n, r=r: few(draw, n, r)
+        )
+    with pytest.raises(ValueError, match="n_components=13 exceeds the 12 features"):
+        getattr(nearkin, name)(n_components=13).fit(X, y)
+
+
+def few(draw, n, r):
+    X, y = draw(n)
+    return X[:, :r], y
+
+
+@pytest.mark.slow
+def test_thousands_of_classes_of_four_rows(rng):
+    y = rng.permutation(np.arange(20_000) % 5000)
+    X = 3 * rng.normal(size=(5000, 20))[y] + rng.normal(size=(20_000, 20))
+    model = nearkin.RobustLODML(random_state=0).fit(X, y)
+    assert_sound(feed(model, X[:6000], y[:6000], 2000), X)
+    assert len(model.state_.start.sample.rows) <= 4096 + 2048
+    assert len(model.state_.start.witnesses.rows) <= 4096
+
+
+@each(d=(2000, 20_000), fast={"d": (2000,)})
+def test_wide_sparse_rows_are_sketched(d, rng):
+    y = rng.integers(0, 4, 400)
+    X = sparse.random_array((400, d), density=0.01, rng=rng, format="lil")
+    X[np.arange(400), y] = 5.0
+    X = X.tocsr()
+    model = nearkin.RobustLODML(n_components=8, random_state=0).fit(X[:200], y[:200])
+    feed(model, X[200:], y[200:], 50)
+    assert model.components_.shape == (8, d)
+    plain = nearkin.Euclidean(random_state=0).fit(X[:200], y[:200])
+    better, worse = (
+        KNeighborsClassifier(3).fit(one.transform(X[:200]), y[:200]).score(one.transform(X[200:]), y[200:])
+        for one in (model, plain)
+    )
+    assert better > worse + 0.1
+
+
+def test_a_rare_class_has_witnesses(rng):
+    """All rows of the first batch that the class has, in the sample by which the first map is found as well."""
+    X = rng.normal(size=(4000, 5))
+    y = (np.arange(4000) % 1000 == 1).astype(int)
+    X[y == 1] += 4.0
+    model = nearkin.RobustLODML(random_state=0).fit(X, y)
+    assert np.count_nonzero(model.state_.start.witnesses.codes == 1) == 4
+    feed(model, X, y)
+    assert np.count_nonzero(model.state_.start.witnesses.codes == 1) >= 4
+
+
+# ---------------------------------------------------------------------- robust against plain
+
+
+def test_wrong_labels_cost_the_robust_learner_little(rng):
+    """Mean over halves of digits of three-nearest-neighbour accuracy on clean labels."""
+    X, y = DIGITS.data, DIGITS.target
+    found = {}
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        train, ask = order[:900], order[900:]
+        for share in (0.0, 0.4):
+            noisy = y.copy()
+            wrong = train[np.random.default_rng(seed).random(900) < share]
+            noisy[wrong] = (y[wrong] + np.random.default_rng(seed).integers(1, 10, len(wrong))) % 10
+            for name in ("RobustLODML", "LODML"):
+                model = getattr(nearkin, name)(n_components=16, random_state=0).fit(X[train], noisy[train])
+                neighbours = KNeighborsClassifier(3).fit(model.transform(X[train]), y[train])
+                found.setdefault((name, share), []).append(neighbours.score(model.transform(X[ask]), y[ask]))
+    mean = {key: np.mean(values) for key, values in found.items()}
+    assert mean["RobustLODML", 0.0] > mean["LODML", 0.0] - 0.01, mean
+    assert mean["RobustLODML", 0.4] > mean["LODML", 0.4] + 0.01, mean

@@ -1,7 +1,7 @@
 """A start worth learning from: a map that brings the neighbours of a row's class near and sends others away.
 
-The map is found in closed form from sums that a stream can keep. With witnesses (a bounded sample of rows, the same
-share of every chunk) and the weight ``w`` of each row by its label's plausibility, for every row x
+The map is found in closed form from a bounded sample of the rows seen, in which old ones fade. Some of them are
+witnesses; with the weight ``w`` of each row by its label's plausibility, for every row x of the sample
 
     ``near += w w' (x - x')(x - x')' / 2`` over the nearest witnesses x' of its own class,
     ``far  += w w' (x - x')(x - x')' / 2`` over the nearest witnesses of other classes,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Discriminant", "Sample", "Sums", "Witnesses"]
 
-#: Rows in the sample for every witness; witnesses: how many, of each class where they suffice, and at most.
-_ROWS_EACH = 2
+#: Rows in the sample, if there are no more witnesses; witnesses: how many, for each class, and at most.
+_SAMPLE = 2048
 _WITNESSES, _OF_EACH, _MOST_WITNESSES = 512, 10, 4096
 
 #: Nearest witnesses that vote, and those of each kind that make a pair with a row.
@@ -54,7 +54,7 @@ _TIE = 1e-6
 _ALL_ROWS, _ROWS_EACH_FEATURE, _MOST_ROWS = 1024, 16, 16_384
 
 #: Rows between two renewals: a quarter of those seen within these limits; and rows after which old ones fade.
-_FEWEST, _FARTHEST, _HORIZON = 64, 4096, 16_384
+_FEWEST, _FARTHEST, _HORIZON = 64, 1024, 2048
 
 #: Features from which sums are kept of a sketch, and its size.
 _WIDE, _SKETCH = 256, 256
@@ -66,14 +66,6 @@ _LONGEST = 10.0
 _TABLE = 1 << 17
 
 
-@stored(
-    counts=ArrayOf("K", of="doubles", low=0.0),
-    totals=ArrayOf("K", "p", of="doubles"),
-    near=ArrayOf("p", "p", of="doubles"),
-    far=ArrayOf("p", "p", of="doubles"),
-    near_weight=Number(0.0),
-    far_weight=Number(0.0),
-)
 @dataclass(frozen=True)
 class Sums:
     """What is kept of all rows seen: by class their weight and sum, and the scatter of pairs of neighbours."""
@@ -109,24 +101,6 @@ class Sums:
             np.pad(self.totals, ((0, more), (0, 0))) + _sum_by_class(X, codes, weight, n_classes),
             self.near + near, self.far + far, self.near_weight + near_weight, self.far_weight + far_weight,
         )  # fmt: skip
-
-    def times(self, share: float) -> Sums:
-        """Let all that was seen count for a share."""
-        return Sums(*(share * one for one in vars(self).values()))
-
-    def merged(self, shards: Sequence[Sums], codes: Sequence[Codes], n_classes: int) -> Sums:
-        """What all shards have seen since they began with this; ``codes`` are the numbers of their classes now."""
-        counts, totals = np.zeros(n_classes), np.zeros((n_classes, self.totals.shape[1]))
-        counts[: len(self.counts)], totals[: len(self.counts)] = self.counts, self.totals
-        rest = [self.near.copy(), self.far.copy(), self.near_weight, self.far_weight]
-        for one, table in zip(shards, codes, strict=True):
-            before = np.pad(self.counts, (0, len(one.counts) - len(self.counts)))
-            np.add.at(counts, table[: len(one.counts)], one.counts - before)
-            before = np.pad(self.totals, ((0, len(one.totals) - len(self.totals)), (0, 0)))
-            np.add.at(totals, table[: len(one.totals)], one.totals - before)
-            for i, name in enumerate(("near", "far", "near_weight", "far_weight")):
-                rest[i] = rest[i] + (getattr(one, name) - getattr(self, name))
-        return Sums(counts, totals, *rest)  # type: ignore[arg-type]
 
     def find_map(self, r: int) -> Array:
         """The map of shape (r, p), the most telling directions first; the mean squared distance to a neighbour of the
@@ -268,14 +242,11 @@ class Sample:
             np.pad(self.n_seen, (0, more)) + np.bincount(codes, minlength=n_classes), bars,
         )  # fmt: skip
 
-    def trimmed(self, share: int = 1) -> Sample:
-        """Keep as many of each class as there is room for, in a multiple of the room for witnesses."""
-        room = share * min(_MOST_WITNESSES, max(_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
+    def trimmed(self, least: int = _WITNESSES) -> Sample:
+        """Keep as many of each class as there is room for: this, or more where there are many classes."""
+        room = max(least, min(_MOST_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
         quotas = _share_room(self.n_seen, room)
-        order = np.lexsort((-self.keys, self.codes))
-        first = np.searchsorted(self.codes[order], np.arange(len(quotas)))
-        rank = np.arange(len(order)) - first[self.codes[order]]
-        kept = order[rank < quotas[self.codes[order]]]
+        kept = _choose(self.codes, self.keys, quotas)
         bars = np.full(len(quotas), np.inf)
         np.minimum.at(bars, self.codes[kept], self.keys[kept])
         bars[np.ceil(self.n_seen) <= quotas] = -np.inf  # there is room for all
@@ -297,7 +268,16 @@ class Sample:
         for one, table in zip(shards, codes, strict=True):
             before = np.pad(self.n_seen, (0, len(one.n_seen) - len(self.n_seen)))
             np.add.at(n_seen, table[: len(one.n_seen)], one.n_seen - before)
-        return Sample(rows[first], owners[first], keys[first], n_seen, np.full(n_classes, -np.inf)).trimmed(_ROWS_EACH)
+        return Sample(rows[first], owners[first], keys[first], n_seen, np.full(n_classes, -np.inf)).trimmed(_SAMPLE)
+
+
+def _choose(codes: Codes, keys: Array, quotas: Index) -> Index:
+    """The rows with the largest keys of each class, class by class."""
+    order = np.lexsort((-keys, codes))
+    first = np.searchsorted(codes[order], np.arange(len(quotas)))
+    rank = np.arange(len(order)) - first[codes[order]]
+    kept: Index = order[rank < quotas[codes[order]]]
+    return kept
 
 
 def _share_room(sizes: Array, room: int) -> Index:
@@ -331,7 +311,6 @@ def _draw_keys(seed: int, first: int, n: int, horizon: float) -> Array:
     map=ArrayOf("r", "d", dtype="T"),
     sketch=Maybe(ArrayOf("p", "d", of="doubles"), else_equal=("p", "d")),
     length=Number(0.0, _LONGEST),
-    sums=Part(Sums, p="p"),
     sample=Part(Sample, p="p"),
     witnesses=Part(Witnesses, p="p", r="r", T="T"),
     loss=Part(RescaledHinge),
@@ -351,7 +330,6 @@ class Discriminant:
     sketch: Array | None
     #: Length to which mapped rows are brought, for similarities; 0 leaves theirs.
     length: float
-    sums: Sums
     sample: Sample
     witnesses: Witnesses
     loss: Loss
@@ -363,12 +341,12 @@ class Discriminant:
         """Classes, witnesses and directions are some of those that there are; rows were counted, and more may come."""
         n_classes, n_seen = len(self.sample.n_seen), float(self.sample.n_seen.sum())
         codes = self.witnesses.codes
-        if len(self.sums.counts) > n_classes or not len(codes) or codes.max() >= n_classes:
-            raise ValueError(f"there are no witnesses, or sums or witnesses of more than the {n_classes} classes seen")
+        if not len(codes) or codes.max() >= n_classes:
+            raise ValueError(f"there are no witnesses, or some of more than the {n_classes} classes seen")
         if (np.diff(codes) < 0).any():
             raise ValueError("witnesses are not ordered by class")
-        if len(self.map) > len(self.sums.near):
-            raise ValueError(f"a map to {len(self.map)} features is made from {len(self.sums.near)}")
+        if len(self.map) > self.sample.rows.shape[1]:
+            raise ValueError(f"a map to {len(self.map)} features is made from {self.sample.rows.shape[1]}")
         if not max(len(self.sample.rows), n_seen * (1.0 - 1e-9)) <= self.n_rows < self.next_row:
             raise ValueError(
                 f"of {self.n_rows} rows seen, {len(self.sample.rows)} are in the sample and {n_seen:g} were counted by "
@@ -383,20 +361,20 @@ class Discriminant:
         seed, n = int(rng.integers(2**31)), len(rows)
         keys = _draw_keys(seed, 0, n, np.inf) + n / _HORIZON  # no row of the first batch is later than another
         most = min(_MOST_ROWS, max(_ALL_ROWS, _ROWS_EACH_FEATURE * min(rows.n_features, _WIDE), n // 4))
-        which = np.sort(np.argsort(-keys, kind="stable")[:most])
+        n_seen = np.bincount(codes).astype(np.float64)
+        which = np.sort(_choose(codes, keys, _share_room(n_seen, most)))
         sketch = _find_sketch(rows, r, rng) if rows.n_features > _WIDE else None
         X = _look(rows.take(which), sketch)
         empty = Sample(X[:0], codes[:0], keys[:0], np.zeros(0), np.zeros(0))
         whole = empty.plus(X, codes[which], keys[which])
         nothing = Witnesses(X[:0], codes[:0], np.zeros(0), np.empty((0, r), rows.dtype))
-        sums = Sums.none(0, X.shape[1])
-        made = cls(np.empty((r, 0), rows.dtype), sketch, float(is_unit), sums, whole, nothing, loss, seed, n, 0)
-        made, inner = made._from_sample()
-        sample = replace(whole, n_seen=np.bincount(codes).astype(np.float64)).trimmed(_ROWS_EACH)
+        made = cls(np.empty((r, 0), rows.dtype), sketch, float(is_unit), whole, nothing, loss, seed, n, 0)
+        inner = made._find_map()
+        sample = replace(whole, n_seen=n_seen).trimmed(_SAMPLE)
         return replace(made, sample=sample)._with_map(inner)
 
-    def _from_sample(self) -> tuple[Discriminant, Array]:
-        """Sums of the rows of the sample alone and their map, in rounds: weigh rows, find neighbours, then the map.
+    def _find_map(self) -> Array:
+        """The map by the rows of the sample, in rounds: weigh rows, find neighbours, then the map.
 
         The first round sees the witnesses only, the second all rows.
         """
@@ -418,7 +396,7 @@ class Discriminant:
             if seen.near_weight > 0.0:
                 sums = seen
             inner = sums.find_map(r)
-        return replace(self, sums=sums), inner
+        return inner
 
     def _with_map(self, inner: Array) -> Discriminant:
         """Place the witnesses by a new map and weigh them by each other."""
@@ -461,27 +439,23 @@ class Discriminant:
 
     def observe(self, rows: Rows, codes: Codes) -> Discriminant:
         """Take in the next rows of the stream, of which none is beyond `next_row`; the map stays."""
-        sums, sample, n = self.sums, self.sample, self.n_rows
+        sample, n = self.sample, self.n_rows
         for part, block in rows.blocks():
-            y = codes[part]
-            found, weight = self.judge(self.place(block), y)
-            X = _look(block, self.sketch)
-            sums = sums.plus(X, y, weight, self.witnesses, found.own, found.other)
-            sample = sample.plus(X, y, _draw_keys(self.seed, n, len(y), _HORIZON))
-            n += len(y)
-        return replace(self, sums=sums, sample=sample, n_rows=n)
+            X, y = _look(block, self.sketch), codes[part]
+            keys = _draw_keys(self.seed, n, len(y), _HORIZON)
+            while len(y):
+                stop = _FARTHEST - n % _FARTHEST  # a shard that is not renewed is trimmed as well
+                sample = sample.plus(X[:stop], y[:stop], keys[:stop])
+                n += len(y[:stop])
+                sample = sample if n % _FARTHEST else sample.trimmed(_SAMPLE)
+                X, y, keys = X[stop:], y[stop:], keys[stop:]
+        return replace(self, sample=sample, n_rows=n)
 
     def renewed(self) -> Discriminant:
-        """The map by all that was seen, turned so that it is as near to the map before as it can be.
-
-        While the sample holds every row, it is found from the beginning.
-        """
-        made = replace(self, sample=self.sample.trimmed(_ROWS_EACH))
+        """The map by the rows of the sample, turned so that it is as near to the map before as it can be."""
+        made = replace(self, sample=self.sample.trimmed(_SAMPLE))
         is_whole = len(made.sample.rows) == self.n_rows
-        if is_whole:
-            made, inner = made._from_sample()
-        else:
-            inner = made.sums.find_map(len(self.map))
+        inner = made._find_map()
         whole = inner if self.sketch is None else inner @ self.sketch
         both = self.map.astype(np.float64) @ whole.T
         if np.isfinite(both).all():
@@ -490,8 +464,7 @@ class Discriminant:
         made = made._with_map(inner)
         if is_whole:
             return made
-        fades = np.exp(-float(made.next_row - made.n_rows) / min(made.n_rows, _HORIZON))
-        return replace(made, sums=made.sums.times(fades), sample=made.sample.times(fades))
+        return replace(made, sample=made.sample.times(np.exp(-float(made.next_row - made.n_rows) / _HORIZON)))
 
     def turn_from(self, before: Discriminant) -> Array:
         """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be.
@@ -506,11 +479,12 @@ class Discriminant:
 
     @staticmethod
     def n_bytes(d: int, r: int, n_classes: int, itemsize: int) -> int:
-        """Most bytes that a start takes: map and sketch, sums, sample and witnesses."""
+        """Most bytes that a start takes: map and sketch, sample and witnesses."""
         p = d if d <= _WIDE else min(max(_SKETCH, r), d)
-        n = min(_MOST_WITNESSES, max(_WITNESSES, _OF_EACH * n_classes))
+        most = min(_MOST_WITNESSES, _OF_EACH * n_classes)
+        n, n_witnesses = max(_SAMPLE, most) + _FARTHEST, max(_WITNESSES, most)
         maps = r * d * itemsize + (p * d * 8 if d > _WIDE else 0)
-        return maps + (2 * p * p + n_classes * p) * 8 + n * ((_ROWS_EACH + 1) * (p + 2) * 8 + r * itemsize)
+        return maps + n * (p + 2) * 8 + n_witnesses * ((p + 2) * 8 + r * itemsize)
 
     def for_shard(self, number: int) -> Discriminant:
         """One that keeps its map, and draws keys of its own."""
@@ -520,7 +494,6 @@ class Discriminant:
         """The start of all rows that the shards have seen; the map stays until it is renewed."""
         return replace(
             self,
-            sums=self.sums.merged([one.sums for one in shards], codes, n_classes),
             sample=self.sample.merged([one.sample for one in shards], codes, n_classes),
             n_rows=self.n_rows + sum(one.n_rows - self.n_rows for one in shards),
         )

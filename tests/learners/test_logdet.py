@@ -339,3 +339,12 @@ def test_pa1_is_the_step_of_the_learners():
         by_rule = steps.half_quadratic_by(steps.pa1, steps.linear_z, curve, *rest)
         assert by_rule == steps.half_quadratic(steps.linear_z, curve, steps.linear_kink(curve), *rest)
     assert steps.pa2(0.0, (0.0, 1.0)) == 0.0
+
+
+def test_itml_takes_smaller_steps_after_a_start_that_leaves_less_to_learn(rng):
+    X, y = rng.normal(size=(60, 4)), np.arange(60) % 3
+    for settings, C in (({}, 0.003), ({"init": "identity"}, 1.0), ({"C": 0.5}, 0.5)):
+        model = nearkin.ITML(random_state=0, **settings).fit(X, y)
+        assert model.rule_for(model.state_).C == C
+    pairs = nearkin.ITML().fit_pairs(X, X[::-1], y == y[::-1])
+    assert pairs.rule_for(pairs.state_).C == 1.0

@@ -419,7 +419,7 @@ def test_the_estimate_names_what_needs_memory(folder):
     assert few.reader > 500 * tables.D * 4
     printed = streams.memory_estimate(learner(init="auto"), opened(folder))
     assert printed.batch < few.batch
-    assert few.model - printed.model > 3 * 1024 * tables.D * 8  # the sample of the start, its sums and its map
+    assert few.model - printed.model > 3 * 1024 * tables.D * 8  # the sample of the start and its map
 
 
 @pytest.mark.parametrize(("d", "r", "n_classes"), [(6, 6, 4), (600, 16, 4), (40, 8, 200)])
@@ -428,7 +428,7 @@ def test_the_estimate_counts_what_a_start_holds(d, r, n_classes):
     y = np.arange(6000) % n_classes
     X = rng.normal(size=(6000, d)).astype(np.float32)
     start = nearkin.RobustLODML(n_components=r, n_epochs=1, random_state=0).partial_fit(X, y).state_.start
-    held = [one for part in (start, start.sums, start.sample, start.witnesses) for one in vars(part).values()]
+    held = [one for part in (start, start.sample, start.witnesses) for one in vars(part).values()]
     size = sum(one.nbytes for one in held if isinstance(one, np.ndarray))
     assert 0.5 < size / start.n_bytes(d, r, n_classes, 4) < 1.1
 

@@ -97,8 +97,6 @@ class ModelOptions:
             settings["scale"] = None
         if self.centers is not None:
             settings["triplets"] = nearkin.OCTG(n_centers=self.centers)
-        if self.learner == "auto":
-            return nearkin.RobustKNeighborsClassifier.default_learner(self.seed).set_params(**settings)
         return cls(**settings, random_state=self.seed)
 
 

@@ -64,6 +64,8 @@ class OnlineLearner(BaseEstimator):
     """
 
     measure: ClassVar[Measure]
+    #: What ``C="auto"`` is without a discriminant start.
+    C_from_identity: ClassVar[float] = 0.1
     #: Matrices of features by features that are held while learning, and what to do where memory is short.
     n_matrices: ClassVar[float] = 0.0
     remedy: ClassVar[str] = "Use a low-rank learner, such as RobustLODML, or reduce the features first."
@@ -251,7 +253,7 @@ class OnlineLearner(BaseEstimator):
         """How far one triplet may move the parameter, by the settings."""
         C = self.C
         if isinstance(C, str):
-            C = 0.1 if state.start is None else 0.003 if self.measure.is_distance else 0.0002
+            C = self.C_from_identity if state.start is None else 0.003 if self.measure.is_distance else 0.0002
         return LearningRule(C, as_loss(self.loss, self.eta), self.max_hq_iter)
 
     # ------------------------------------------------------------------ judging labels

@@ -45,8 +45,8 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
     True
     """
 
-    n_targets: int = setting(3, Integer(1, 15), doc="Nearest witnesses of its class that a row should stay close to.")
-    n_impostors: int = setting(3, Integer(1, 15), doc="Nearest witnesses of other classes, each with every target.")
+    n_targets: int = setting(3, Integer(1, 10), doc="Nearest witnesses of its class that a row should stay close to.")
+    n_impostors: int = setting(3, Integer(1, 10), doc="Nearest witnesses of other classes, each with every target.")
 
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Refuse a learner without witnesses."""
