@@ -312,10 +312,13 @@ def test_thousands_of_classes_with_two_rows_each(cls, source):
     assert np.isfinite(model.metric_).all()
 
 
-def test_thousands_of_classes_with_two_rows_each_and_centres():
+@each(source=("octg", "neighbours"))
+def test_thousands_of_classes_with_two_rows_each_and_centres_or_neighbours(source):
     X, y = _many_classes(2000)
-    model = nearkin.RobustLODML(random_state=0).fit(X, y)
-    assert len(model.triplet_source_.centers_) == 2000
+    model = nearkin.RobustLODML(triplets=source, random_state=0).fit(X, y)
+    assert len(model.classes_) == 2000
+    if source == "octg":
+        assert len(model.triplet_source_.centers_) == 2000
     assert ((model.plausibility_ > 0) & (model.plausibility_ <= 1)).all()
     assert np.isfinite(model.metric_).all()
 

@@ -146,6 +146,18 @@ def test_the_start_turns_with_the_features_and_does_not_care_about_order_scale_o
     np.testing.assert_allclose(metric_of(start_of(X + 1e4, y)), metric, rtol=1e-5, atol=1e-6 * metric.max())
 
 
+def test_every_vote_against_a_label_lowers_its_plausibility(blobs):
+    """Not only those beyond three of eight, as while learning: the order of doubtful rows counts."""
+    X, y = blobs(200, d=4, spread=1.5)
+    model = nearkin.RobustLODML(random_state=0).fit(X, y)
+    codes = model.state_.labels.encode(y, "test")
+    placed = model.state_.start.place(model.scaling_.apply(X))
+    share = (model.state_.start.witnesses.judge(placed, codes, 30).margin + 1.5) / 4.0
+    np.testing.assert_allclose(model.plausibility_, np.exp(-2.5 * (1.0 - share)), atol=1e-12)
+    np.testing.assert_array_equal(model.plausibility_ < 1.0, share < 1.0)
+    assert np.count_nonzero((share > 5 / 8) & (share < 1.0)) > 20
+
+
 def test_a_constant_column_changes_nothing(blobs):
     """Neither the distances nor how much is shrunk, whatever the constant."""
     X, y = blobs(100, d=4)

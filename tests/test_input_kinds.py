@@ -400,7 +400,7 @@ def test_given_centres_may_have_labels_of_any_kind(kind):
     means = [X[y == code].mean(axis=0) for code in range(3)]
     names = [labels[y.tolist().index(code)] for code in range(3)]
     given = nearkin.RobustODML(triplets=nearkin.OCTG(centers=means, center_labels=names), random_state=0).fit(X, labels)
-    found = nearkin.RobustODML(random_state=0).fit(X, labels)
+    found = nearkin.RobustODML(triplets="octg", random_state=0).fit(X, labels)
     np.testing.assert_allclose(given.metric_, found.metric_, rtol=1e-9, atol=1e-12)
 
 

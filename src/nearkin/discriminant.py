@@ -41,6 +41,9 @@ _WITNESSES, _OF_EACH, _MOST_WITNESSES = 512, 10, 4096
 #: Nearest witnesses that vote, and those of each kind that make a pair with a row.
 _VOTERS, _PAIRS = 10, 10
 
+#: Nearest witnesses that vote on a label in the end, when order counts and not speed; and its hinge without any vote.
+_JUDGES, _CONTRADICTED = 30, 2.5
+
 #: What is left of a direction that tells nothing, as a share of the best one's squared length.
 _FLOOR = 0.07
 
@@ -192,12 +195,12 @@ class Witnesses:
         chosen: Codes = classes[votes.argmax(axis=1)]
         return chosen
 
-    def judge(self, mapped: Array, codes: Codes) -> Neighbours:
+    def judge(self, mapped: Array, codes: Codes, n_voters: int = _VOTERS) -> Neighbours:
         """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
         from nearkin.kernels.neighbours import Neighbours, judge
 
         def work(part: slice) -> Neighbours:
-            return judge(self.distances(mapped[part]), codes[part], self.codes, self.weight, _VOTERS)
+            return judge(self.distances(mapped[part]), codes[part], self.codes, self.weight, n_voters)
 
         step = max(1, _TABLE // max(1, len(self.rows)))
         parts = [slice(start, start + step) for start in range(0, max(1, len(mapped)), step)]
@@ -425,6 +428,14 @@ class Discriminant:
         """Nearest witnesses of mapped rows, of their own class and of others, and the weight of each row."""
         found = self.witnesses.judge(mapped, codes)
         return found, self.loss.plausibility(found.margin)
+
+    def score_labels(self, mapped: Array, codes: Codes) -> Array:
+        """How plausible the labels of mapped rows are by the votes of more witnesses.
+
+        Every vote against a label counts, so few labels are equally plausible.
+        """
+        share = (self.witnesses.judge(mapped, codes, _JUDGES).margin + 1.5) / 4.0
+        return self.loss.plausibility(1.0 - _CONTRADICTED * (1.0 - share))
 
     def observe(self, rows: Rows, codes: Codes) -> Discriminant:
         """Take in the next rows of the stream, of which none is beyond `next_row`; the map stays."""

@@ -449,7 +449,7 @@ def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_n
     y = np.repeat([0, 1], [500, 500])
     X = rng.normal(size=(1000, 3)) + 3.0 * y[:, None] * [1.0, 0.0, 0.0]
     off = np.abs(X[:, 0] - 1.5)
-    wrong = rng.permutation(np.flatnonzero((off > 0.5) & (off < 1.0)))[:80]  # in two bands beside the border
+    wrong = rng.permutation(np.flatnonzero((off > 0.5) & (off < 1.2)))[:80]  # a third of two bands beside the border
     given = y.copy()
     given[wrong] = 1 - y[wrong]
     model = RobustKNeighborsClassifier(random_state=0).fit(X, given)
@@ -464,7 +464,7 @@ def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_n
     clean = RobustKNeighborsClassifier(random_state=0).fit(rows, rare)
     share = min(2 * clean.noise_rate_, float(np.sqrt(clean.noise_rate_ * np.mean(clean.score_ < 0.5))))
     by_rate = kept_by_rate(clean.score_, share, rare)
-    np.testing.assert_array_equal(clean.kept_[clean.kept_ >= 2000], by_rate[by_rate >= 2000])
+    assert np.isin(by_rate[by_rate >= 2000], clean.kept_).all()  # what a class may have at most spares more
     assert np.count_nonzero(clean.score_[2000:] < 1 / 3) > 2  # the votes alone would doubt some
 
 

@@ -328,12 +328,12 @@ def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> Cros
         other = np.flatnonzero(judge != own)
         if len(np.unique(codes[other])) < 2:  # too few rows to halve
             other = np.arange(len(codes))
-        learner = RobustLODML(scale=None, rescore=False, random_state=random_state)
+        learner = default_learner(random_state).set_params(scale=None, rescore=False)
         space = learner.fit(scaled[other], codes[other]).components_
         voters.append(neighbours_in(space, f"half {own}", scaled, near))
     return CrossFittedVoter("learned spaces", voters, judge)
 
 
 def default_learner(random_state: Any = None) -> OnlineLearner:
-    """Return an unfitted learner as it learns the spaces."""
-    return RobustLODML(n_epochs=3, C=0.1, init="auto", triplets="octg", random_state=random_state)
+    """Return an unfitted learner of the kind that learns spaces where none is given."""
+    return RobustLODML(random_state=random_state)

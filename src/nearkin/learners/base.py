@@ -237,7 +237,7 @@ class OnlineLearner(BaseEstimator):
     def end_lesson(self, lesson: Lesson) -> None:
         """Keep what a lesson that `begin_lesson` began has taught."""
         self.state_ = lesson.state
-        if self.rescore and not lesson.source.judges_rows:
+        if self.rescore:
             self.plausibility_ = self._score_rows(lesson.state, lesson.rows, lesson.codes)
         else:
             self.plausibility_ = lesson.plausibility

@@ -76,8 +76,8 @@ class StreamSettings:
     )  # fmt: skip
     rescore: bool = setting(
         True, BOOLEAN,
-        doc="""Whether `fit` scores all rows with the final metric for `plausibility_`; otherwise these are the weights
-        of the last pass. Triplets of neighbours judge rows in the space of the start, where it makes no difference.""",
+        doc="""Whether `fit` scores all rows once more in the end for `plausibility_`: with the final metric, and after
+        triplets of neighbours by the votes of more of them. Otherwise these are the weights of the last pass.""",
     )  # fmt: skip
     random_state: Any = setting(None, SEED, doc="Seed of the order, of k-means and of drawn triplets.")
 

@@ -132,10 +132,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     learner: str | OnlineLearner | None = setting(
         "auto", kind='"auto", OnlineLearner or None', kw_only=False,
-        doc="""Measure to learn: "auto" is `RobustLODML` with three passes, None the plain Euclidean distance (on scaled
-        features). A learner that is fitted already is used as it is (wrap it in scikit-learn's `FrozenEstimator` to
-        keep
-        it so through `clone`); any other is cloned and fitted.""",
+        doc="""Measure to learn: "auto" is `RobustLODML`, None the plain Euclidean distance (on scaled features). A
+        learner that is fitted already is used as it is (wrap it in scikit-learn's `FrozenEstimator` to keep it so
+        through `clone`); any other is cloned and fitted.""",
     )  # fmt: skip
     n_neighbors: int | str = setting(
         "auto", Integer(1, 1_000_000_000), OneOf(("auto",)), kind='int or "auto"',
@@ -178,7 +177,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Examples
         --------
         >>> RobustKNeighborsClassifier.default_learner()
-        RobustLODML(n_epochs=3)
+        RobustLODML()
         """
         return default_learner(random_state)
 

@@ -180,7 +180,7 @@ def _untouched(params: Params, rate: float, seed: int) -> Any:
     return RobustKNeighborsClassifier(n_neighbors="auto", random_state=seed)
 
 
-#: Three passes, as in the classifier's own default.
+#: Three passes, which the paper leaves open.
 _USUAL: Params = {"n_epochs": 3, "n_centers": "auto"}
 _ROBUST: dict[str, Draw] = {**_STEPS, **_ETA, **_OCTG}
 

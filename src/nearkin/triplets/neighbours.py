@@ -45,8 +45,6 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
     True
     """
 
-    judges_rows = True
-
     n_targets: int = setting(3, Integer(1, 10), doc="Nearest witnesses of its class that a row should stay close to.")
     n_impostors: int = setting(3, Integer(1, 10), doc="Nearest witnesses of other classes, each with every target.")
 
@@ -83,8 +81,8 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
             )  # fmt: skip
 
     def score(self, rows: Rows, codes: Codes, view: View, judge: Callable[[Triplets], Array]) -> Array:
-        """Weight of the votes of a row's neighbours, as `generate` finds it."""
-        return np.concatenate([view.start.judge(block, codes[part])[1] for part, block in rows.blocks()])
+        """Plausibility by the votes of a row's neighbours, of which more are asked than by `generate`."""
+        return np.concatenate([view.start.score_labels(block, codes[part]) for part, block in rows.blocks()])
 
 
 def _first_trusted(found: Index, distances: Array, trusted: Mask, n: int) -> tuple[Index, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -296,9 +296,6 @@ class TripletSource(BaseEstimator):
         super().__init_subclass__(**more)
         if name:
             _BY_NAME[name] = cls
-
-    #: Whether its triplets come with the plausibility of every row, which learning does not change.
-    judges_rows: ClassVar[bool] = False
 
     def begin(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Begin a stream with its first batch."""
