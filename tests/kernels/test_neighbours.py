@@ -15,7 +15,8 @@ def judge_plainly(distances, row_class, witness_class, weight, k):
     total = weight.sum()
     found_own, found_other, margins = [], [], []
     for i in range(n):
-        nothing = 64 * np.finfo(distances.dtype).eps * distances[i, ::16].max(initial=0.0)  # the longest of a few
+        few = distances[i, :: min(16, max(1, m // 64))]
+        nothing = 64 * np.finfo(distances.dtype).eps * few.max(initial=0.0)
         order = sorted(range(m), key=lambda j, i=i: (distances[i, j], witness_class[j] != row_class[i], j))
         twins = [j for j in range(m) if witness_class[j] == row_class[i] and distances[i, j] <= nothing]
         itself = twins[0] if twins else None
@@ -65,6 +66,12 @@ def test_only_one_witness_at_no_distance_is_the_row_itself():
     found = judge(np.zeros((1, 3)), np.array([0]), np.array([0, 0, 1]), np.ones(3), 2)
     assert found.own.tolist() == [[1, -1]] and found.other.tolist() == [[2, -1]]
     assert found.margin[0] == pytest.approx(4 * (2 / 3 + 1) * 2 / ((2 / 3 + 1) * 2 + (1 / 3 + 1) * 2) - 1.5)
+
+
+def test_the_first_of_a_few_witnesses_is_known_for_the_row_itself_up_to_rounding():
+    distances = np.array([[1e-15, 1.0, 2.0], [1.0, 1e-15, 3.0], [2.0, 3.0, 1e-15]])
+    found = judge(distances, np.zeros(3, int), np.zeros(3, int), np.ones(3), 2)
+    assert found.own.tolist() == [[1, 2], [0, 2], [0, 1]]
 
 
 def test_shapes_and_classes_that_cannot_be_are_refused():

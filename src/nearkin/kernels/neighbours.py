@@ -66,7 +66,7 @@ def _judge(table, m, row_class, witness_class, weight, first, share, nothing, fo
         n_other = _collect(table, i, end, m, other, far, n_other)
         # The longest of a few distances says what is no distance at all.
         longest = np.float32(0.0)
-        for j in range(0, m, 16):
+        for j in range(0, m, min(16, max(1, m // 64))):
             longest = min(longest, table[i, j])
         itself = end
         for j in range(begin, end):
