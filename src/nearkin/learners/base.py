@@ -72,7 +72,7 @@ class OnlineLearner(BaseEstimator):
     lesson_kind: ClassVar[type[Lesson]] = Lesson
 
     # Settings that every learner has, declared by its groups of settings.
-    C: float | str
+    C: Any  # a number, or "auto" of those that may have a start
     loss: str | Loss
     eta: float
     max_hq_iter: int
