@@ -152,7 +152,10 @@ def test_the_estimate_of_memory_is_near_what_an_audit_takes(n, d):
     import subprocess
     import sys
 
-    done = subprocess.run([sys.executable, "-c", MEASURE, str(n), str(d)], capture_output=True, text=True, check=False)
+    # A process that compiles holds memory that the audit then takes: the second finds everything compiled.
+    for _ in range(2):
+        asked = [sys.executable, "-c", MEASURE, str(n), str(d)]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
     if "clear_refs" in done.stderr:
         pytest.skip("this system does not tell how much memory was held at most")
     told, taken = map(float, done.stdout.split())

@@ -166,6 +166,7 @@ class OnlineLearner(BaseEstimator):
             placed = rows if first else state.placed(rows)
             source = state.source or self._start_source(state, placed, codes, rng)
             lesson = self.lesson_kind(state, source, placed, codes, 1, None, self._growth)
+            lesson.n_before, lesson.n_in_all = part.start, len(y)
             self._learn(lesson)
             weights.append(lesson.weight)
             if not first:

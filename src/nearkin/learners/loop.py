@@ -137,6 +137,9 @@ class Lesson:
     after_pass: Callable[[], None] | None = None
     held: ExitStack = field(default_factory=ExitStack)
     n_done: int = 0
+    #: Rows of the call before these, and in all, where a call is learned in pieces.
+    n_before: int = 0
+    n_in_all: int | None = None
     order: Index = field(init=False)
     weight: Array = field(init=False)
 
@@ -186,7 +189,7 @@ def learn(lessons: Sequence[Lesson], learn_pieces: Callable[[list[Triplets | Non
 
     ``learn_pieces`` learns the next triplets of each, None where a lesson is over, and returns an answer for each.
     """
-    total = sum(one.n_passes * len(one.rows) for one in lessons)
+    total = sum(one.n_in_all or one.n_passes * len(one.rows) for one in lessons)
     walks = [one.walk() for one in lessons]
     with one_blas_thread():
         pieces = [next(walk, None) for walk in walks]
@@ -198,7 +201,7 @@ def learn(lessons: Sequence[Lesson], learn_pieces: Callable[[list[Triplets | Non
                         pieces[i] = walks[i].send(answers[i])
                     except StopIteration:
                         pieces[i] = None
-            done = sum(one.n_done for one in lessons)
+            done = sum(one.n_done and one.n_before + one.n_done for one in lessons)
             if done:  # explicit triplets are not counted
                 progress.advance("learning", done, total)
 
