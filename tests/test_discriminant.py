@@ -177,8 +177,8 @@ DIGITS = load_digits()
 def late_digits():
     """Digits with columns that vary only after the first batch."""
     X, order = DIGITS.data.copy(), np.random.default_rng(0).permutation(1797)
-    X, y = X[order], DIGITS.target[order]
-    X[:500, 10], X[:900, 20] = 3.0, 0.0
+    X, y = X[order][:1000], DIGITS.target[order][:1000]
+    X[:500, 10], X[:700, 20] = 3.0, 0.0
     return X, y
 
 
@@ -200,13 +200,16 @@ def assert_same_metric(one, other, tolerance):
     np.testing.assert_allclose(one.metric_, other.metric_, atol=tolerance * np.abs(other.metric_).max())
 
 
-@each(name=ALL, source=("auto", "octg", "one_pass"), fast={"name": ("RobustLODML",), "source": ("auto",)})
-def test_chunks_of_raw_digits_do_not_matter(name, source, rng, tmp_path):
-    if name == "OPML" and source != "auto":
-        return  # it has its own
+OTHER_SOURCES = {"RobustLODML, octg": ("RobustLODML", "octg"), "RobustOASIS, one pass": ("RobustOASIS", "one_pass")}
+SOURCES = {**{name: (name, "auto") for name in ALL}, **OTHER_SOURCES}
+
+
+@each(case=SOURCES, fast={"case": [SOURCES["RobustLODML"]]})
+def test_chunks_of_raw_digits_do_not_matter(case, rng, tmp_path):
+    name, source = case
     X, y = late_digits()
     settings = {} if name == "OPML" else {"triplets": source}
-    for dtype, tolerance in ((np.float64, 1e-8), (np.float32, 2e-3)):
+    for dtype, tolerance in ((np.float64, 1e-8), (np.float32, 2e-3))[: 1 + (name == "RobustLODML")]:
         rows = X.astype(dtype)
         whole = learn_in_chunks(name, rows, y, [2000], **settings)
         dense = learn_in_chunks(name, rows, y, rng.integers(1, 90, 400), tmp_path, **settings)
@@ -215,7 +218,7 @@ def test_chunks_of_raw_digits_do_not_matter(name, source, rng, tmp_path):
         assert_same_metric(few, whole, tolerance)
 
 
-@each(r=(1, 3, 20, 40, 55), kind=("ten", "two"), fast={"r": (1, 40), "kind": ("two",)})
+@each(r=(1, 40), kind=("ten", "two"), fast={"r": (40,), "kind": ("two",)})
 def test_chunks_do_not_matter_to_any_rank(r, kind):
     """Directions that tell nothing are ordered too."""
     X, y = late_digits()
@@ -285,22 +288,21 @@ def score(model, draw):
 #: The plain hinge is worn out by wrong labels in a long stream; nothing is promised of it there.
 CASES = {
     "robust": ("RobustLODML", 0.0), "robust with wrong labels": ("RobustLODML", 0.3), "plain": ("LODML", 0.0),
-    "similarity": ("RobustOASIS", 0.0), "similarity with wrong labels": ("RobustOASIS", 0.3),
-    "full with wrong labels": ("RobustODML", 0.3),
+    "similarity with wrong labels": ("RobustOASIS", 0.3),
 }  # fmt: skip
-FEW = [CASES["robust"], CASES["robust with wrong labels"]]
+FEW = [CASES["robust with wrong labels"]]
 
 
 @each(case=CASES, fast={"case": FEW})
 def test_a_stream_of_ten_times_the_rows_is_as_good_as_the_batch_in_bounded_memory(case, rng):
     name, share = case
     draw, _ = make_world(rng)
-    X, y = draw(20_000)
+    X, y = draw(10_000)
     noisy = flip(rng, y, share)
-    batch = getattr(nearkin, name)(random_state=0).fit(X[:2000], noisy[:2000])
-    model = feed(getattr(nearkin, name)(random_state=0), X[:8000], noisy[:8000])
+    batch = getattr(nearkin, name)(random_state=0).fit(X[:1000], noisy[:1000])
+    model = feed(getattr(nearkin, name)(random_state=0), X[:6000], noisy[:6000])
     size = len(to_bytes(model.state_))
-    feed(model, X[8000:], noisy[8000:])
+    feed(model, X[6000:], noisy[6000:])
     assert len(to_bytes(model.state_)) < 1.1 * size
     assert score(model, draw) > score(batch, draw) - 0.02
 
@@ -310,8 +312,8 @@ def test_a_drift_of_the_classes_is_followed(case, rng):
     name, share = case
     draw, means = make_world(rng)
     moved = 1.5 * rng.normal(size=means.shape)
-    X, y = draw(8000)
-    X_new, y_new = draw(8000, means=moved)
+    X, y = draw(4000)
+    X_new, y_new = draw(6000, means=moved)
     y, y_new = flip(rng, y, share), flip(rng, y_new, share)
     model = feed(feed(getattr(nearkin, name)(random_state=0), X, y), X_new, y_new)
     alone = getattr(nearkin, name)(random_state=0).fit(X_new, y_new)
