@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Discriminant", "Sample", "Sums", "Witnesses"]
 
-#: Rows in the sample, if there are no more witnesses; witnesses: how many, for each class, and at most.
+#: Rows in the sample, unless there are more witnesses. Witnesses: their usual number, that for each class, the most.
 _SAMPLE = 2048
 _WITNESSES, _OF_EACH, _MOST_WITNESSES = 512, 10, 4096
 
@@ -50,13 +50,13 @@ _FLOOR = 0.07
 #: What decides between directions that tell the same: far above rounding, far below what matters.
 _TIE = 1e-6
 
-#: Rows by which the first map is found: all up to so many, so many for each feature and a quarter of more, and at most.
+#: Rows by which the first map is found: at least, for each feature, and at most; between these a quarter of all.
 _ALL_ROWS, _ROWS_EACH_FEATURE, _MOST_ROWS = 1024, 16, 16_384
 
 #: Rows between two renewals: a quarter of those seen within these limits; and rows after which old ones fade.
 _FEWEST, _FARTHEST, _HORIZON = 64, 1024, 2048
 
-#: Features from which sums are kept of a sketch, and its size.
+#: Features beyond which the sample is kept as a sketch, and its size.
 _WIDE, _SKETCH = 256, 256
 
 #: Longest rows of a similarity.
@@ -68,7 +68,7 @@ _TABLE = 1 << 17
 
 @dataclass(frozen=True)
 class Sums:
-    """What is kept of all rows seen: by class their weight and sum, and the scatter of pairs of neighbours."""
+    """Sums over the rows of a sample: by class their weight and sum, and the scatter of pairs of neighbours."""
 
     counts: Array
     totals: Array

@@ -512,7 +512,7 @@ class Rows:
         return np.ascontiguousarray(scaled if self._place is None else self._place(scaled))
 
     def placed(self, place: Callable[[Array], Array], n_features: int) -> Rows:
-        """The same rows after a map to so many features."""
+        """The same rows after a map to ``n_features`` features."""
         out = copy.copy(self)
         if self.is_dense:
             out._X = out.dense = _plain(place(self._X))

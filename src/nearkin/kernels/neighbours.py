@@ -10,7 +10,7 @@ from nearkin.kernels import check_shapes
 from nearkin.kernels.machine.compile import body, kernel
 from nearkin.kernels.machine.simd import LANES, above, load_few, low_bits, lowest_bit
 
-#: Distances of up to so many roundings of the largest are none.
+#: Multiple of the rounding of the largest distance below which a distance counts as zero.
 _ROUNDING = 64.0
 
 
@@ -64,7 +64,7 @@ def _judge(table, m, row_class, witness_class, weight, first, share, nothing, fo
         begin, end = first[code], first[code + 1]
         n_other = _collect(table, i, 0, begin, other, far, 0)
         n_other = _collect(table, i, end, m, other, far, n_other)
-        # The longest of a few distances says what is no distance at all.
+        # The longest of a few distances sets what counts as zero.
         longest = np.float32(0.0)
         for j in range(0, m, min(16, max(1, m // 64))):
             longest = min(longest, table[i, j])

@@ -153,7 +153,7 @@ def memory_estimate(learner: OnlineLearner, stream: FileStream, n_classes: int =
     centers = n_classes * d * size
     if learner.has_discriminant_start:
         start = Discriminant.n_bytes(d, components, n_classes, size)
-        # Of the rows, those of the sums are held in double precision, with products of them.
+        # The start looks at the rows in double precision.
         rows += n_rows * min(d, max(512, components)) * 8 // 2
     else:
         start = 0

@@ -81,7 +81,7 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
             )  # fmt: skip
 
     def score(self, rows: Rows, codes: Codes, view: View, judge: Callable[[Triplets], Array]) -> Array:
-        """Plausibility by the votes of a row's neighbours, of which more are asked than by `generate`."""
+        """Plausibility by the votes of a row's neighbours; more of them vote than in `generate`."""
         return np.concatenate([view.start.score_labels(block, codes[part]) for part, block in rows.blocks()])
 
 
