@@ -159,4 +159,5 @@ def test_the_estimate_of_memory_is_near_what_an_audit_takes(n, d):
     if "clear_refs" in done.stderr:
         pytest.skip("this system does not tell how much memory was held at most")
     told, taken = map(float, done.stdout.split())
-    assert 0.6 * told < taken < 1.4 * told
+    # What the process holds already counts for less than is taken, so the estimate may be up to twice as large.
+    assert 0.4 * told < taken < 1.4 * told
