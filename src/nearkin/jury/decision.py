@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError
+from nearkin.jury.copies import Copies, find_copies
+from nearkin.jury.forest import ForestVoter
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours, narrow
 from nearkin.jury.ridge import N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
@@ -86,6 +88,11 @@ class JuryDecision:
         self.is_suspect = SuspectRules().apply(self.score, codes, noise, rate_is_given=rate_is_given)
 
     @property
+    def copies(self) -> Copies | None:
+        """Rows that may not vouch for each other; None if there are none."""
+        return self.jury.copies
+
+    @property
     def vote_weights(self) -> Array:
         """What each training label counts in a vote on new rows."""
         if self.weights == "auto":
@@ -156,10 +163,12 @@ def check_size(rows: Array, n_classes: int, owner: object) -> None:
 
 def decide(
     scaled: Array, codes: Codes, classes: NDArray[Any], noise_rate: float | str, weights: str, random_state: Any,
-    space: Array | Embedding | None = None,
+    space: Array | Embedding | None = None, groups: Index | None = None,
 ) -> JuryDecision:  # fmt: skip
     """Assemble the default jury and let it judge the labels of its own rows; see `assemble_jury`."""
-    jury, noise = assemble_jury(scaled, codes, len(classes), noise_rate, space=space, random_state=random_state)
+    jury, noise = assemble_jury(
+        scaled, codes, len(classes), noise_rate, space=space, random_state=random_state, groups=groups
+    )
     return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=not isinstance(noise_rate, str))
 
 
@@ -171,6 +180,7 @@ def assemble_jury(
     *,
     space: Array | Embedding | None = None,
     random_state: Any = None,
+    groups: Index | None = None,
 ) -> tuple[Jury, NoiseModel]:
     """Make the default voters, weigh them, and estimate the noise.
 
@@ -188,11 +198,13 @@ def assemble_jury(
         A learned space of the user's own; None learns two, cross-fitted.
     random_state : int, Generator, RandomState or None
         Seed of the learned spaces.
+    groups : ndarray of int64 of shape (n_samples,) or None
+        Numbers of groups of rows that may not vouch for each other, beside the copies that are found.
 
     Returns
     -------
     jury : Jury
-        Neighbours in the input space, in the learned space or spaces, and two ridge regressions.
+        Neighbours in the input space, in the learned space or spaces, two ridge regressions and a forest.
     noise : NoiseModel
         Given or estimated.
 
@@ -202,23 +214,28 @@ def assemble_jury(
     >>> codes = np.repeat([0, 1], 50)
     >>> jury, noise = assemble_jury(3.0 * codes[:, None] + rng.normal(size=(100, 2)), codes, 2, "auto", random_state=0)
     >>> [voter.name for voter in jury.voters], noise.rate < 0.05
-    (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks'], True)
+    (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks', 'forest'], True)
     """
     ones = np.ones(len(codes))
     with one_blas_thread():
-        near = NeighbourVoter("input space", LocalNeighbours(narrow(scaled)), codes, n_classes)
-        votes = [near.left_out(ones)]
+        search = LocalNeighbours(narrow(scaled))
+        copies = find_copies(scaled, codes, search, groups)
+        near = NeighbourVoter("input space", search, codes, n_classes, copies=copies)
         leading, landmarks = LeadingDirections(scaled), [Landmarks(scaled, one) for one in _SHARPNESS]
-        smooth = [
-            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading]),
-            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks),
+        others: list[Voter] = [
+            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading], copies),
+            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, copies),
+            ForestVoter("forest", scaled, codes, n_classes, None if copies is None else copies.group),
         ]
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
         # the labels that they contradict tell how many are wrong.
-        votes += [voter.left_out(ones) for voter in smooth]
+        votes = [voter.left_out(ones) for voter in (near, *others)]
         shares = stack_votes(votes, codes, n_classes)
         if isinstance(noise_rate, str):
-            noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
+            # One of several copies counts: more would make chance look certain.
+            some = np.arange(len(codes)) if copies is None else copies.first
+            mixed = mix_votes(votes, shares)
+            noise = estimate_noise_model(lambda part: mixed(some[part]), codes[some], n_classes)
         else:
             noise = NoiseModel(noise_rate, n_classes)
         shares = draw_to_equal(shares)
@@ -229,7 +246,7 @@ def assemble_jury(
             # This space has seen all labels, so they do not tell how much it should count.
             learned = neighbours_in(space, "learned space", scaled, near)
             shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
-        return Jury([near, learned, *smooth], shares), noise
+        return Jury([near, learned, *others], shares, copies), noise
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.copies import Copies
 from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
 from nearkin.noise.model import VotesOn, split_rows
-from nearkin.stored import Items, Number, Part, stored
+from nearkin.stored import Items, Maybe, Number, Part, stored
 
 __all__ = ["CastVotes", "Jury", "Votes", "draw_to_equal", "mix_votes", "stack_votes", "whole_percents"]
 
@@ -74,8 +75,11 @@ class CastVotes:
 
 
 @stored(
-    voters=Items(Part("NeighbourVoter", "CrossFittedVoter", "RidgeVoter", n="n", c="c", d="d"), "v", least=1),
+    voters=Items(
+        Part("NeighbourVoter", "CrossFittedVoter", "RidgeVoter", "ForestVoter", n="n", c="c", d="d"), "v", least=1
+    ),
     shares=Items(Number(0.0, 1.0), "v"),
+    copies=Maybe(Part(Copies, n="n")),
 )
 class Jury:
     """Voters whose votes are averaged by their shares.
@@ -89,6 +93,8 @@ class Jury:
         All of the same training rows.
     shares : sequence of float
         How much each counts, up to a common factor; a voter with share 0 never votes.
+    copies : Copies or None, default=None
+        Rows that do not vote on each other, for those who want to know.
 
     Examples
     --------
@@ -101,7 +107,8 @@ class Jury:
     [0]
     """
 
-    def __init__(self, voters: Sequence[Voter], shares: Sequence[float] | Array):
+    def __init__(self, voters: Sequence[Voter], shares: Sequence[float] | Array, copies: Copies | None = None):
+        self.copies = copies
         total = float(sum(shares))
         self.voters, self.shares = list(voters), [float(one) / total for one in shares]
 

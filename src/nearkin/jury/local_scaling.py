@@ -114,10 +114,16 @@ class LocalNeighbours:
     def _items(self) -> _Rows:
         return _Rows(self._rows, self._norms, self._factors, np.arange(len(self._rows), dtype=np.int32))
 
-    def among(self, k: int, which: Index | None = None) -> Index:
-        """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k)."""
+    def among(self, k: int, which: Index | None = None, candidates: Index | None = None) -> Index:
+        """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k).
+
+        Where some rows are ``candidates``, only these are found.
+        """
         items, n = self._items, len(self._rows)
         k = min(k, n - 1)
+        if candidates is not None:
+            rows = items if which is None else items.at(which)
+            return _search_blocks(rows, items.at(candidates), min(k, len(candidates)))
         if which is not None or n > _AT_ONCE:
             return _search_blocks(items if which is None else items.at(which), items, k)
         blocks = [items.at(part) for part in _blocks(n)]

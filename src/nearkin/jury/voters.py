@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.copies import Copies
 from nearkin.jury.local_scaling import LocalNeighbours, narrow
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.noise.model import VotesOn, split_rows
@@ -25,6 +26,9 @@ __all__ = [
 #: Neighbours of a row that vote, and bandwidths that are tried, in ranks.
 N_VOTING = 60
 BANDWIDTHS = (2.0, 4.0, 8.0, 16.0, 32.0)
+
+#: Most rows of a group for which its members are found and dropped; of larger groups only other rows are searched.
+_MANY = 64
 
 #: Most features for which matrices of all pairs of features are formed.
 WIDE = 1024
@@ -134,6 +138,8 @@ class _RankVoter:
     # Found again when needed, and not stored.
     _among: Index | None = None
 
+    #: Rows that do not vote on each other.
+    copies: Copies | None
     name: str
     codes: Codes
     n_classes: int
@@ -141,7 +147,7 @@ class _RankVoter:
 
     @property
     def among(self) -> Index:
-        """Neighbours of every training row, of shape (n_samples, 60), found at the first use."""
+        """Neighbours of every training row but its copies, of shape (n_samples, 60), found at the first use."""
         if self._among is None:
             self._among = self._find_among()
         return self._among
@@ -170,6 +176,7 @@ class _RankVoter:
     codes=ArrayOf("n", of="codes", low=0, below="c"),
     n_classes=Count(2, size="c"),
     bandwidth=Number(0.0, is_open=True),
+    copies=Maybe(Part(Copies, n="n")),
     space=Maybe(Either(ArrayOf("e", "d"), Part("MappedParameter", d="d"))),
 )
 class NeighbourVoter(_RankVoter):
@@ -191,6 +198,8 @@ class NeighbourVoter(_RankVoter):
         there they would.
     space : ndarray of shape (n_components, n_features), Embedding or None, default=None
         Map from scaled rows into the space; None for the scaled rows themselves.
+    copies : Copies or None, default=None
+        Rows that do not vote on each other.
 
     Examples
     --------
@@ -209,8 +218,10 @@ class NeighbourVoter(_RankVoter):
         n_classes: int,
         bandwidth: float | None = None,
         space: Array | Embedding | None = None,
+        copies: Copies | None = None,
     ):
-        self.name, self.near, self.codes, self.n_classes, self.space = name, near, codes, n_classes, space
+        self.name, self.near, self.codes, self.n_classes = name, near, codes, n_classes
+        self.space, self.copies = space, copies
         self.bandwidth = self._best_bandwidth() if bandwidth is None else bandwidth
 
     @property
@@ -223,7 +234,7 @@ class NeighbourVoter(_RankVoter):
         return {"d": len(self.near._center)} if self.space is None else {}
 
     def _find_among(self) -> Index:
-        return self.near.among(N_VOTING)
+        return find_others(self.near, self.copies)
 
     def _best_bandwidth(self) -> float:
         among, ones, right = self.among, np.ones(len(self.codes)), np.zeros(len(BANDWIDTHS))
@@ -254,6 +265,7 @@ class NeighbourVoter(_RankVoter):
     codes=ArrayOf("n", of="codes", low=0, below="c"),
     n_classes=Count(2, size="c"),
     bandwidth=Number(0.0, is_open=True),
+    copies=Maybe(Part(Copies, n="n")),
 )
 class CrossFittedVoter(_RankVoter):
     """Neighbours in learned spaces; each training row is judged in a space that was learned without its label.
@@ -282,6 +294,7 @@ class CrossFittedVoter(_RankVoter):
     def __init__(self, name: str, voters: Sequence[NeighbourVoter], judge: Index):
         self.name, self.voters, self.judge, one = name, list(voters), judge, voters[0]
         self.codes, self.n_classes, self.bandwidth = one.codes, one.n_classes, one.bandwidth
+        self.copies = one.copies
 
     @property
     def votes_with(self) -> str:
@@ -290,7 +303,7 @@ class CrossFittedVoter(_RankVoter):
 
     def _find_among(self) -> Index:
         rows = [np.flatnonzero(self.judge == i) for i in range(len(self.voters))]
-        near = [one.near.among(N_VOTING, some) for one, some in zip(self.voters, rows, strict=True)]
+        near = [find_others(one.near, self.copies, some) for one, some in zip(self.voters, rows, strict=True)]
         return np.concatenate(near)[np.argsort(np.concatenate(rows))]
 
     def answers(self, queries: Array, weights: Array) -> Array:
@@ -311,27 +324,59 @@ class CrossFittedVoter(_RankVoter):
         return np.concatenate([one.map_rows(rows) for one in self.voters], axis=1) / math.sqrt(len(self.voters))
 
 
+def find_others(near: LocalNeighbours, copies: Copies | None, which: Index | None = None) -> Index:
+    """Nearest rows of every training row, or of some, that belong to other groups, 60 where there are that many."""
+    if copies is None:
+        return near.among(N_VOTING, which)
+    group = copies.group if which is None else copies.group[which]
+    n, size = len(copies.group), copies.size[group]
+    k = min(N_VOTING, n - copies.largest)
+    is_large = size > _MANY
+    found = np.empty((len(group), k), np.int64)
+    if not is_large.all():
+        few = None if which is None and not is_large.any() else np.flatnonzero(~is_large)
+        rows = few if which is None or few is None else which[few]
+        own = group if few is None else group[few]
+        near_by = near.among(k + int(size[~is_large].max()) - 1, rows)
+        is_own = copies.group[near_by] == own[:, None]
+        order = np.argsort(is_own, axis=1, kind="stable")[:, :k]
+        found[slice(None) if few is None else few] = np.take_along_axis(near_by, order, axis=1)
+    for one in np.unique(group[is_large]):
+        at = np.flatnonzero(group == one)
+        others = np.flatnonzero(copies.group != one)
+        found[at] = near.among(k, at if which is None else which[at], others)
+    return found
+
+
 def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: NeighbourVoter) -> NeighbourVoter:
     """Neighbours in a learned space, with the bandwidth of the input space."""
     found = LocalNeighbours(narrow(map_rows(space, scaled)))
-    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space)
+    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space, near.copies)
 
 
 def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> CrossFittedVoter:
     """Neighbours in two spaces, each learned from one half of the rows and judging the other."""
     codes = near.codes
-    # Every other row of a class, in an order that is independent of the features.
-    order, judge = np.lexsort((np.random.default_rng(0).random(len(codes)), codes)), np.empty(len(codes), np.int64)
-    judge[order] = np.arange(len(codes)) % 2
+    judge, first = _halve(codes, near.copies), np.arange(len(codes)) if near.copies is None else near.copies.first
     voters = []
     for own in (0, 1):
-        other = np.flatnonzero(judge != own)
+        # A learner believes a wrong label that its copies confirm, so it sees one of them.
+        other = first[judge[first] != own]
         if len(np.unique(codes[other])) < 2:  # too few rows to halve
             other = np.arange(len(codes))
         learner = default_learner(random_state).set_params(scale=None, rescore=False)
         space = learner.fit(scaled[other], codes[other]).components_
         voters.append(neighbours_in(space, f"half {own}", scaled, near))
     return CrossFittedVoter("learned spaces", voters, judge)
+
+
+def _halve(codes: Codes, copies: Copies | None) -> Index:
+    """Half of each row, 0 or 1: every other row of a class, or group by its first row, in random order."""
+    group = np.arange(len(codes)) if copies is None else copies.group
+    its_code = codes[np.unique(group, return_index=True)[1]]
+    order, half = np.lexsort((np.random.default_rng(0).random(len(its_code)), its_code)), np.empty_like(its_code)
+    half[order] = np.arange(len(its_code)) % 2
+    return half[group]
 
 
 def default_learner(random_state: Any = None) -> OnlineLearner:

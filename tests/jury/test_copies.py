@@ -1,0 +1,148 @@
+"""Copies and groups: what is found, and that no voter judges a row with the help of its own group."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+import nearkin
+from nearkin.jury import Copies, LocalNeighbours, NeighbourVoter, RidgeVoter, find_copies
+from nearkin.jury import ridge as ridge_of
+from nearkin.jury import voters as voters_of
+from nearkin.jury.ridge import Landmarks, LeadingDirections
+from nearkin.jury.voters import learn_spaces
+from reference import ridge as literal
+
+
+def find(X, y, groups=None):
+    return find_copies(X, y, LocalNeighbours(X), groups)
+
+
+@pytest.fixture
+def noisy(blobs, rng):
+    """Rows of three classes that overlap, some labels wrong, in groups of different sizes."""
+    X, y = blobs(n=60, d=4, spread=0.9)
+    group = np.repeat(np.arange(16), [1] * 6 + [2] * 5 + [5] * 2 + [12] * 2 + [10])
+    return X, np.where(rng.random(60) < 0.2, rng.integers(0, 3, 60), y), group
+
+
+# ---------------------------------------------------------------- what is found
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_rows_with_all_their_copies_are_one_set(times, blobs, rng):
+    X, y = blobs(n=80, d=3)
+    y = np.where(rng.random(80) < 0.2, (y + 1) % 3, y)
+    order = rng.permutation(80 * times)
+    found = find(np.tile(X, (times, 1))[order], np.tile(y, times)[order])
+    assert (found.n_exact, found.n_near, found.n_groups) == (80 * (times - 1), 0, 80)
+    original = np.tile(np.arange(80), times)[order]
+    assert len({(a, b) for a, b in zip(found.group.tolist(), original.tolist(), strict=True)}) == 80
+    assert len(found.first) == 80
+
+
+def test_slightly_changed_copies_are_found_and_plain_rows_are_not(rng):
+    X = rng.normal(size=(200, 5))
+    y = np.where(rng.random(200) < 0.2, 1, 0) ^ (X[:, 0] > 0)
+    near = X + 0.01 * rng.normal(size=X.shape)
+    found = find(np.concatenate([X, near]), np.tile(y, 2))
+    assert found.n_exact == 0
+    assert found.n_near >= 190
+    is_linked = found.group[:200] == found.group[200:]
+    assert is_linked.sum() >= 190
+    assert find(X, y) is None
+
+
+def test_rows_of_few_values_are_equal_by_chance(rng):
+    X = rng.integers(0, 3, size=(200, 3)).astype(float)
+    assert find(X, (X[:, 0] > 0).astype(np.int64)) is None
+
+
+def test_equal_rows_that_were_labelled_one_by_one_are_evidence(rng):
+    X = np.tile(rng.normal(size=(100, 3)), (2, 1))
+    y = (X[:, 0] > 0) ^ (rng.random(200) < 0.25)
+    assert find(X, y.astype(np.int64)) is None
+
+
+def test_groups_join_with_copies(rng):
+    X = rng.normal(size=(40, 3))
+    X[39] = X[0]
+    y = np.arange(40) % 2
+    y[39] = y[0]
+    groups = np.arange(40)
+    groups[[0, 1, 2]] = 1
+    found = find(X, y, groups)
+    assert np.flatnonzero(found.group == found.group[0]).tolist() == [0, 1, 2, 39]
+    assert found.first.tolist() == list(range(39))  # members of a group are not copies
+    assert found.n_exact == 1
+
+
+# ---------------------------------------------------------------- nobody vouches for its own group
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+@pytest.mark.parametrize("kind", ["leading", "landmarks"])
+def test_ridge_votes_are_those_of_a_fit_without_the_group(kind, weighted, noisy, rng):
+    rows, codes, group = noisy
+    weights = rng.random(60) + 0.01 if weighted else np.ones(60)
+    made = [LeadingDirections(rows)] if kind == "leading" else [Landmarks(rows, one) for one in (1.0, 10.0)]
+    voter = RidgeVoter("ridge", rows, codes, 3, made, Copies(group, group))
+    X = literal.framed(voter.features.of(rows))
+    fit = np.empty((60, 3))
+    for i in range(60):
+        others = group != group[i]
+        fit[i] = literal.ridge(X[others], codes[others], weights[others], 3, voter.penalty, X[i])
+    ask = voter.left_out(weights)
+    np.testing.assert_allclose(ask(slice(None)), literal.shares(fit), atol=2e-4)
+    some = np.array([58, 3, 40, 17])
+    np.testing.assert_allclose(ask(some), literal.shares(fit)[some], atol=2e-4)
+
+
+def test_the_penalty_is_the_best_for_groups_left_out(noisy):
+    rows, codes, group = noisy
+    voter = RidgeVoter("ridge", rows, codes, 3, [LeadingDirections(rows)], Copies(group, group))
+    X, errors = literal.framed(rows), []
+    for penalty in ridge_of._PENALTIES * 60:
+        fit = [
+            literal.ridge(X[group != g], codes[group != g], np.ones((group != g).sum()), 3, penalty, X[i])
+            for i, g in enumerate(group)
+        ]
+        errors.append(np.mean((np.eye(3)[codes] - fit) ** 2))
+    np.testing.assert_allclose(voter.penalty, (ridge_of._PENALTIES * 60)[np.argmin(errors)], rtol=1e-6)
+    np.testing.assert_allclose(voter.error, min(errors), rtol=1e-3)
+
+
+@pytest.mark.parametrize("many", [64, 4], ids=["dropped", "searched outside"])
+def test_neighbours_are_the_nearest_of_other_groups(many, noisy, monkeypatch):
+    monkeypatch.setattr(voters_of, "_MANY", many)
+    rows, codes, group = noisy
+    near = LocalNeighbours(rows)
+    voter = NeighbourVoter("near", near, codes, 3, copies=Copies(group, group))
+    order = near.among(59)
+    for i in range(60):
+        expected = [j for j in order[i] if group[j] != group[i]][:48]
+        assert voter.among[i].tolist() == expected
+
+
+def test_learned_spaces_judge_whole_groups_and_learn_from_one_copy(blobs):
+    X, y = blobs(n=60, d=4, spread=0.8)
+    X, y = np.tile(X, (2, 1)), np.tile(y, 2)
+    group = np.tile(np.arange(60), 2)
+    near = NeighbourVoter("near", LocalNeighbours(X), y, 3, copies=Copies(group, group))
+    voter = learn_spaces(X, near, 0)
+    assert (voter.judge[:60] == voter.judge[60:]).all()
+    for own, half in enumerate(voter.voters):
+        other = np.flatnonzero(voter.judge[:60] != own)
+        learner = nearkin.RobustLODML(scale=None, random_state=0).fit(X[other], y[other])
+        np.testing.assert_array_equal(half.space, learner.components_)
+
+
+def test_recall_does_not_suffer_from_copies():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:200], y[:200]
+    noisy, is_wrong = nearkin.flip_labels(y, 0.2, random_state=0)
+    plain = nearkin.audit_labels(X, noisy, random_state=0)
+    twice = nearkin.audit_labels(np.tile(X, (2, 1)), np.tile(noisy, 2), random_state=0)
+    lost = plain.is_suspect[is_wrong].mean() - twice.is_suspect[np.tile(is_wrong, 2)].mean()
+    assert lost < 0.03
+    assert twice.decision.copies.n_exact == 200
+    assert plain.decision.copies is None
