@@ -1,4 +1,4 @@
-"""Neighbours by locally scaled distances, in tiles of bounded memory: exact, or among the nearest cells of many rows."""
+"""Neighbours by locally scaled distances, in tiles of bounded memory: exact, or in the nearest cells of many rows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from nearkin.stored import ArrayOf, Maybe, Part, stored
 
 __all__ = ["LocalNeighbours", "narrow", "search_from_afar", "spread_rows"]
 
-#: Most rows among which neighbours are exact. More are grouped into cells, and the nearest cells are searched; the scale
-#: of a row is found in fewer.
+#: Most rows among which neighbours are exact. More are grouped into cells, and the nearest cells are searched; the
+#: scale of a row is found in fewer.
 _EXACT = 1 << 13
 _PROBES = 12
 _SCALE_PROBES = 3

@@ -66,8 +66,9 @@ def _gather(
 ):
     """Add ``(|x|^2 + |z|^2 - 2 x'z) * factor(z)`` of a tile of ``products`` to the reservoirs of its rows x.
 
-    Row i of the tile has the reservoir ``slots[i]``, and no two rows have the same. The products are overwritten; norms are squared lengths, and a pair with equal numbers is left out. Each row of
-    ``values`` and ``found``, k numbers and a few runs long, is a reservoir of ``size`` numbers not above its bound.
+    Row i of the tile has the reservoir ``slots[i]``, and no two rows have the same. The products are overwritten; norms
+    are squared lengths, and a pair with equal numbers is left out. Each row of ``values`` and ``found``, k numbers and
+    a few runs long, is a reservoir of ``size`` numbers not above its bound.
     """
     n, m = products.shape
     full = values.shape[1] - _RUN
