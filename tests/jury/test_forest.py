@@ -5,7 +5,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import nearkin
-from nearkin.jury import ForestVoter, Trees
+from nearkin.jury import ForestVoter, Groups, Trees
 from nearkin.jury import forest as forest_of
 
 
@@ -44,7 +44,7 @@ def test_only_trees_that_have_not_seen_a_row_vote_on_it(full, noisy, rng, monkey
 
 def test_a_row_and_its_group_have_no_say_about_the_row(noisy):
     rows, codes = noisy
-    groups = np.arange(90) // 3
+    groups = Groups(np.arange(90) // 3)
     before = ForestVoter("forest", rows, codes, 3, groups).left_out(np.ones(90))(slice(None))
     other = codes.copy()
     other[30:33] = (codes[30:33] + 1) % 3

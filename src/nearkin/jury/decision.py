@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
-from nearkin.jury.copies import Copies, find_copies
+from nearkin.jury.copies import Copies, Groups, find_copies
 from nearkin.jury.forest import ForestVoter
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
-from nearkin.jury.local_scaling import LocalNeighbours, narrow
 from nearkin.jury.ridge import N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
@@ -121,7 +120,7 @@ class JuryDecision:
 
     @property
     def copies(self) -> Copies | None:
-        """Rows that may not vouch for each other; None if there are none."""
+        """Rows that are copies of others; None if there are none."""
         return self.jury.copies
 
     @property
@@ -248,29 +247,28 @@ def assemble_jury(
     >>> [voter.name for voter in jury.voters], noise.rate < 0.05
     (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks', 'forest'], True)
     """
-    ones = np.ones(len(codes))
     with one_blas_thread():
-        search = LocalNeighbours(narrow(scaled))
-        copies = find_copies(scaled, codes, search, groups)
-        near = NeighbourVoter("input space", search, codes, n_classes, copies=copies)
+        copies, search = find_copies(scaled, codes)
+        if copies is not None:  # one stands for all of them
+            scaled, codes = scaled[copies.first], codes[copies.first]
+            groups = None if groups is None else copies.join_groups(groups)
+        apart = None if groups is None or groups.max() + 1 == len(codes) else Groups(groups)
+        ones = np.ones(len(codes))
+        near = NeighbourVoter("input space", search, codes, n_classes, groups=apart)
         leading, landmarks = LeadingDirections(scaled), [Landmarks(scaled, one) for one in _SHARPNESS]
         others: list[Voter] = [
-            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading], copies),
-            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, copies),
-            ForestVoter("forest", scaled, codes, n_classes, None if copies is None else copies.group),
+            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading], apart),
+            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, apart),
+            ForestVoter("forest", scaled, codes, n_classes, apart),
         ]
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
         # the labels that they contradict tell how many are wrong.
         votes = [voter.left_out(ones) for voter in (near, *others)]
-        shares = stack_votes(votes, codes, n_classes)
+        shares = draw_to_equal(stack_votes(votes, codes, n_classes))
         if isinstance(noise_rate, str):
-            # One of several copies counts: more would make chance look certain.
-            some = np.arange(len(codes)) if copies is None else copies.first
-            mixed = mix_votes(votes, shares)
-            noise = estimate_noise_model(lambda part: mixed(some[part]), codes[some], n_classes)
+            noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
         else:
             noise = NoiseModel(noise_rate, n_classes)
-        shares = draw_to_equal(shares)
         if space is None:
             learned: Voter = learn_spaces(scaled, near, random_state)
             shares = draw_to_equal(stack_votes([votes[0], learned.left_out(ones), *votes[1:]], codes, n_classes))

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.copies import Groups
 from nearkin.noise.model import VotesOn
 from nearkin.stored import ArrayOf, Count, Part, Text, stored
 
@@ -107,7 +108,9 @@ class Trees:
 
     def find_leaves(self, rows: Array) -> Index:
         """Node in which each row ends in each tree, of shape (n_rows, n_trees)."""
-        n, flat = len(rows), np.ascontiguousarray(rows, np.float32).ravel()
+        n = len(rows)
+        with np.errstate(over="ignore"):  # beyond every threshold
+            flat = np.ascontiguousarray(rows, np.float32).ravel()
         found = np.empty((n, self.n_trees), np.int32)
         step = max(1, _AT_ONCE // self.n_trees)
         for start in range(0, n, step):
@@ -233,7 +236,7 @@ class ForestVoter:
     """A forest whose trees judge the rows that they were grown without.
 
     Trees find what depends on few features, and on thresholds, which distances and regressions see late. Each tree is
-    grown on a random part of the groups of rows. Its leaves vote with the labels of that part, and only on other groups.
+    grown on a random part of the groups of rows. Its leaves vote with the labels of that part, on other groups only.
 
     Parameters
     ----------
@@ -245,8 +248,8 @@ class ForestVoter:
         Labels as whole numbers below ``n_classes``.
     n_classes : int
         Number of classes.
-    groups : ndarray of int64 of shape (n_samples,) or None, default=None
-        Number of the group of each row, from 0; None puts every row into its own.
+    groups : Groups or None, default=None
+        Rows that are seen by a tree together or not at all.
 
     Notes
     -----
@@ -271,11 +274,10 @@ class ForestVoter:
     _members: tuple[Index, Index] | None = None
     _said: Array | None = None
 
-    def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, groups: Index | None = None):
+    def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, groups: Groups | None = None):
         self.name, self._rows, self._codes, self._n_classes = name, rows, codes, n_classes
         rng = np.random.default_rng(0)
-        group = np.arange(len(codes)) if groups is None else groups
-        n_groups = int(group.max()) + 1
+        group, n_groups = (np.arange(len(codes)), len(codes)) if groups is None else (groups.group, groups.n_groups)
         n_drawn = min(max(1, round(_IN_BAG * n_groups)), max(1, n_groups - 1))
         n_drawn = min(n_drawn, max(1, math.ceil(_MOST_IN_BAG * n_groups / len(codes))))
         self._in_bag, samples = np.zeros(len(codes), np.uint64), []
@@ -353,4 +355,6 @@ class ForestVoter:
         votes = asked @ table
         votes = votes.toarray() if sparse.issparse(votes) else votes
         total = votes.sum(axis=1, keepdims=True)
-        return np.divide(votes, total, out=np.full_like(votes, 1.0 / self._n_classes), where=total > 0)
+        votes /= np.where(total > 0.0, total, 1.0)
+        votes[total[:, 0] <= 0.0] = 1.0 / self._n_classes
+        return votes

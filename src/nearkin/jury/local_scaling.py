@@ -116,6 +116,7 @@ class LocalNeighbours:
         n = len(rows)
         self._factors = np.ones(n, rows.dtype)
         self._cells: Cells | None = None
+        self._numbers: Index | None = None
         if n > _EXACT:
             self._cells, self._numbers = group_rows(self._rows)
             self._rows, self._norms = self._rows[self._numbers], self._norms[self._numbers]
@@ -139,7 +140,7 @@ class LocalNeighbours:
     @property
     def _items(self) -> _Rows:
         """All rows, in the order of their cells where there are cells."""
-        numbers = np.arange(len(self._rows)) if self._cells is None else self._numbers
+        numbers = np.arange(len(self._rows)) if self._numbers is None else self._numbers
         return _Rows(self._rows, self._norms, self._factors, numbers.astype(np.int32))
 
     def among(self, k: int, which: Index | None = None, candidates: Index | None = None) -> Index:
@@ -157,7 +158,7 @@ class LocalNeighbours:
         if self._cells is not None:
             found = np.empty((n if which is None else len(which), k), np.int32)
             if which is None:
-                found[self._numbers] = self._search_cells(items, k, _PROBES)
+                found[items.numbers] = self._search_cells(items, k, _PROBES)
             else:
                 found[:] = self._search_cells(items.at(at[which]), k, _PROBES)
             return found

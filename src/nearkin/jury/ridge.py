@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury.copies import Copies
+from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import spread_rows
 from nearkin.kernels import worker_pool
 from nearkin.noise.model import VotesOn
@@ -146,7 +146,7 @@ class Landmarks:
     _shift=ArrayOf("m"),
     _factor=Number(),
     features=Part(LeadingDirections, Landmarks, d="d", m="m"),
-    copies=Maybe(Part(Copies, n="n")),
+    groups=Maybe(Part(Groups, n="n")),
 )
 class RidgeVoter:
     """Least squares with a penalty, from features of rows to the indicators of their labels.
@@ -166,7 +166,7 @@ class RidgeVoter:
         Number of classes.
     candidates : sequence of FeatureMap
         Features to choose from, by the error on rows that are left out.
-    copies : Copies or None, default=None
+    groups : Groups or None, default=None
         Rows that are left out together with the one that is judged.
 
     Attributes
@@ -205,10 +205,10 @@ class RidgeVoter:
 
     def __init__(
         self, name: str, rows: Array, codes: Codes, n_classes: int, candidates: Sequence[FeatureMap],
-        copies: Copies | None = None,
+        groups: Groups | None = None,
     ):  # fmt: skip
-        self.name, self._rows, self._codes, self._n_classes, self.copies = name, rows, codes, n_classes, copies
-        some = spread_rows(len(rows), _JUDGES) if copies is None else _sample_groups(copies)
+        self.name, self._rows, self._codes, self._n_classes, self.groups = name, rows, codes, n_classes, groups
+        some = spread_rows(len(rows), _JUDGES) if groups is None else _sample_groups(groups)
         with worker_pool() as run:
             tried = run(lambda one: (*self._choose_penalty(one, some), one), candidates)
         self.error, self.penalty, self._shift, self._factor, self.features = min(tried, key=lambda one: one[0])
@@ -229,7 +229,7 @@ class RidgeVoter:
         values, vectors = np.linalg.eigh((X.T @ X).astype(np.float64))
         turned = X @ vectors.astype(np.float32)
         squares, sums = turned * turned, turned.T @ targets
-        sizes = None if self.copies is None else np.unique(self.copies.group[some], return_counts=True)[1]
+        sizes = None if self.groups is None else np.unique(self.groups.group[some], return_counts=True)[1]
         best = (np.inf, 1.0)
         for penalty in _PENALTIES * len(some):
             shrunk = (1.0 / (np.maximum(values, 0.0) + penalty)).astype(np.float32)
@@ -254,8 +254,8 @@ class RidgeVoter:
             fit = (X @ coefficients).astype(np.float64)
             fit[np.arange(len(at)), self._codes[at]] -= own
             fit /= (1.0 - own)[:, None]
-            if self.copies is not None and not self.copies.is_alone[at].all():
-                grouped = np.flatnonzero(~self.copies.is_alone[at])
+            if self.groups is not None and not self.groups.is_alone[at].all():
+                grouped = np.flatnonzero(~self.groups.is_alone[at])
                 fit[grouped] = self._fit_without_group(at[grouped], weights, inverse, coefficients)
             return _shares(fit)
 
@@ -267,9 +267,9 @@ class RidgeVoter:
 
     def _fit_without_group(self, rows: Index, weights: Array, inverse: Array, coefficients: Array) -> Array:
         """Fit to rows without all rows of their groups."""
-        assert self.copies is not None
-        members = self.copies.members(rows)
-        sizes = np.unique(self.copies.group[members], return_counts=True)[1]
+        assert self.groups is not None
+        members = self.groups.members(rows)
+        sizes = np.unique(self.groups.group[members], return_counts=True)[1]
         X = self._features(members)
         errors = -(X @ coefficients).astype(np.float64)
         at, codes = np.arange(len(members)), self._codes[members]
@@ -329,15 +329,15 @@ class RidgeVoter:
             return inverse.astype(np.float32), (inverse @ right.T).astype(np.float32)
 
 
-def _sample_groups(copies: Copies) -> Index:
+def _sample_groups(groups: Groups) -> Index:
     """Rows on which the penalty is chosen, group after group: whole groups, but of a large one only some rows."""
-    order = np.argsort(copies.group, kind="stable")
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(copies.size) - copies.size, copies.size)
+    order = groups.order
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(groups.size) - groups.size, groups.size)
     order = order[rank < _OF_GROUP]
-    size = np.minimum(copies.size, _OF_GROUP)
-    taken = np.zeros(copies.n_groups, bool)
-    taken[spread_rows(copies.n_groups, max(1, int(copies.n_groups * min(1.0, _JUDGES / size.sum()))))] = True
-    return order[taken[copies.group[order]]]
+    size = np.minimum(groups.size, _OF_GROUP)
+    taken = np.zeros(groups.n_groups, bool)
+    taken[spread_rows(groups.n_groups, max(1, int(groups.n_groups * min(1.0, _JUDGES / size.sum()))))] = True
+    return order[taken[groups.group[order]]]
 
 
 def _leave_out(left: Array, right: Array, errors: Array, sizes: Index) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury.copies import Copies
+from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import LocalNeighbours, narrow
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.noise.model import VotesOn, split_rows
@@ -139,7 +139,7 @@ class _RankVoter:
     _among: Index | None = None
 
     #: Rows that do not vote on each other.
-    copies: Copies | None
+    groups: Groups | None
     name: str
     codes: Codes
     n_classes: int
@@ -147,7 +147,7 @@ class _RankVoter:
 
     @property
     def among(self) -> Index:
-        """Neighbours of every training row but its copies, of shape (n_samples, 60), found at the first use."""
+        """Neighbours of every training row outside its group, of shape (n_samples, 60), found at the first use."""
         if self._among is None:
             self._among = self._find_among()
         return self._among
@@ -176,7 +176,7 @@ class _RankVoter:
     codes=ArrayOf("n", of="codes", low=0, below="c"),
     n_classes=Count(2, size="c"),
     bandwidth=Number(0.0, is_open=True),
-    copies=Maybe(Part(Copies, n="n")),
+    groups=Maybe(Part(Groups, n="n")),
     space=Maybe(Either(ArrayOf("e", "d"), Part("MappedParameter", d="d"))),
 )
 class NeighbourVoter(_RankVoter):
@@ -198,7 +198,7 @@ class NeighbourVoter(_RankVoter):
         there they would.
     space : ndarray of shape (n_components, n_features), Embedding or None, default=None
         Map from scaled rows into the space; None for the scaled rows themselves.
-    copies : Copies or None, default=None
+    groups : Groups or None, default=None
         Rows that do not vote on each other.
 
     Examples
@@ -218,10 +218,10 @@ class NeighbourVoter(_RankVoter):
         n_classes: int,
         bandwidth: float | None = None,
         space: Array | Embedding | None = None,
-        copies: Copies | None = None,
+        groups: Groups | None = None,
     ):
         self.name, self.near, self.codes, self.n_classes = name, near, codes, n_classes
-        self.space, self.copies = space, copies
+        self.space, self.groups = space, groups
         self.bandwidth = self._best_bandwidth() if bandwidth is None else bandwidth
 
     @property
@@ -234,7 +234,7 @@ class NeighbourVoter(_RankVoter):
         return {"d": len(self.near._center)} if self.space is None else {}
 
     def _find_among(self) -> Index:
-        return find_others(self.near, self.copies)
+        return find_others(self.near, self.groups)
 
     def _best_bandwidth(self) -> float:
         among, ones, right = self.among, np.ones(len(self.codes)), np.zeros(len(BANDWIDTHS))
@@ -265,7 +265,7 @@ class NeighbourVoter(_RankVoter):
     codes=ArrayOf("n", of="codes", low=0, below="c"),
     n_classes=Count(2, size="c"),
     bandwidth=Number(0.0, is_open=True),
-    copies=Maybe(Part(Copies, n="n")),
+    groups=Maybe(Part(Groups, n="n")),
 )
 class CrossFittedVoter(_RankVoter):
     """Neighbours in learned spaces; each training row is judged in a space that was learned without its label.
@@ -294,7 +294,7 @@ class CrossFittedVoter(_RankVoter):
     def __init__(self, name: str, voters: Sequence[NeighbourVoter], judge: Index):
         self.name, self.voters, self.judge, one = name, list(voters), judge, voters[0]
         self.codes, self.n_classes, self.bandwidth = one.codes, one.n_classes, one.bandwidth
-        self.copies = one.copies
+        self.groups = one.groups
 
     @property
     def votes_with(self) -> str:
@@ -303,7 +303,7 @@ class CrossFittedVoter(_RankVoter):
 
     def _find_among(self) -> Index:
         rows = [np.flatnonzero(self.judge == i) for i in range(len(self.voters))]
-        near = [find_others(one.near, self.copies, some) for one, some in zip(self.voters, rows, strict=True)]
+        near = [find_others(one.near, self.groups, some) for one, some in zip(self.voters, rows, strict=True)]
         return np.concatenate(near)[np.argsort(np.concatenate(rows))]
 
     def answers(self, queries: Array, weights: Array) -> Array:
@@ -324,44 +324,39 @@ class CrossFittedVoter(_RankVoter):
         return np.concatenate([one.map_rows(rows) for one in self.voters], axis=1) / math.sqrt(len(self.voters))
 
 
-def find_others(near: LocalNeighbours, copies: Copies | None, which: Index | None = None) -> Index:
+def find_others(near: LocalNeighbours, groups: Groups | None, which: Index | None = None) -> Index:
     """Nearest rows of every training row, or of some, that belong to other groups, 60 where there are that many."""
-    if copies is None:
+    if groups is None:
         return near.among(N_VOTING, which)
-    group = copies.group if which is None else copies.group[which]
-    n, size = len(copies.group), copies.size[group]
-    k = min(N_VOTING, n - copies.largest)
-    is_large = size > _MANY
-    found = np.empty((len(group), k), np.int64)
-    if not is_large.all():
-        few = None if which is None and not is_large.any() else np.flatnonzero(~is_large)
-        rows = few if which is None or few is None else which[few]
-        own = group if few is None else group[few]
-        near_by = near.among(k + int(size[~is_large].max()) - 1, rows)
-        is_own = copies.group[near_by] == own[:, None]
-        order = np.argsort(is_own, axis=1, kind="stable")[:, :k]
-        found[slice(None) if few is None else few] = np.take_along_axis(near_by, order, axis=1)
-    for one in np.unique(group[is_large]):
+    rows = np.arange(len(groups.group)) if which is None else which
+    group = groups.group[rows]
+    size = groups.size[group]
+    k = min(N_VOTING, len(groups.group) - int(groups.size.max()))
+    found = np.empty((len(rows), k), np.int64)
+    few = np.flatnonzero(size <= _MANY)
+    if len(few):
+        near_by = near.among(k + int(size[few].max()) - 1, None if len(few) == len(groups.group) else rows[few])
+        is_own = groups.group[near_by] == group[few, None]
+        found[few] = np.take_along_axis(near_by, np.argsort(is_own, axis=1, kind="stable")[:, :k], axis=1)
+    for one in np.unique(group[size > _MANY]):
         at = np.flatnonzero(group == one)
-        others = np.flatnonzero(copies.group != one)
-        found[at] = near.among(k, at if which is None else which[at], others)
+        found[at] = near.among(k, rows[at], np.flatnonzero(groups.group != one))
     return found
 
 
 def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: NeighbourVoter) -> NeighbourVoter:
     """Neighbours in a learned space, with the bandwidth of the input space."""
     found = LocalNeighbours(narrow(map_rows(space, scaled)))
-    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space, near.copies)
+    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space, near.groups)
 
 
 def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> CrossFittedVoter:
     """Neighbours in two spaces, each learned from one half of the rows and judging the other."""
     codes = near.codes
-    judge, first = _halve(codes, near.copies), np.arange(len(codes)) if near.copies is None else near.copies.first
+    judge = _halve(codes, near.groups)
     voters = []
     for own in (0, 1):
-        # A learner believes a wrong label that its copies confirm, so it sees one of them.
-        other = first[judge[first] != own]
+        other = np.flatnonzero(judge != own)
         if len(np.unique(codes[other])) < 2:  # too few rows to halve
             other = np.arange(len(codes))
         learner = default_learner(random_state).set_params(scale=None, rescore=False)
@@ -370,9 +365,9 @@ def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> Cros
     return CrossFittedVoter("learned spaces", voters, judge)
 
 
-def _halve(codes: Codes, copies: Copies | None) -> Index:
+def _halve(codes: Codes, groups: Groups | None) -> Index:
     """Half of each row, 0 or 1: every other row of a class, or group by its first row, in random order."""
-    group = np.arange(len(codes)) if copies is None else copies.group
+    group = np.arange(len(codes)) if groups is None else groups.group
     its_code = codes[np.unique(group, return_index=True)[1]]
     order, half = np.lexsort((np.random.default_rng(0).random(len(its_code)), its_code)), np.empty_like(its_code)
     half[order] = np.arange(len(its_code)) % 2
