@@ -505,6 +505,9 @@ def test_the_learner_may_be_ones_own_and_all_survives_a_file(blobs, tmp_path):
         np.testing.assert_array_equal(again.predict_proba(X[:20]), shares)
         np.testing.assert_array_equal(again.left_out_votes().votes, model.left_out_votes().votes)
         assert model.kneighbors(X[:3])[1].shape == (3, int(model.decision_.jury.voters[0].bandwidth))
+    model.decision_.is_wrong = ~model.decision_.is_suspect
+    with pytest.raises(ValueError, match="called wrong that is not a suspect"):
+        nearkin.save(model, tmp_path / "model.nearkin")
 
 
 @pytest.mark.parametrize("has_matrix", [False, True])
