@@ -13,7 +13,8 @@ from nearkin.errors import InputError
 from nearkin.jury.copies import Copies, Groups, find_copies
 from nearkin.jury.forest import ForestVoter
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
-from nearkin.jury.ridge import N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
+from nearkin.jury.local_scaling import narrow
+from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
@@ -248,6 +249,7 @@ def assemble_jury(
     (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks', 'forest'], True)
     """
     with one_blas_thread():
+        scaled = narrow(scaled)
         copies, search = find_copies(scaled, codes)
         if copies is not None:  # one stands for all of them
             scaled, codes = scaled[copies.first], codes[copies.first]
@@ -255,7 +257,9 @@ def assemble_jury(
         apart = None if groups is None or groups.max() + 1 == len(codes) else Groups(groups)
         ones = np.ones(len(codes))
         near = NeighbourVoter("input space", search, codes, n_classes, groups=apart)
-        leading, landmarks = LeadingDirections(scaled), [Landmarks(scaled, one) for one in _SHARPNESS]
+        leading, few = LeadingDirections(scaled), [Landmarks(scaled, one, N_CHOOSING) for one in _SHARPNESS]
+        sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few, apart).features.sharpness
+        landmarks = [Landmarks(scaled, sharpness)]
         others: list[Voter] = [
             RidgeVoter("ridge on features", scaled, codes, n_classes, [leading], apart),
             RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, apart),

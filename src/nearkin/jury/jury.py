@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Copies
-from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
+from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, SearchingVoter, Voter
 from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import Items, Maybe, Number, Part, stored
 
@@ -142,8 +142,8 @@ class Jury:
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
         voters, shares = self._voting
-        weights = self._reduce(weights)
-        return mix_votes([voter.answers(queries, weights).__getitem__ for voter in voters], shares)(slice(None))
+        said = _ask(voters, queries, self._reduce(weights))
+        return mix_votes([one.__getitem__ for one in said], shares)(slice(None))
 
     def poll_left_out(self, rows: Index, weights: Array, classes: NDArray[Any]) -> Votes:
         """What every voter says about training rows."""
@@ -152,8 +152,7 @@ class Jury:
 
     def poll(self, queries: Array, weights: Array, classes: NDArray[Any]) -> Votes:
         """What every voter says about new scaled rows."""
-        weights = self._reduce(weights)
-        return self._gather([one.answers(queries, weights) for one in self.voters], classes)
+        return self._gather(_ask(self.voters, queries, self._reduce(weights)), classes)
 
     def _gather(self, said: list[Array], classes: NDArray[Any]) -> Votes:
         return Votes(tuple(one.name for one in self.voters), np.array(self.shares), np.stack(said), classes)
@@ -168,9 +167,11 @@ class Jury:
         """Of all rows that vote on new scaled rows, those k that cast most of the votes."""
         weights = self._reduce(weights)
         most = min(N_VOTING, len(weights))
+        found = _find_once(self._voting[0], queries)
         return self._cast(
-            lambda voter, part: voter.neighbours(queries[part], weights), len(queries), min(k, most), most
-        )
+            lambda voter, part: voter.neighbours(queries[part], weights, None if found is None else found[part]),
+            len(queries), min(k, most), most,
+        )  # fmt: skip
 
     def _cast(self, find: Any, n: int, k: int, n_candidates: int) -> CastVotes:
         voting = [pair for pair in zip(*self._voting, strict=True) if isinstance(pair[0], NeighbourhoodVoter)]
@@ -183,6 +184,21 @@ class Jury:
             tuple(voter.name for voter, _ in voting), voted if self.copies is None else self.copies.first[voted],
             np.concatenate(parts, axis=1), np.concatenate(nearest, axis=1),
         )  # fmt: skip
+
+
+def _ask(voters: Sequence[Voter], queries: Array, weights: Array) -> list[Array]:
+    """Votes of every voter on new scaled rows; their neighbours in the input space are found once."""
+    found = _find_once(voters, queries)
+    return [
+        one.answers(queries, weights, found) if isinstance(one, SearchingVoter) else one.answers(queries, weights)
+        for one in voters
+    ]
+
+
+def _find_once(voters: Sequence[Voter], queries: Array) -> Index | None:
+    """Candidates of new rows in the input space, if a voter has them."""
+    searching = [one for one in voters if isinstance(one, SearchingVoter) and one.searches_input]
+    return searching[0].find(queries) if searching else None
 
 
 def _largest(
