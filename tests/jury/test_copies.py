@@ -6,6 +6,8 @@ from sklearn.datasets import load_breast_cancer
 
 import nearkin
 from nearkin.jury import Groups, JuryDecision, LocalNeighbours, NeighbourVoter, RidgeVoter, assemble_jury, find_copies
+from nearkin.jury import decision as decision_of
+from nearkin.jury import judged as judged_of
 from nearkin.jury import ridge as ridge_of
 from nearkin.jury import voters as voters_of
 from nearkin.jury.ridge import Landmarks, LeadingDirections
@@ -91,9 +93,26 @@ def test_groups_that_share_copies_are_one(rng):
     groups = np.arange(40)
     groups[[0, 1, 2]] = 50
     groups[[38, 39]] = 60
-    joined = found.join_groups(groups)
+    joined = found.reduce_groups(groups)
     assert np.flatnonzero(joined == joined[0]).tolist() == [0, 1, 2, 38]
     assert joined.max() == 35
+
+
+def test_copies_vote_together_or_not_at_all(rng, monkeypatch):
+    X = rng.normal(size=(150, 3))
+    y = ((X[:, 0] > 0) ^ (rng.random(150) < 0.2)).astype(np.int64)
+    order = rng.permutation(300)
+    monkeypatch.setattr(judged_of, "MOST_MEMBERS", 100)
+    monkeypatch.setattr(judged_of, "_OF_CLASS", 5)
+    rows, codes = np.tile(X, (2, 1))[order], np.tile(y, 2)[order]
+    decision = decision_of.decide(rows, codes, np.array([0, 1]), "auto", "auto", 0)
+    members = set(decision.judged.members.tolist())
+    assert 60 < len(members) <= 100
+    for row in range(150):
+        assert len({i in members for i in np.flatnonzero(order % 150 == row).tolist()}) == 1
+    copies = decision.copies
+    assert copies.n_exact == len(members) // 2
+    np.testing.assert_array_equal(codes[copies.first][copies.group_of_row], codes)
 
 
 # ---------------------------------------------------------------- nobody vouches for its own group

@@ -17,7 +17,7 @@ from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.jury.local_scaling import LocalNeighbours, narrow, spread_rows
 from nearkin.stored import ArrayOf, Count, stored
 
-__all__ = ["Copies", "Groups", "find_copies"]
+__all__ = ["Copies", "Groups", "find_copies", "join_groups", "number_equal_rows"]
 
 #: Neighbours whose distances tell how dense rows lie, and how many dimensions they fill.
 _NEAR, _FAR = 7, 15
@@ -130,16 +130,32 @@ class Copies:
     def __init__(self, group_of_row: Index, first: Index, n_exact: int = 0, n_near: int = 0):
         self.group_of_row, self.first, self.n_exact, self.n_near = group_of_row, first, n_exact, n_near
 
-    def join_groups(self, groups: Index) -> Index:
+    def reduce_groups(self, groups: Index) -> Index:
         """Groups of the rows that stand for sets; groups that share copies are one."""
-        from scipy import sparse
+        return np.unique(join_groups(self.group_of_row, groups)[self.first], return_inverse=True)[1].astype(np.int64)
 
-        n = len(self.first)
-        _, number = np.unique(groups, return_inverse=True)
-        links = np.ones(len(number)), (self.group_of_row, n + number)
-        graph = sparse.coo_array(links, shape=(n + int(number.max()) + 1,) * 2)
-        found = sparse.csgraph.connected_components(graph, directed=False)[1][:n]
-        return np.unique(found, return_inverse=True)[1].astype(np.int64)
+    def among(self, rows: Index, others: Index) -> Copies:
+        """The same copies among more rows: these are ``rows``, and the others have none."""
+        group = np.empty(len(rows) + len(others), np.int64)
+        group[rows], group[others] = self.group_of_row, len(self.first) + np.arange(len(others))
+        return Copies(group, np.concatenate([rows[self.first], others]), self.n_exact, self.n_near)
+
+
+def join_groups(one: Index, other: Index) -> Index:
+    """Number of the finest group of each row that holds its groups of both kinds.
+
+    Examples
+    --------
+    >>> join_groups(np.array([0, 0, 1, 2]), np.array([5, 6, 6, 7])).tolist()
+    [0, 0, 0, 1]
+    """
+    from scipy import sparse
+
+    first, second = (np.unique(each, return_inverse=True)[1] for each in (one, other))
+    n = int(first.max()) + 1
+    graph = sparse.coo_array((np.ones(len(one)), (first, n + second)), shape=(n + int(second.max()) + 1,) * 2)
+    found = sparse.csgraph.connected_components(graph, directed=False)[1][first]
+    return np.unique(found, return_inverse=True)[1].astype(np.int64)
 
 
 def find_copies(rows: Array, codes: Codes) -> tuple[Copies | None, LocalNeighbours]:
@@ -176,7 +192,7 @@ def find_copies(rows: Array, codes: Codes) -> tuple[Copies | None, LocalNeighbou
     """
     n = len(codes)
     group, first = np.arange(n), np.arange(n)
-    equal = _number_equal_rows(rows)
+    equal = number_equal_rows(rows)
     search = None
     if 0 < equal.max() < n - 1 and _is_surprising(rows, equal):
         own, its_first = _choose_first(equal, codes)
@@ -199,7 +215,7 @@ def find_copies(rows: Array, codes: Codes) -> tuple[Copies | None, LocalNeighbou
     return Copies(group, first, n_exact, n - n_exact - len(first)), search
 
 
-def _number_equal_rows(rows: Array) -> Index:
+def number_equal_rows(rows: Array) -> Index:
     """Number of the set of equal rows that each belongs to, from 0."""
     # Rows are compared by 64 bits each, which is faster than sorting rows.
     factors = np.random.default_rng(0).integers(1 << 62, size=rows.shape[1], dtype=np.uint64) * np.uint64(2)
