@@ -216,6 +216,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         settings = self.classes_, self.noise_rate, self.weights, self.random_state
         self.decision_: JuryDecision | RobustKNN
         if may_have_jury and isinstance(self.learner, str):
+            rows = np.ascontiguousarray(rows)  # sums of a frame, column by column, would round differently
             self._scaling = Scaling.learn(rows, "pairs")
             with owned_by(self):  # which holds the scaled rows no longer than it needs them
                 self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings)
@@ -369,7 +370,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             scaling = self._scaling
         scaled = Rows(rows, scaling)
         check_range(scaled, self, "Is that value right?")
-        return scaled.take(slice(None))
+        return np.ascontiguousarray(scaled.take(slice(None)))
 
     def _scale_narrow(self, rows: Array, scaling: Scaling) -> Array:
         """Scaled rows in single precision; no more than a block of them is held in any other."""
