@@ -173,7 +173,8 @@ class JuryDecision:
     def kneighbors(self, queries: Array, k: int) -> tuple[Array, Index]:
         """Rows that cast most of the neighbours' votes, and their parts of the jury's vote."""
         found = self.jury.cast(queries, self.vote_weights, k)
-        return found.total, found.rows if self.judged is None else self.judged.members[found.rows]
+        rows = found.rows.astype(np.int64)
+        return found.total, rows if self.judged is None else self.judged.members[rows]
 
     def votes(self, queries: Array) -> Votes:
         """What every voter says about new scaled rows."""
@@ -310,7 +311,7 @@ def assemble_jury(
         else:
             noise = NoiseModel(noise_rate, n_classes)
         if space is None:
-            learned: Voter = learn_spaces(scaled, near, random_state)
+            learned: Voter = learn_spaces(scaled, near, random_state, leading.axes)
             shares = draw_to_equal(stack_votes([votes[0], learned.left_out(ones), *votes[1:]], codes, n_classes))
         else:
             # This space has seen all labels, so they do not tell how much it should count.
