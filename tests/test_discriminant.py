@@ -152,7 +152,7 @@ def test_every_vote_against_a_label_lowers_its_plausibility(blobs):
     model = nearkin.RobustLODML(random_state=0).fit(X, y)
     codes = model.state_.labels.encode(y, "test")
     placed = model.state_.start.place(model.scaling_.apply(X))
-    share = (model.state_.start.witnesses.judge(placed, codes, 30).margin + 1.5) / 4.0
+    share = (model.state_.start.witnesses.judge(placed, codes, 0, (30,)).margins[0] + 1.5) / 4.0
     np.testing.assert_allclose(model.plausibility_, np.exp(-2.5 * (1.0 - share)), atol=1e-12)
     np.testing.assert_array_equal(model.plausibility_ < 1.0, share < 1.0)
     assert np.count_nonzero((share > 5 / 8) & (share < 1.0)) > 20

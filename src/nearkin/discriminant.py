@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -25,12 +26,11 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.directions import principal_directions
 from nearkin.kernels import worker_pool
 from nearkin.losses import Loss, RescaledHinge
-from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
 from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
 
 if TYPE_CHECKING:
-    from nearkin.kernels.neighbours import Neighbours
+    from nearkin.kernels.neighbours import Neighbours, Panels
 
 __all__ = ["Discriminant", "Sample", "Sums", "Witnesses"]
 
@@ -62,8 +62,8 @@ _WIDE, _SKETCH = 256, 256
 #: Longest rows of a similarity.
 _LONGEST = 10.0
 
-#: Numbers in a table of distances at a time.
-_TABLE = 1 << 17
+#: Distances that one thread computes at a time.
+_TABLE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -181,10 +181,6 @@ class Witnesses:
     weight: Array
     placed: Array
 
-    def distances(self, mapped: Array) -> Array:
-        """Squared distances of mapped rows from all witnesses, in double precision whatever theirs is."""
-        return -DISTANCE.scores(mapped.astype(np.float64, copy=False), self.placed.astype(np.float64, copy=False))
-
     def vote(self, scores: Array) -> Codes:
         """Class with most votes of the witnesses with the largest scores, for every row of a table of scores."""
         classes, place = np.unique(self.codes, return_inverse=True)
@@ -195,20 +191,28 @@ class Witnesses:
         chosen: Codes = classes[votes.argmax(axis=1)]
         return chosen
 
-    def judge(self, mapped: Array, codes: Codes, n_voters: int = _VOTERS) -> Neighbours:
+    @cached_property
+    def _panels(self) -> Panels:
+        from nearkin.kernels.neighbours import pack
+
+        return pack(self.placed, self.codes, self.weight)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_panels"}
+
+    def judge(self, mapped: Array, codes: Codes, k: int = _PAIRS, voters: tuple[int, ...] = (_VOTERS,)) -> Neighbours:
         """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
         from nearkin.kernels.neighbours import Neighbours, judge
 
-        def work(part: slice) -> Neighbours:
-            return judge(self.distances(mapped[part]), codes[part], self.codes, self.weight, n_voters)
-
+        panels = self._panels
         step = max(1, _TABLE // max(1, len(self.rows)))
-        parts = [slice(start, start + step) for start in range(0, max(1, len(mapped)), step)]
-        if len(parts) == 1:
-            return work(parts[0])
+        if len(mapped) <= step:
+            return judge(mapped, codes, panels, k, voters)
+        parts = [slice(start, start + step) for start in range(0, len(mapped), step)]
         with worker_pool() as run:
-            found = run(work, parts)
-        return Neighbours(*(np.concatenate(part) for part in zip(*found, strict=True)))
+            found = run(lambda part: judge(mapped[part], codes[part], panels, k, voters), parts)
+        *lists, margins = zip(*found, strict=True)
+        return Neighbours(*(np.concatenate(part) for part in lists), np.concatenate(margins, axis=1))
 
 
 @stored(
@@ -389,7 +393,7 @@ class Discriminant:
             by = placed if some is at else placed[at]
             witnesses = Witnesses(X[at], y[at], weight[at], by)
             found = witnesses.judge(placed, y[some])
-            weight[some] = self.loss.plausibility(found.margin)
+            weight[some] = self.loss.plausibility(found.margins[0])
             witnesses = replace(witnesses, weight=weight[at])
             none = Sums.none(len(sums.counts), X.shape[1])
             seen = none.plus(X[some], y[some], weight[some], witnesses, found.own, found.other)
@@ -409,7 +413,7 @@ class Discriminant:
         placed = _place(chosen.rows, inner, length)
         witnesses = Witnesses(chosen.rows, chosen.codes, np.ones(len(placed)), placed)
         found = witnesses.judge(placed, chosen.codes)
-        witnesses = replace(witnesses, weight=self.loss.plausibility(found.margin))
+        witnesses = replace(witnesses, weight=self.loss.plausibility(found.margins[0]))
         if length:
             nearest = found.near[:, 0][found.own[:, 0] >= 0]
             mean = float(nearest.mean()) if len(nearest) else 1.0
@@ -424,18 +428,23 @@ class Discriminant:
         """Scaled rows as the learner sees them."""
         return _place(rows, self.map, self.length)
 
-    def judge(self, mapped: Array, codes: Codes) -> tuple[Neighbours, Array]:
-        """Nearest witnesses of mapped rows, of their own class and of others, and the weight of each row."""
-        found = self.witnesses.judge(mapped, codes)
-        return found, self.loss.plausibility(found.margin)
+    def judge(self, mapped: Array, codes: Codes) -> tuple[Neighbours, Array, Array]:
+        """Nearest witnesses of mapped rows, of their own class and of others; the weight and the score of each row.
+
+        The score is that of `score_labels`.
+        """
+        found = self.witnesses.judge(mapped, codes, voters=(_VOTERS, _JUDGES))
+        return found, self.loss.plausibility(found.margins[0]), self._score(found.margins[1])
 
     def score_labels(self, mapped: Array, codes: Codes) -> Array:
         """How plausible the labels of mapped rows are by the votes of more witnesses.
 
         Every vote against a label counts, so few labels are equally plausible.
         """
-        share = (self.witnesses.judge(mapped, codes, _JUDGES).margin + 1.5) / 4.0
-        return self.loss.plausibility(1.0 - _CONTRADICTED * (1.0 - share))
+        return self._score(self.witnesses.judge(mapped, codes, 0, (_JUDGES,)).margins[0])
+
+    def _score(self, margin: Array) -> Array:
+        return self.loss.plausibility(1.0 - _CONTRADICTED * (1.0 - (margin + 1.5) / 4.0))
 
     def observe(self, rows: Rows, codes: Codes) -> Discriminant:
         """Take in the next rows of the stream, of which none is beyond `next_row`; the map stays."""
