@@ -94,8 +94,7 @@ class Sums:
         """Add rows, their weights and their nearest witnesses of both kinds."""
         n_classes = max(len(self.counts), int(codes.max(initial=0)) + 1)
         more = n_classes - len(self.counts)
-        near, near_weight = _scatter(X, weight, witnesses, own[:, :_PAIRS])
-        far, far_weight = _scatter(X, weight, witnesses, other[:, :_PAIRS])
+        (near, near_weight), (far, far_weight) = _scatter(X, weight, witnesses, own[:, :_PAIRS], other[:, :_PAIRS])
         return Sums(
             np.pad(self.counts, (0, more)) + np.bincount(codes, weight, n_classes),
             np.pad(self.totals, ((0, more), (0, 0))) + _sum_by_class(X, codes, weight, n_classes),
@@ -132,7 +131,7 @@ class Sums:
         telling, turn = np.linalg.eigh(between)
         telling, turn = np.maximum(telling[::-1], 0.0), turn[:, ::-1]
         found = ((white @ turn) * np.sqrt(_FLOOR + telling / max(telling[0], np.finfo(np.float64).tiny))).T[:r]
-        found /= np.sqrt(2.0 * np.einsum("ij,jk,ik->", found, near, found, optimize=True))
+        found /= np.sqrt(2.0 * np.vdot(found @ near, found))
         return found if np.isfinite(found).all() else np.eye(r, p)
 
 
@@ -140,20 +139,26 @@ def _sum_by_class(X: Array, codes: Codes, weight: Array, n_classes: int) -> Arra
     return sparse.csr_array((weight, (codes, np.arange(len(X)))), shape=(n_classes, len(X))) @ X
 
 
-def _scatter(X: Array, weight: Array, witnesses: Witnesses, which: Index) -> tuple[Array, float]:
-    """Half the weighted scatter of all pairs of a row with its witnesses, -1 for none, and the weight of all pairs."""
-    there = which >= 0
-    if not there.any():
-        return np.zeros((X.shape[1],) * 2), 0.0
-    pairs = np.where(there, weight[:, None] * witnesses.weight[which], 0.0)
-    pair, (used, at) = pairs[there], np.unique(which[there], return_inverse=True)
-    W = witnesses.rows[used]
+def _scatter(X: Array, weight: Array, witnesses: Witnesses, *lists: Index) -> list[tuple[Array, float]]:
+    """Half the weighted scatter of all pairs of a row with its witnesses, -1 for none, and the weight of all pairs.
+
+    For every list of witnesses. With the weights C of all pairs, their sums by row D and by witness E, the scatter is
+    ``X'(D X - C W) + W'(E W - C'X)``, the part of which that mixes both is half in each.
+    """
+    from nearkin.kernels.neighbours import sum_pairs
+
+    p, W = X.shape[1], witnesses.rows
     centre = W.mean(axis=0)  # far from the origin little would be left of the differences
     X, W = X - centre, W - centre
-    ends = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    crossed = X.T @ (sparse.csr_array((pair, at, ends), shape=(len(X), len(W))) @ W)
-    scatter = (X.T * pairs.sum(axis=1)) @ X + (W.T * np.bincount(at, pair)) @ W - crossed - crossed.T
-    return 0.5 * scatter, float(pair.sum())
+    pulls = np.empty((len(lists), len(X), p))
+    shares = np.zeros((len(lists), len(W)))
+    for which, pull, share in zip(lists, pulls, shares, strict=True):
+        sum_pairs(X, weight, W, witnesses.weight, np.ascontiguousarray(which), pull, share)
+    found = []
+    for pull, share in zip(pulls, shares, strict=True):
+        mixed = X.T @ pull
+        found.append((0.5 * (mixed + mixed.T + (W.T * share) @ W), float(share.sum())))
+    return found
 
 
 def _excess(far: Array, near: Array) -> Array:
@@ -247,15 +252,19 @@ class Sample:
         )  # fmt: skip
 
     def trimmed(self, least: int = _WITNESSES) -> Sample:
-        """Keep as many of each class as there is room for: this, or more where there are many classes."""
-        room = max(least, min(_MOST_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
-        quotas = _share_room(self.n_seen, room)
-        kept = _choose(self.codes, self.keys, quotas)
+        """Keep what `choose` says."""
+        kept, quotas = self.choose(least)
         bars = np.full(len(quotas), np.inf)
         np.minimum.at(bars, self.codes[kept], self.keys[kept])
         bars[np.ceil(self.n_seen) <= quotas] = -np.inf  # there is room for all
         bars[(quotas > 0) & np.isinf(bars)] = -np.inf  # there is room again
         return Sample(self.rows[kept], self.codes[kept], self.keys[kept], self.n_seen, bars)
+
+    def choose(self, least: int) -> tuple[Index, Index]:
+        """Rows of each class for which there is room, and how many may be: this, or more where classes are many."""
+        room = max(least, min(_MOST_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
+        quotas = _share_room(self.n_seen, room)
+        return _choose(self.codes, self.keys, quotas), quotas
 
     def times(self, share: float) -> Sample:
         return replace(self, n_seen=share * self.n_seen)
@@ -383,8 +392,8 @@ class Discriminant:
         The first round sees the witnesses only, the second all rows.
         """
         X, y, r = self.sample.rows, self.sample.codes, len(self.map)
-        at = np.flatnonzero(np.isin(self.sample.keys, self.sample.trimmed().keys))
-        at = at[np.argsort(y[at], kind="stable")]
+        at, _ = self.sample.choose(_WITNESSES)
+        at = at[np.lexsort((at, y[at]))]
         weight: Array = np.ones(len(X))
         sums = Sums.pooled(X[at], y[at])
         inner = sums.find_map(r)

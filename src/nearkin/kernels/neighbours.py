@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nearkin.errors import InputError
 from nearkin.kernels import check_shapes
-from nearkin.kernels.machine.compile import body, exact_helper, helper, kernel
+from nearkin.kernels.machine.compile import body, helper, kernel
 from nearkin.kernels.machine.simd import (
     LANES,
     above,
@@ -120,9 +120,42 @@ def judge(rows, row_class, witnesses, k, voters):
     )  # fmt: skip
     held = np.empty(_HELD * LANES * len(witnesses.panels) + _GROUPS, np.float32)
     counts = np.zeros(len(witnesses.share)), np.empty(_GROUPS + 1, np.int64)
-    scales = witnesses.scale, witnesses.spread
+    scales = 1.0 / witnesses.scale, witnesses.spread
     _judge(centred, row_class, witnesses[:5], scales, np.array(voters), max(k, *voters), held, counts, found)
     return found
+
+
+def sum_pairs(rows, row_weight, witnesses, weight, which, pulls, shares):
+    """Sums over the pairs of each row x with its witnesses z, whose numbers ``which`` holds (-1 for none).
+
+    Every pair weighs ``c``, the product of both weights. Writes ``sum c (x / 2 - z)`` of each row to ``pulls`` and adds
+    c to ``shares`` of the witness.
+    """
+    check_shapes(
+        "n d, n, m d, m, n k, n d, m", rows, row_weight, witnesses, weight, which, pulls, shares, k=which.shape[1]
+    )
+    if which.max(initial=-1) >= len(witnesses):
+        raise InputError("neighbours must be witnesses.")
+    _sum_pairs(rows, row_weight, witnesses, weight, which, pulls, shares)
+
+
+@kernel
+def _sum_pairs(rows, row_weight, witnesses, weight, which, pulls, shares):
+    d = rows.shape[1]
+    for i in range(rows.shape[0]):
+        whole = 0.0
+        for a in range(which.shape[1]):
+            if which[i, a] >= 0:
+                whole += row_weight[i] * weight[which[i, a]]
+        for f in range(d):
+            pulls[i, f] = 0.5 * whole * rows[i, f]
+        for a in range(which.shape[1]):
+            j = which[i, a]
+            if j >= 0:
+                pair = row_weight[i] * weight[j]
+                shares[j] += pair
+                for f in range(d):
+                    pulls[i, f] -= pair * witnesses[j, f]
 
 
 def combine(found, is_anchor, is_trusted, n_targets, n_impostors, margin):
@@ -173,7 +206,7 @@ def _judge(rows, row_class, witnesses, scales, voters, most, table, counts, foun
     own, other, near, far, margins = found
     m, wide, k = codes.shape[0], panels.shape[0] * LANES, own.shape[1]
     against, taken = counts
-    scale, mean_of_all = scales
+    unit, mean_of_all = scales
     tops, values, places = np.empty(_GROUPS, np.float32), np.empty(wide + _GROUPS, np.float32), np.empty(wide, np.int64)
     own_values, own_places = np.empty(most, np.float32), np.empty(most, np.int64)
     other_values, other_places = np.empty(most, np.float32), np.empty(most, np.int64)
@@ -202,9 +235,9 @@ def _judge(rows, row_class, witnesses, scales, voters, most, table, counts, foun
                 table[j] = -np.inf
             n_other = _choose(table, here, here, wide, tops, values, places, taken, other_values, other_places)
             for a in range(min(k, n_own)):
-                own[i, a], near[i, a] = own_places[a], -own_values[a] / scale / scale
+                own[i, a], near[i, a] = own_places[a], -own_values[a] * unit * unit
             for a in range(min(k, n_other)):
-                other[i, a], far[i, a] = other_places[a], -other_values[a] / scale / scale
+                other[i, a], far[i, a] = other_places[a], -other_values[a] * unit * unit
             for v in range(len(voters)):
                 for_it, at_other = share[code] if n_own else 1.0, 0
                 for a in range(min(voters[v], n_own + n_other)):
@@ -228,13 +261,14 @@ def _count_rivals(size, places, n, codes, weight, first, share, against):
     best = 0.0
     for a in range(n):
         rival = codes[places[a]]
-        best = max(best, (share[rival] + against[rival]) * max(1.0, size / (first[rival + 1] - first[rival])))
+        votes, n_rivals = share[rival] + against[rival], first[rival + 1] - first[rival]
+        best = max(best, votes if n_rivals >= size else votes * size / n_rivals)
     for a in range(n):
         against[codes[places[a]]] = 0.0
     return best
 
 
-@exact_helper
+@body
 def _compare(rows, i, panels, p, table, at, wide):
     """Write minus the squared distances of a tile of rows from the witnesses of a panel, each at ``at`` and further."""
     r, one = rows.shape[1], lanes(panels)
