@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.directions import principal_directions
@@ -115,13 +115,12 @@ class Sums:
         shrinkage = np.clip(n_live / max(1.0, self.counts.sum()), 0.1, 0.9)
         whole = (1.0 - shrinkage) * near
         whole[np.diag_indices(p)] += shrinkage * size / n_live
-        values, vectors = np.linalg.eigh(whole)
-        white = vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+        white = _whiten(whole)
         share = self.counts[live] / self.counts[live].sum()
         means = self.totals[live] / self.counts[live][:, None]
         means = ((means - share @ means) @ white) * np.sqrt(share)[:, None]
         between = means.T @ means
-        between /= max(float(np.linalg.norm(means, 2)) ** 2, np.finfo(np.float64).tiny)
+        between /= max(float(np.linalg.eigvalsh(_smaller(means))[-1]), np.finfo(np.float64).tiny)
         near_white = white.T @ near @ white
         if self.far_weight > 0.0:
             between = 0.5 * (between + _excess(white.T @ self.far @ white, near_white))
@@ -136,7 +135,11 @@ class Sums:
 
 
 def _sum_by_class(X: Array, codes: Codes, weight: Array, n_classes: int) -> Array:
-    return sparse.csr_array((weight, (codes, np.arange(len(X)))), shape=(n_classes, len(X))) @ X
+    from nearkin.kernels.neighbours import sum_by_class
+
+    totals = np.zeros((n_classes, X.shape[1]))
+    sum_by_class(X, codes, weight, totals)
+    return totals
 
 
 def _scatter(X: Array, weight: Array, witnesses: Witnesses, *lists: Index) -> list[tuple[Array, float]]:
@@ -159,6 +162,21 @@ def _scatter(X: Array, weight: Array, witnesses: Witnesses, *lists: Index) -> li
         mixed = X.T @ pull
         found.append((0.5 * (mixed + mixed.T + (W.T * share) @ W), float(share.sum())))
     return found
+
+
+def _whiten(A: Array) -> Array:
+    """A matrix B with ``B' A B = 1``, triangular where rounding has left A positive definite."""
+    factor, failed = dpotrf(A, lower=0, clean=1)
+    inverse, singular = dtrtri(factor, lower=0)
+    if not failed and not singular:
+        return inverse
+    values, vectors = np.linalg.eigh(A)
+    return vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+
+
+def _smaller(A: Array) -> Array:
+    """The smaller one of ``A A'`` and ``A'A``, which have the same largest eigenvalue."""
+    return A @ A.T if len(A) <= A.shape[1] else A.T @ A
 
 
 def _excess(far: Array, near: Array) -> Array:
@@ -243,12 +261,16 @@ class Sample:
     def plus(self, X: Array, codes: Codes, keys: Array) -> Sample:
         n_classes = max(len(self.n_seen), int(codes.max(initial=0)) + 1)
         more = n_classes - len(self.n_seen)
-        bars = np.pad(self.bars, (0, more), constant_values=-np.inf)
+        bars, n_seen = self.bars, np.bincount(codes, minlength=n_classes).astype(np.float64)
+        n_seen[: len(self.n_seen)] += self.n_seen
+        if more:
+            bars = np.pad(bars, (0, more), constant_values=-np.inf)
         fits = keys > bars[codes]
+        if not fits.any():
+            return replace(self, n_seen=n_seen, bars=bars)
         return Sample(
             np.concatenate([self.rows, X[fits]]), np.concatenate([self.codes, codes[fits]]),
-            np.concatenate([self.keys, keys[fits]]),
-            np.pad(self.n_seen, (0, more)) + np.bincount(codes, minlength=n_classes), bars,
+            np.concatenate([self.keys, keys[fits]]), n_seen, bars,
         )  # fmt: skip
 
     def trimmed(self, least: int = _WITNESSES) -> Sample:
@@ -397,7 +419,7 @@ class Discriminant:
         weight: Array = np.ones(len(X))
         sums = Sums.pooled(X[at], y[at])
         inner = sums.find_map(r)
-        for some in (at, np.arange(len(X))):
+        for some in (at, slice(None)):
             placed = _place(X[some], inner, self.length)
             by = placed if some is at else placed[at]
             witnesses = Witnesses(X[at], y[at], weight[at], by)

@@ -38,8 +38,8 @@ _TILE, _HELD = 4, 16
 #: Groups of witnesses whose nearest ones bound the k-th nearest of all, and the most that are ordered by counting.
 _GROUPS = 2 * LANES
 
-#: Largest coordinate of a witness, and of a row, when scaled: squares of both, and of 1e-25 of them, are normal.
-_FARTHEST, _BEYOND = 2.0**20, 2.0**60
+#: Largest coordinate of a witness when scaled: squares, and those of 1e-25 and 1e12 of it, fit single precision.
+_FARTHEST = 2.0**20
 
 _LOWEST, _BELOW_ALL = np.finfo(np.float32).min, np.float32(-np.inf)
 
@@ -112,8 +112,12 @@ def judge(rows, row_class, witnesses, k, voters):
     check_shapes("n r, n", rows, row_class, r=witnesses.panels.shape[1])
     if row_class.min(initial=0) < 0:
         raise InputError("classes of rows must not be negative. Was a file changed? Fit it again.")
-    centred = np.zeros((-(-n // _TILE) * _TILE, r), np.float32)
-    centred[:n] = np.clip((rows - witnesses.centre) * witnesses.scale, -_BEYOND, _BEYOND)
+    moved = rows - witnesses.centre
+    moved *= witnesses.scale
+    centred = np.empty((-(-n // _TILE) * _TILE, r), np.float32)
+    with np.errstate(over="ignore"):  # infinitely far is a distance, too
+        centred[:n] = moved
+    centred[n:] = 0.0
     found = Neighbours(
         np.full((n, k), -1, np.int64), np.full((n, k), -1, np.int64), np.empty((n, k), np.float32),
         np.empty((n, k), np.float32), np.empty((len(voters), n)),
@@ -156,6 +160,19 @@ def _sum_pairs(rows, row_weight, witnesses, weight, which, pulls, shares):
                 shares[j] += pair
                 for f in range(d):
                     pulls[i, f] -= pair * witnesses[j, f]
+
+
+def sum_by_class(rows, codes, weight, totals):
+    """Add every row, times its weight, to the total of its class."""
+    check_shapes("n d, n<c, n, c d", rows, codes, weight, totals, c=len(totals))
+    _sum_by_class(rows, codes, weight, totals)
+
+
+@kernel
+def _sum_by_class(rows, codes, weight, totals):
+    for i in range(rows.shape[0]):
+        for f in range(rows.shape[1]):
+            totals[codes[i], f] += weight[i] * rows[i, f]
 
 
 def combine(found, is_anchor, is_trusted, n_targets, n_impostors, margin):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -56,6 +57,15 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
                 "triplets='octg' with another start.",
                 owner=self,
             )
+
+    def copy(self) -> NeighbourTriplets:
+        """A source that can go on while this one stays as it is; every row of a stream may need one."""
+        bits = self.rng_.bit_generator
+        other = type(bits)(0)  # a deep copy takes five times as long
+        other.state = bits.state
+        one = copy.copy(self)
+        one.rng_ = np.random.Generator(other)
+        return one
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Judge rows by their neighbours; draw which are anchors."""
