@@ -150,16 +150,14 @@ def _scatter(X: Array, weight: Array, witnesses: Witnesses, *lists: Index) -> li
     """
     from nearkin.kernels.neighbours import sum_pairs
 
-    p, W = X.shape[1], witnesses.rows
+    W = witnesses.rows
     centre = W.mean(axis=0)  # far from the origin little would be left of the differences
     X, W = X - centre, W - centre
-    pulls = np.empty((len(lists), len(X), p))
-    shares = np.zeros((len(lists), len(W)))
-    for which, pull, share in zip(lists, pulls, shares, strict=True):
-        sum_pairs(X, weight, W, witnesses.weight, np.ascontiguousarray(which), pull, share)
-    found = []
-    for pull, share in zip(pulls, shares, strict=True):
-        mixed = X.T @ pull
+    pulls, shares = sum_pairs(X, weight, W, witnesses.weight, lists)
+    found, p = [], X.shape[1]
+    crossed = X.T @ pulls.reshape(len(X), -1)
+    for i, share in enumerate(shares):
+        mixed = crossed[:, i * p : (i + 1) * p]
         found.append((0.5 * (mixed + mixed.T + (W.T * share) @ W), float(share.sum())))
     return found
 
@@ -399,9 +397,8 @@ class Discriminant:
         n_seen = np.bincount(codes).astype(np.float64)
         which = np.sort(_choose(codes, keys, _share_room(n_seen, most)))
         sketch = _find_sketch(rows, r, rng) if rows.n_features > _WIDE else None
-        X = _look(rows.take(which), sketch)
-        empty = Sample(X[:0], codes[:0], keys[:0], np.zeros(0), np.zeros(0))
-        whole = empty.plus(X, codes[which], keys[which])
+        X, y = _look(rows.take(which), sketch), codes[which]
+        whole = Sample(X, y, keys[which], np.bincount(y).astype(np.float64), np.full(int(y.max()) + 1, -np.inf))
         nothing = Witnesses(X[:0], codes[:0], np.zeros(0), np.empty((0, r), rows.dtype))
         made = cls(np.empty((r, 0), rows.dtype), sketch, float(is_unit), whole, nothing, loss, seed, n, 0)
         inner = made._find_map()
@@ -549,7 +546,7 @@ def _place(rows: Array, map: Array, length: float) -> Array:
 
 def _look(block: Array, sketch: Array | None) -> Array:
     """Rows in double precision, as sums see them."""
-    return block.astype(np.float64) if sketch is None else block @ sketch.T
+    return block.astype(np.float64, copy=False) if sketch is None else block @ sketch.T
 
 
 def _find_sketch(rows: Rows, r: int, rng: np.random.Generator) -> Array:

@@ -129,37 +129,51 @@ def judge(rows, row_class, witnesses, k, voters):
     return found
 
 
-def sum_pairs(rows, row_weight, witnesses, weight, which, pulls, shares):
-    """Sums over the pairs of each row x with its witnesses z, whose numbers ``which`` holds (-1 for none).
+def sum_pairs(rows, row_weight, witnesses, weight, lists):
+    """Sums over the pairs of each row x with its witnesses z, whose numbers are in one of the lists (-1 for none).
 
-    Every pair weighs ``c``, the product of both weights. Writes ``sum c (x / 2 - z)`` of each row to ``pulls`` and adds
-    c to ``shares`` of the witness.
+    Every pair weighs ``c``, the product of both weights. Returns ``sum c (x / 2 - z)`` of every row, of shape
+    (n, lists, d), and the sum of c of every witness, of shape (lists, m).
     """
+    which = np.stack(lists)
     check_shapes(
-        "n d, n, m d, m, n k, n d, m", rows, row_weight, witnesses, weight, which, pulls, shares, k=which.shape[1]
+        "n d, n, m d, m, l n k",
+        rows,
+        row_weight,
+        witnesses,
+        weight,
+        which,
+        l=len(lists),
+        k=which.shape[2],
     )
     if which.max(initial=-1) >= len(witnesses):
         raise InputError("neighbours must be witnesses.")
+    pulls, shares = (
+        np.empty((len(rows), len(which), rows.shape[1])),
+        np.zeros((len(which), len(witnesses))),
+    )
     _sum_pairs(rows, row_weight, witnesses, weight, which, pulls, shares)
+    return pulls, shares
 
 
 @kernel
 def _sum_pairs(rows, row_weight, witnesses, weight, which, pulls, shares):
     d = rows.shape[1]
     for i in range(rows.shape[0]):
-        whole = 0.0
-        for a in range(which.shape[1]):
-            if which[i, a] >= 0:
-                whole += row_weight[i] * weight[which[i, a]]
-        for f in range(d):
-            pulls[i, f] = 0.5 * whole * rows[i, f]
-        for a in range(which.shape[1]):
-            j = which[i, a]
-            if j >= 0:
-                pair = row_weight[i] * weight[j]
-                shares[j] += pair
-                for f in range(d):
-                    pulls[i, f] -= pair * witnesses[j, f]
+        for side in range(which.shape[0]):
+            whole = 0.0
+            for a in range(which.shape[2]):
+                if which[side, i, a] >= 0:
+                    whole += row_weight[i] * weight[which[side, i, a]]
+            for f in range(d):
+                pulls[i, side, f] = 0.5 * whole * rows[i, f]
+            for a in range(which.shape[2]):
+                j = which[side, i, a]
+                if j >= 0:
+                    pair = row_weight[i] * weight[j]
+                    shares[side, j] += pair
+                    for f in range(d):
+                        pulls[i, side, f] -= pair * witnesses[j, f]
 
 
 def sum_by_class(rows, codes, weight, totals):
