@@ -155,7 +155,7 @@ def _scatter(X: Array, weight: Array, witnesses: Witnesses, *lists: Index) -> li
     X, W = X - centre, W - centre
     pulls, shares = sum_pairs(X, weight, W, witnesses.weight, lists)
     found, p = [], X.shape[1]
-    crossed = X.T @ pulls.reshape(len(X), -1)
+    crossed = X.T @ pulls.reshape(len(X), len(lists) * p)
     for i, share in enumerate(shares):
         mixed = crossed[:, i * p : (i + 1) * p]
         found.append((0.5 * (mixed + mixed.T + (W.T * share) @ W), float(share.sum())))
