@@ -6,7 +6,6 @@ light and on a dark page; colours are told apart with colour-blind eyes too, and
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -55,8 +54,6 @@ STYLE = {
     "svg.hashsalt": "nearkin",
     "svg.fonttype": "path",
 }
-#: Top of the repository.
-ROOT = Path(__file__).parents[2]
 ETAS = ((0.5, GREEN, "-."), (1.0, BLUE, "-"), (2.0, PURPLE, "--"), (5.0, ORANGE, ":"))
 
 
@@ -308,31 +305,7 @@ def precision_of_first(queries: np.ndarray, items: np.ndarray, wanted: np.ndarra
     return float((held[np.argsort(squared, axis=1)[:, :50]] == wanted[:, None]).mean())
 
 
-def reliability() -> Figure:
-    """How often a suggested label is right, by what its confidence says; from the record of the benchmark."""
-    total = np.zeros((10, 3))
-    with (ROOT / "benchmarks/results/audit_rivals.csv").open(newline="", encoding="utf-8") as file:
-        for line in csv.DictReader(file):
-            if line["method"] == "nearkin" and line["bins"]:
-                total += [[float(value) for value in part.split("/")] for part in line["bins"].split(";")]
-    n, says, right = total[total[:, 0] >= 30].T
-    share = right / n
-    error = np.sqrt(share * (1.0 - share) / n)
-    figure, axes = plt.subplots(figsize=(4.6, 4.4))
-    axes.plot([0, 1], [0, 1], color=FAINT, lw=1.2, ls=(0, (4, 2)), label="as it should be")
-    axes.errorbar(
-        says / n, share, 2.0 * error, color=BLUE, marker="o", ms=5, capsize=3, label="suspects of the benchmark"
-    )
-    for x, y, count in zip(says / n, share, n, strict=True):
-        axes.annotate(f"{count:,.0f}", (x, y), (4, -11), textcoords="offset points", fontsize=8, color=FAINT)
-    axes.set(xlabel="confidence", ylabel="share of right suggestions", xlim=(0, 1), ylim=(0, 1.02), aspect="equal")
-    axes.legend(loc="upper left")
-    return figure
-
-
-FIGURES: tuple[Callable[[], Figure], ...] = (
-    losses, weights, octg, one_wrong, plausibility, robust_knn, spaces, reliability,
-)  # fmt: skip
+FIGURES: tuple[Callable[[], Figure], ...] = (losses, weights, octg, one_wrong, plausibility, robust_knn, spaces)
 
 
 def main(folder: Path, kind: str) -> None:
