@@ -212,7 +212,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self._scaling = Scaling.learn(rows, "pairs")
             check_range(Rows(rows, self._scaling), self, "Is that value right?")
             with owned_by(self):
-                self.decision_ = decide(self._scaling.apply(rows), codes, *settings)
+                self.decision_ = decide(np.ascontiguousarray(self._scaling.apply(rows)), codes, *settings)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:
             self._learner, plausibility = self._fit_learner(learner, X, labels)
