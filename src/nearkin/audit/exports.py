@@ -145,7 +145,7 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
 
 def _tell_of_copies(audit: LabelAudit) -> list[str]:
     """How many rows are copies of others, and how many of these contradict each other."""
-    copies = getattr(audit.decision, "copies", None)
+    copies = audit.decision.copies
     if copies is None:
         return []
     first = audit.given_code[copies.first][copies.group_of_row]
@@ -155,7 +155,8 @@ def _tell_of_copies(audit: LabelAudit) -> list[str]:
         f"{copies.n_exact + copies.n_near:,} rows are copies of others ({', '.join(parts)}) and do not vouch for them"
     )
     if n_other:
-        words += f"; {n_other:,} of them have another label than their copy, so one of the two is wrong"
+        have = "has" if n_other == 1 else "have"
+        words += f"; {n_other:,} of them {have} another label than their copy, so one of the two is wrong"
     return [f"{words}."]
 
 
