@@ -61,7 +61,8 @@ def test_the_audit_and_the_classifier_are_one_mechanism(audit, noisy):
     X, given, _, _ = noisy
     model = nearkin.RobustKNeighborsClassifier(n_neighbors="auto", random_state=0).fit(X, given)
     assert np.array_equal(audit.plausibility, model.plausibility_)
-    assert np.array_equal(np.flatnonzero(~audit.is_suspect), model.kept_)
+    assert np.array_equal(audit.is_suspect, model.decision_.is_suspect)
+    assert np.array_equal(np.flatnonzero(~audit.is_wrong), model.kept_)
     assert audit.noise_rate == model.noise_rate_
     again = nearkin.audit_labels(X, given, model)
     assert again.classifier is model
@@ -78,11 +79,25 @@ def test_only_suspects_have_another_label_suggested(audit, noisy):
     assert (audit.confidence + audit.plausibility)[audit.is_suspect].max() <= 1 + 1e-12
 
 
-def test_the_order_begins_with_the_suspects(audit):
+def test_the_order_begins_with_wrong_labels_and_goes_on_with_those_worth_a_look(audit):
     order = audit.order
     assert np.array_equal(np.sort(order), np.arange(audit.n_rows))
-    assert audit.is_suspect[order[: audit.n_suspects]].all()
-    assert (np.diff(audit.score[order[: audit.n_suspects]]) >= 0).all()
+    assert audit.tier[order].tolist() == (
+        ["wrong"] * audit.n_wrong + ["look"] * (audit.n_suspects - audit.n_wrong) + [""] * (~audit.is_suspect).sum()
+    )
+    for one in (order[: audit.n_wrong], order[audit.n_wrong : audit.n_suspects]):
+        assert (np.diff(audit.score[one]) >= 0).all()
+
+
+def test_suspects_come_in_two_tiers(audit, noisy):
+    is_wrong, look = noisy[3], audit.is_suspect & ~audit.is_wrong
+    assert 0 < audit.n_wrong < audit.n_suspects and not (audit.is_wrong & ~audit.is_suspect).any()
+    assert is_wrong[audit.is_wrong].mean() > 0.9
+    assert dict(audit.summary())["suspects"] == f"{audit.n_wrong} wrong, {look.sum()} worth a look"
+    for tier, words in ((audit.is_wrong, "probably wrong"), (look, "worth a look")):
+        assert f"  {words}: suggested" in str(audit.evidence(int(np.flatnonzero(tier)[0])))
+    by_class = audit.doubt_by_class()
+    assert [sum(column) for column in list(zip(*by_class, strict=True))[1:]] == [300, audit.n_wrong, look.sum()]
 
 
 def test_the_noise_matrix_counts_every_row_once(audit, noisy):
@@ -290,25 +305,30 @@ def test_a_rare_class_is_not_flagged_away(distance):
 # ---------------------------------------------------------------------- cleaning, tables and files
 
 
-def test_cleaning_drops_all_suspects_unless_told(audit, noisy):
+def test_cleaning_never_drops_what_is_worth_a_look_unless_told(audit, noisy):
     X, given, _, _ = noisy
-    rows, labels = audit.clean(X, given)
-    assert np.array_equal(rows, X[~audit.is_suspect]) and np.array_equal(labels, given[~audit.is_suspect])
+    for kept, options in ((~audit.is_wrong, {}), (~audit.is_suspect, {"tier": "all"})):
+        rows, labels = audit.clean(X, given, **options)
+        assert np.array_equal(rows, X[kept]) and np.array_equal(labels, given[kept])
+        assert np.array_equal(audit.cleaned_columns(**options)["row"], np.flatnonzero(kept))
+    with pytest.raises(ValueError, match="`tier` must be 'wrong' or 'all'; got 'look'"):
+        audit.clean(X, given, tier="look")
 
 
+@pytest.mark.parametrize("tier", ["wrong", "all"])
 @pytest.mark.parametrize("least", [None, 0.0, 0.3, 0.6, 1.0])
-def test_relabelling_takes_confident_suggestions_and_drops_the_other_suspects(audit, noisy, least):
+def test_relabelling_takes_confident_suggestions_and_drops_the_other_suspects(audit, noisy, least, tier):
     X, given, _, _ = noisy
-    rows, labels = audit.clean(X, given, how="relabel", min_confidence=least)
+    rows, labels = audit.clean(X, given, how="relabel", min_confidence=least, tier=tier)
     expected = []
     for i in range(len(given)):  # row by row, as the words say it
-        if not audit.is_suspect[i]:
+        if not audit.is_suspect[i] or (tier == "wrong" and audit.tier[i] == "look"):
             expected.append((i, given[i]))
         elif audit.confidence[i] >= (0.8 if least is None else least):
             expected.append((i, audit.suggested_label[i]))
     assert np.array_equal(rows, X[[i for i, _ in expected]])
     assert labels.tolist() == [one for _, one in expected]
-    if least == 0.0:
+    if least == 0.0 and tier == "all":
         assert rows is X and np.array_equal(labels, audit.suggested_label)
         labels[:] = -1
         assert audit.suggested_label.min() >= 0 and given.min() >= 0
@@ -316,8 +336,8 @@ def test_relabelling_takes_confident_suggestions_and_drops_the_other_suspects(au
 
 def test_cleaning_leaves_fewer_wrong_labels(audit, noisy):
     X, given, y, is_wrong = noisy
-    dropped = y[~audit.is_suspect] != audit.clean(X, given)[1]
-    at, labels = audit.clean(np.arange(len(y)), given, how="relabel")
+    dropped = y[~audit.is_suspect] != audit.clean(X, given, tier="all")[1]
+    at, labels = audit.clean(np.arange(len(y)), given, how="relabel", tier="all")
     assert dropped.mean() < 0.3 * is_wrong.mean()
     assert (y[at] != labels).mean() < 0.3 * is_wrong.mean()
 
@@ -344,7 +364,7 @@ def test_cleaned_labels_are_of_the_kind_that_came(noisy, kind, how):
     at, labels = found.clean(np.arange(len(X)), y, how, min_confidence=least)
     assert type(labels) is type(y)
     assert 0 < len(X) - len(at) <= found.n_suspects
-    assert list(labels) == [found.suggested_label[i] for i in at]
+    assert list(labels) == [(found.suggested_label if found.is_wrong[i] else found.given_label)[i] for i in at]
     if hasattr(y, "dtype"):
         assert labels.dtype == y.dtype
     if hasattr(y, "iloc"):
@@ -354,7 +374,7 @@ def test_cleaned_labels_are_of_the_kind_that_came(noisy, kind, how):
 
 def test_cleaned_rows_are_of_the_kind_that_came(audit, noisy):
     X, given, _, _ = noisy
-    kept = np.flatnonzero(~audit.is_suspect)
+    kept = np.flatnonzero(~audit.is_wrong)
     frame, labels = audit.clean(pd.DataFrame(X, index=np.arange(len(X)) + 7), pd.Series(given))
     assert frame.index.tolist() == (kept + 7).tolist()
     assert labels.index.tolist() == kept.tolist()
@@ -372,7 +392,8 @@ def test_cleaned_columns_say_how_sure_every_label_is(audit, noisy):
     assert list(held) == ["id", "row", "label", "given_label", "confidence"]
     assert held["row"].tolist() == (at + 1).tolist() and held["id"] == [f"r{i}" for i in at]
     assert np.array_equal(held["label"], labels) and np.array_equal(held["given_label"], noisy[1][at])
-    assert np.array_equal(held["confidence"], audit.confidence[at])
+    sure = np.where(audit.is_wrong, audit.confidence, audit.plausibility)
+    assert np.array_equal(held["confidence"], sure[at])
     assert (held["label"] != held["given_label"]).sum() > 0
 
 
@@ -396,7 +417,8 @@ def test_cleaning_other_data_is_refused(audit, noisy):
 def test_the_frame_holds_every_row_in_its_order(audit, noisy):
     frame = audit.to_frame()
     assert list(frame.columns) == [
-        "row", "given_label", "suggested_label", "is_suspect", "plausibility", "confidence", "score",
+        "row", "given_label", "suggested_label", "is_suspect", "tier", "plausibility", "confidence",
+        "score",
     ]  # fmt: skip
     assert np.array_equal(frame.given_label, noisy[1])
     assert np.array_equal(frame.is_suspect, audit.is_suspect)
@@ -420,6 +442,7 @@ def test_csv_and_json_come_back_as_they_were(audit, tmp_path):
     assert held["rows"]["score"] == audit.score.tolist()
     assert held["rows"]["id"][5] == "r5"
     assert sum(one["rows"] for one in held["noise_pairs"]) == audit.n_suspects
+    assert held["n_wrong"] == audit.n_wrong == held["rows"]["tier"].count("wrong")
 
 
 def test_an_audit_without_suspects_is_written_too(tmp_path, blobs):
@@ -606,5 +629,5 @@ def test_a_class_that_is_much_doubted_is_pointed_out(rng):
     X = rng.normal(size=(360, 2)) + 0.3 * y[:, None]
     noisy = nearkin.flip_labels(y, 0.2, random_state=0)[0]
     audit = nearkin.audit_labels(X, noisy, random_state=0, noise_rate=0.2)
-    much = any(bad > 0.4 * size for _, size, bad in audit.doubt_by_class())
+    much = any(wrong + look > 0.4 * size for _, size, wrong, look in audit.doubt_by_class())
     assert much and any("is doubted" in note for note in audit.notes)

@@ -101,7 +101,7 @@ def test_every_format_gives_the_same_suspects(folder, wine):
 @pytest.mark.parametrize("how", ["drop", "relabel"])
 def test_cleaned_labels_and_all_rows_on_request(folder, wine, how):
     pytest.importorskip("pyarrow")
-    relabel = ["--how", "relabel", "--min-confidence", "0.4"] if how == "relabel" else []
+    relabel = ["--how", "relabel", "--min-confidence", "0.4", "--tier", "all"] if how == "relabel" else []
     outcome = run(
         folder / "wine.csv", "--label", "cultivar", "--id", "bottle", "--drop", "note", "--cleaned",
         folder / "cleaned.csv", "--all", folder / "all.parquet", "-o", folder / "out.html",
@@ -109,11 +109,13 @@ def test_cleaned_labels_and_all_rows_on_request(folder, wine, how):
     )  # fmt: skip
     cleaned, every = pd.read_csv(folder / "cleaned.csv"), pd.read_parquet(folder / "all.parquet")
     assert list(cleaned.columns) == ["bottle", "row", "label", "given_label", "confidence"]
-    kept = ~every.is_suspect | ((every.confidence >= 0.4) & (how == "relabel"))
+    is_doubted = every.is_suspect if how == "relabel" else every.tier == "wrong"  # as asked, and by default
+    kept = ~is_doubted | ((every.confidence >= 0.4) & (how == "relabel"))
     left = every[kept]
     assert list(cleaned.bottle) == list(left.bottle) and list(cleaned.given_label) == list(left.given_label)
-    assert list(cleaned.label) == list(left.suggested_label)
-    assert np.allclose(cleaned.confidence, left.confidence)
+    label, sure = ("suggested_label", "confidence") if how == "relabel" else ("given_label", "plausibility")
+    assert list(cleaned.label) == list(left[label])
+    assert np.allclose(cleaned.confidence, left[sure])
     changed = int((cleaned.label != cleaned.given_label).sum())
     assert (changed > 0) == (how == "relabel")
     counts = f"{len(cleaned)} rows left, {changed} relabelled, {len(every) - len(cleaned)} dropped"

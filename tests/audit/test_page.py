@@ -96,7 +96,8 @@ def test_the_numbers_in_the_page_are_those_of_the_audit(page, audit):
     assert by == [set(one.voters) for one in first.neighbours]
     assert held["toGiven"][0] == pytest.approx(first.given.distance, rel=1e-6)
     assert held["toBest"][0] == pytest.approx(first.suggested.distance, rel=1e-6)
-    assert len(held["mapRow"]) == 240 and held["mapSuspect"].sum() == audit.n_suspects
+    assert len(held["mapRow"]) == 240 and (held["mapTier"] > 0).sum() == audit.n_suspects
+    assert (held["mapTier"] == 2).sum() == audit.n_wrong and np.array_equal(held["wrong"], audit.is_wrong[order])
 
 
 def test_an_equal_audit_gives_an_equal_page(audit, page, tmp_path):
@@ -110,7 +111,7 @@ class GuessedDecision:
 
     def __init__(self, jury, classes, n, rate):
         self.jury, self.classes, self.n, self.rng = jury, classes, n, np.random.default_rng(0)
-        self.neighbourhoods, self.noise = jury.voters[:2], NoiseModel(rate, len(classes))
+        self.neighbourhoods, self.noise, self.notes = jury.voters[:2], NoiseModel(rate, len(classes)), ()
 
     def left_out_votes(self, rows):
         votes = self.rng.dirichlet(np.ones(len(self.classes)), (4, len(rows)))
@@ -135,6 +136,7 @@ class Guessed:
         made.classifier, made.given_label, made.classes = model, labels, np.unique(labels)
         made.plausibility, made.score = rng.uniform(0.001, 1, n), rng.uniform(size=n)
         made.is_suspect = made.score < np.quantile(made.score, rate)
+        made.is_wrong = made.is_suspect & (made.plausibility < 0.5)
         made.given_code = y.astype(np.int64)
         made.suggested_code = np.where(made.is_suspect, (y + rng.integers(1, n_classes, n)) % n_classes, y)
         made.suggested_label, made.confidence = made.classes[made.suggested_code], 1 - made.plausibility

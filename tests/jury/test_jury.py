@@ -432,16 +432,17 @@ def test_doubtful_rows_are_as_many_as_the_rate_says_or_between_that_and_all_that
     X, y = blobs(n=120, d=3, spread=0.9)
     noisy, _ = flip_labels(y, 0.3, random_state=0)
     given = RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(X, noisy)
-    np.testing.assert_array_equal(given.kept_, kept_by_rate(given.score_, 0.1, noisy))
-    assert len(given.kept_) == 108
+    kept = np.flatnonzero(~given.decision_.is_suspect)
+    np.testing.assert_array_equal(kept, kept_by_rate(given.score_, 0.1, noisy))
+    assert len(kept) == 108
     guessed = RobustKNeighborsClassifier(random_state=0).fit(X, noisy)
     n_losing, n_guessed = np.count_nonzero(guessed.score_ < 0.5), guessed.noise_rate_ * 120
-    dropped = np.setdiff1d(np.arange(120), guessed.kept_)
+    kept, dropped = (np.flatnonzero(one) for one in (~guessed.decision_.is_suspect, guessed.decision_.is_suspect))
     assert min(n_losing, n_guessed) - 1 <= len(dropped) <= max(n_losing, n_guessed)
     assert guessed.score_[dropped].max() < 0.5
     by_rate = kept_by_rate(guessed.score_, float(np.sqrt(guessed.noise_rate_ * n_losing / 120)), noisy)
-    beyond = set(by_rate) - set(guessed.kept_)
-    assert set(guessed.kept_) <= set(by_rate)
+    beyond = set(by_rate) - set(kept)
+    assert set(kept) <= set(by_rate)
     assert all(guessed.score_[i] < 1 / 3 for i in beyond)
 
 
@@ -453,7 +454,7 @@ def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_n
     given = y.copy()
     given[wrong] = 1 - y[wrong]
     model = RobustKNeighborsClassifier(random_state=0).fit(X, given)
-    doubted = np.setdiff1d(np.arange(1000), model.kept_)
+    doubted = np.flatnonzero(model.decision_.is_suspect)
     assert model.noise_rate_ < 0.03  # where voters are certain, nothing is wrong
     assert np.isin(wrong, doubted).mean() > 0.5
     assert np.isin(doubted, wrong).mean() > 0.6
@@ -464,14 +465,14 @@ def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_n
     clean = RobustKNeighborsClassifier(random_state=0).fit(rows, rare)
     share = min(2 * clean.noise_rate_, float(np.sqrt(clean.noise_rate_ * np.mean(clean.score_ < 0.5))))
     by_rate = kept_by_rate(clean.score_, share, rare)
-    assert np.isin(by_rate[by_rate >= 2000], clean.kept_).all()  # what a class may have at most spares more
+    assert not clean.decision_.is_suspect[by_rate[by_rate >= 2000]].any()  # what a class may have at most spares more
     assert np.count_nonzero(clean.score_[2000:] < 1 / 3) > 2  # the votes alone would doubt some
 
 
 def test_of_labels_that_nothing_contradicts_none_is_doubtful(rng):
     X, y = apart(rng, n=90)
     X[:, 0] += 6.0 * y  # so far that no row strays to the other side
-    assert len(RobustKNeighborsClassifier(random_state=0).fit(X, y).kept_) == 90
+    assert not RobustKNeighborsClassifier(random_state=0).fit(X, y).decision_.is_suspect.any()
 
 
 def test_the_learner_may_be_ones_own_and_all_survives_a_file(blobs, tmp_path):

@@ -56,11 +56,16 @@ class AuditOptions(Source):
     )
     how: str | None = option(
         type=click.Choice(["drop", "relabel"]),
-        help="What --cleaned does with suspects: drop all, or relabel those with a confident suggestion and drop the "
-        "others.  [default: drop]",
+        help="What --cleaned does with wrong labels: drop all, or relabel those with a confident suggestion and drop "
+        "the others.  [default: drop]",
     )
     min_confidence: float | None = option(
         type=Share(), metavar="SHARE", help="Least confidence at which --how relabel relabels.  [default: 0.8]"
+    )
+    tier: str | None = option(
+        type=click.Choice(["wrong", "all"]),
+        help="Which suspects --cleaned drops or relabels: those called wrong, or also those worth a look.  "
+        "[default: wrong]",
     )
     ids: tuple[str, ...] = option(
         "--id", multiple=True, metavar="COL", help="Column that names rows, in page and tables. Repeatable."
@@ -77,7 +82,7 @@ class AuditOptions(Source):
     @property
     def cleaning(self) -> dict[str, Any]:
         """What to do with suspects; options that would do nothing are refused."""
-        given = {"how": self.how, "min_confidence": self.min_confidence}
+        given = {"how": self.how, "min_confidence": self.min_confidence, "tier": self.tier}
         given = {name: value for name, value in given.items() if value is not None}
         if given and self.cleaned is None:
             flag = f"--{next(iter(given)).replace('_', '-')}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.arrays import Array, Codes, Index
+from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours, narrow
@@ -16,10 +16,18 @@ from nearkin.jury.ridge import N_LANDMARKS, Landmarks, LeadingDirections, RidgeV
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
-from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels
-from nearkin.stored import ArrayOf, Part, Text, stored
+from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_interval
+from nearkin.stored import ArrayOf, Items, Number, Part, Text, stored
 
-__all__ = ["JuryDecision", "SuspectRules", "assemble_jury", "check_size", "decide", "lowest_share"]
+__all__ = [
+    "COUNTED", "JuryDecision", "SuspectRules", "assemble_jury", "call_wrong", "check_size", "decide", "lowest_share",
+]  # fmt: skip
+
+#: Share of the rows that the estimate of the rate counts at least; see `nearkin.noise.estimate_noise_rate`.
+COUNTED = 0.1
+
+#: Plausibility below which a suspect is called wrong; from there on it is worth a look.
+_WRONG = 0.5
 
 #: Most votes, rows times classes, that a jury counts: about three hours.
 _MOST_VOTES = 1e10
@@ -36,6 +44,9 @@ _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
     plausibility=ArrayOf("n", low=0.0, high=1.0),
     score=ArrayOf("n", low=0.0, high=1.0),
     is_suspect=ArrayOf("n", of="flags"),
+    is_wrong=ArrayOf("n", of="flags"),
+    rate_interval=Items(Number(0.0, 1.0), least=2),
+    notes=Items(Text()),
 )
 class JuryDecision:
     """A jury, its noise model, and what both say about the training labels.
@@ -52,7 +63,7 @@ class JuryDecision:
         What the numbers mean.
     weights : {"auto", "plausibility", "uniform"}
         What a label counts in a vote on new rows. "auto": all count alike, since voters look at many rows, so that
-        wrong labels cancel, and silencing doubtful ones costs right ones near a boundary. Otherwise suspects do not
+        wrong labels cancel, and silencing doubtful ones costs right ones near a boundary. Otherwise wrong labels do not
         vote and others count by their plausibility, or alike.
     rate_is_given : bool
         Whether the user knows the rate.
@@ -62,7 +73,13 @@ class JuryDecision:
     plausibility, score : ndarray of shape (n_samples,)
         Of the labels; see `nearkin.noise.judge_labels`.
     is_suspect : ndarray of bool of shape (n_samples,)
-        See `SuspectRules`.
+        Both tiers; see `SuspectRules`.
+    is_wrong : ndarray of bool of shape (n_samples,)
+        Suspects of the first tier, whose labels are more likely wrong than right; the others are worth a look.
+    rate_interval : tuple of float
+        Interval of the rate; both ends are the rate itself where it was given.
+    notes : tuple of str
+        What a reader of the figures should know.
 
     Examples
     --------
@@ -83,14 +100,29 @@ class JuryDecision:
         self.jury, self.noise, self.classes, self.weights = jury, noise, classes, weights
         with one_blas_thread():
             self.plausibility, self.score = judge_labels(jury.left_out, codes, noise)
-        self.is_suspect = SuspectRules().apply(self.score, codes, noise, rate_is_given=rate_is_given)
+        self.is_suspect: Mask = SuspectRules().apply(self.score, codes, noise, rate_is_given=rate_is_given)
+        self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
+        self.rate_interval = (noise.rate, noise.rate)
+        if not rate_is_given:
+            self.rate_interval = rate_interval(noise.rate, max(1, round(COUNTED * len(codes))))
+        self.notes: tuple[str, ...] = ()
+
+    @property
+    def kept(self) -> Index:
+        """Rows whose labels are not called wrong."""
+        return np.flatnonzero(~self.is_wrong)
+
+    def check_stored(self) -> None:
+        """Refuse tiers that contradict each other."""
+        if (self.is_wrong & ~self.is_suspect).any():
+            raise ValueError("a label is called wrong that is not a suspect")
 
     @property
     def vote_weights(self) -> Array:
         """What each training label counts in a vote on new rows."""
         if self.weights == "auto":
             return np.ones(len(self.plausibility))
-        return np.where(self.is_suspect, 0.0, self.plausibility if self.weights == "plausibility" else 1.0)
+        return np.where(self.is_wrong, 0.0, self.plausibility if self.weights == "plausibility" else 1.0)
 
     @property
     def neighbourhoods(self) -> list[NeighbourhoodVoter]:
@@ -298,6 +330,12 @@ class SuspectRules:
         Rare classes are exempt: their rows have few neighbours of their own.
         """
         return np.where(size >= size.mean() / 2.0, np.floor(self.beyond_rate * size), 0.0)
+
+
+def call_wrong(is_suspect: Mask, plausibility: Array) -> Mask:
+    """Mark the suspects of the first tier: their labels are more likely wrong than right."""
+    found: Mask = is_suspect & (plausibility < _WRONG)
+    return found
 
 
 def lowest_share(values: Array, share: float, below: float) -> NDArray[np.bool_]:

@@ -73,7 +73,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     score_ : ndarray of shape (n_samples,)
         Only with a jury: votes for the label as given against those for the best other one.
     kept_ : ndarray of int
-        Training rows that are not suspects.
+        Training rows whose labels are not called wrong: with a jury those worth a look are kept
+        (``decision_.is_suspect`` has both tiers).
     learner_ : OnlineLearner
         The fitted learner that decides; absent for ``learner="auto"`` with a jury, which learns two spaces of its own
         (see ``decision_.jury.voters``).
@@ -149,8 +150,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     )  # fmt: skip
     weights: str = setting(
         "auto", OneOf(("auto", "plausibility", "uniform")), kind='{"auto", "plausibility", "uniform"}',
-        doc="""What a label counts in a vote. "plausibility": suspects are dropped and others count by their
-        plausibility, as in Algorithm 5. "uniform": suspects are dropped and others count alike. "auto" with
+        doc="""What a label counts in a vote. "plausibility": wrong labels are dropped and others count by their
+        plausibility, as in Algorithm 5. "uniform": wrong labels are dropped and others count alike. "auto" with
         ``n_neighbors="auto"``: all count, alike; with a number of neighbours: "plausibility" where `noise_rate` is a
         number, otherwise "uniform". Trust all labels with ``noise_rate=0, weights="uniform"``.""",
     )  # fmt: skip
@@ -230,7 +231,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self.score_ = self.decision_.score
         self.noise_rate_ = self.decision_.noise.rate
         self.plausibility_ = self.decision_.plausibility
-        self.kept_ = np.flatnonzero(~self.decision_.is_suspect)
+        self.kept_ = self.decision_.kept
         return self
 
     def _drop_and_vote(
