@@ -411,7 +411,7 @@ def test_a_rate_beyond_belief_does_not_turn_the_answers_round(rate, rng):
 def kept_by_rate(score, rate, codes):
     """Rows that are not suspects where the rate alone decides."""
     noise = NoiseModel(rate, int(codes.max()) + 1)
-    return np.flatnonzero(~SuspectRules().apply(score, codes, noise, rate_is_given=True))
+    return np.flatnonzero(~SuspectRules().apply(score, score, codes, noise, rate_is_given=True))
 
 
 def test_doubtful_rows_are_the_lowest_scores_below_half_and_two_of_a_class_stay(rng):
@@ -424,7 +424,7 @@ def test_doubtful_rows_are_the_lowest_scores_below_half_and_two_of_a_class_stay(
         for one in range(k):
             best = [i for i in reversed(order) if codes[i] == one][:2]
             doubtful = [i for i in doubtful if i not in best]
-        found = SuspectRules().apply(score, codes, NoiseModel(rate, max(k, 2)), rate_is_given=True)
+        found = SuspectRules().apply(score, score, codes, NoiseModel(rate, max(k, 2)), rate_is_given=True)
         assert np.flatnonzero(found).tolist() == sorted(doubtful)
 
 

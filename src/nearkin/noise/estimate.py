@@ -42,9 +42,7 @@ _FEW = 1.5
 LEVEL = 0.95
 
 
-def estimate_noise_model(
-    votes_on: VotesOn, codes: Codes, n_classes: int, rows: Index | None = None
-) -> NoiseModel:
+def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int, rows: Index | None = None) -> NoiseModel:
     """Estimate how often labels are wrong, whether that depends on the class, and how sure that is.
 
     Parameters
@@ -109,9 +107,7 @@ def estimate_noise_model(
     return NoiseModel(rate, n_classes, matrix, prior=prior, interval=interval, rates=1.0 - np.diag(found.flips))
 
 
-def _interval(
-    rate: float, lowest: float, is_contradicted: NDArray[np.bool_], certainty: Array
-) -> tuple[float, float]:
+def _interval(rate: float, lowest: float, is_contradicted: NDArray[np.bool_], certainty: Array) -> tuple[float, float]:
     """Interval of the rate; see the notes of `estimate_noise_model`."""
     n = len(certainty)
     ordered = is_contradicted[np.argsort(-certainty, kind="stable")].astype(float)
