@@ -1,6 +1,8 @@
 # Every target runs in .venv, which make builds from pyproject.toml. You need Python 3.11 or newer, nothing else.
 PYTHON ?= python3
 VENV := .venv
+# Bytecode is kept, and with it the checks that pytest writes into tests: every worker and process would compile anew.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := $(VENV)/bin
 
 .PHONY: help demo test test-all lint types docs scale clean

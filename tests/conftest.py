@@ -20,6 +20,8 @@ def _hash_of_sources() -> str:
 
 
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".numba_cache" / _hash_of_sources())
+for _library in ("OPENBLAS", "OMP", "MKL"):  # workers that share the cores would wait for each other's threads
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402

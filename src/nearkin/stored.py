@@ -402,7 +402,7 @@ def _check_names(found: Iterable[Any], known: Iterable[str], needed: set[str], w
     if unknown := names - set(known):
         raise ValueError(f"{where} has {sorted(unknown)[:5]}, which its class does not declare")
     if missing := needed - names:
-        raise ValueError(f"{where} lacks {sorted(missing)[:5]}")
+        raise ValueError(f"{where} lacks {sorted(missing)[:5]}; an earlier version may have written it")
 
 
 class Checker:

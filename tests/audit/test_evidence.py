@@ -101,12 +101,11 @@ def test_the_space_of_the_map_is_one_in_which_neighbours_vote(found):
     X, _, audit = found
     learned = audit.decision.jury.voters[1]
     mapped = audit.classifier.embed(X)
-    spaces = [one.space for one in getattr(learned, "voters", [learned])]
-    widths = [len(one) if isinstance(one, np.ndarray) else mapped.shape[1] for one in spaces]
-    ends = np.cumsum([0, *widths])
-    for i, one in enumerate(getattr(learned, "voters", [learned])):
-        part = mapped[:, ends[i] : ends[i + 1]] * np.sqrt(len(spaces))
-        np.testing.assert_allclose(one.near._rows, part - part.mean(axis=0), atol=1e-5)
+    rows = [one.rows for one in learned.spaces] if hasattr(learned, "spaces") else [learned.near._rows]
+    ends = np.cumsum([0, *(one.shape[1] for one in rows)])
+    for i, one in enumerate(rows):
+        part = mapped[:, ends[i] : ends[i + 1]] * np.sqrt(len(rows))
+        np.testing.assert_allclose(one, part - part.mean(axis=0), atol=1e-5)
 
 
 def test_evidence_reads_like_a_sentence(found):

@@ -5,12 +5,15 @@ import hashlib
 import json
 import re
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nearkin
 from nearkin.audit.evidence import PrototypeMap
+from nearkin.audit.exports import describe_rate
+from nearkin.audit.page import _headline
 from nearkin.audit.page.contents import as_json, choose_rows, draw_map, pack
 from nearkin.audit.page.thumbnails import thumbnails
 from nearkin.jury import Votes
@@ -253,3 +256,26 @@ def test_any_label_id_and_name_of_a_column_can_be_written(label, tmp_path, rng):
         with pytest.raises(ValueError, match=r"holds \\ud800, half a character"):
             audit.to_csv(tmp_path / "audit.csv")
         assert not (tmp_path / "audit.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("rate", "n_wrong", "n_look", "words"),
+    [
+        (0.0, 0, 0, "No sign of wrong labels"),
+        (0.0, 0, 1, "Only 1 label is worth a look"),
+        (0.0, 0, 48, "Only 48 labels are worth a look"),
+        (0.0004, 1, 0, "1 label looks wrong"),
+        (0.0004, 2, 3, "2 labels look wrong"),
+        (0.08, 0, 5, "Perhaps 8.0 % are wrong, none clearly so"),
+        (0.08, 3, 5, "About 8.0 % of labels look wrong"),
+        (0.123, 3, 5, "About 12 % of labels look wrong"),
+    ],
+)
+def test_the_headline_agrees_with_the_suspects_below_it(rate, n_wrong, n_look, words):
+    audit = SimpleNamespace(
+        rate_is_estimated=True, noise_rate=rate, noise_interval=(0.0, 0.2), n_wrong=n_wrong, n_suspects=n_wrong + n_look
+    )
+    assert " ".join(" ".join(_headline(audit)["words"]).split()) == words
+    assert ("No sign" in words) == (audit.n_suspects == 0)
+    told = describe_rate(audit)
+    assert told.endswith("perhaps none") and ("0.0 %" not in told or "at most" in told)

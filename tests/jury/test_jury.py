@@ -21,6 +21,7 @@ from nearkin import RobustKNeighborsClassifier, RobustODML
 from nearkin.jury import (
     CrossFittedVoter,
     Jury,
+    LearnedSpace,
     LocalNeighbours,
     NeighbourVoter,
     RidgeVoter,
@@ -29,6 +30,7 @@ from nearkin.jury import (
     stack_votes,
 )
 from nearkin.jury import local_scaling as local
+from nearkin.jury import voters as voters_of
 from nearkin.jury.voters import BANDWIDTHS, learn_spaces, rank_votes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels
@@ -129,19 +131,35 @@ def test_neighbours_of_some_rows_are_those_of_all(rng):
     np.testing.assert_array_equal(near.among(12, some), near.among(12)[some])
 
 
-def test_each_row_is_judged_in_the_space_of_its_judge(rng):
+def _nearest_of(candidates, query, rows, k):
+    """Of some rows the nearest, one distance at a time."""
+    return sorted(candidates, key=lambda j: ((query - rows[j]) @ (query - rows[j]), j))[:k]
+
+
+def test_each_row_is_judged_in_the_space_of_its_judge_among_those_near_in_the_input_space(rng, monkeypatch):
+    monkeypatch.setattr(voters_of, "N_CANDIDATES", 40)
+    monkeypatch.setattr(voters_of, "N_VOTING", 15)
+    monkeypatch.setattr(voters_of, "_AT_ONCE", 30)
     rows, codes, judge = rng.normal(size=(80, 3)), rng.integers(0, 3, 80), rng.integers(0, 2, 80)
-    spaces = [rng.normal(size=(2, 3)) for _ in range(2)]
-    voters = [NeighbourVoter("a space", LocalNeighbours(rows @ one.T), codes, 3, 4.0, one) for one in spaces]
-    weights = rng.random(80)
-    both = CrossFittedVoter("learned spaces", voters, judge)
-    apart = [one.left_out(weights)(slice(None)) for one in voters]
-    np.testing.assert_array_equal(both.left_out(weights)(slice(None)), np.where(judge[:, None] == 0, *apart))
-    np.testing.assert_array_equal(both.left_out(weights)(np.array([7, 2])), both.left_out(weights)(slice(None))[[7, 2]])
-    queries = rng.normal(size=(5, 3))
-    np.testing.assert_allclose(
-        both.answers(queries, weights), np.mean([one.answers(queries, weights) for one in voters], axis=0)
+    near = NeighbourVoter("input space", LocalNeighbours(rows), codes, 3, 4.0)
+    spaces = [LearnedSpace(rng.normal(size=(2, 3)), rows) for _ in range(2)]
+    weights, queries = rng.random(80), rng.normal(size=(5, 3))
+    both = CrossFittedVoter("learned spaces", near, spaces, judge)
+    mapped, candidates = [rows @ one.space.T for one in spaces], near.near.among(40)
+    expected = [_nearest_of(candidates[i], mapped[judge[i]][i], mapped[judge[i]], 15) for i in range(80)]
+    np.testing.assert_array_equal(both.among, expected)
+    np.testing.assert_array_equal(
+        both.left_out(weights)(np.array([7, 2])), rank_votes(np.array(expected), codes, weights, 3, 4.0)[[7, 2]]
     )
+    candidates = near.near.query(queries, 40)
+    expected = [
+        [_nearest_of(candidates[i], queries[i] @ space.space.T, its, 15) for i in range(5)]
+        for space, its in zip(spaces, mapped, strict=True)
+    ]
+    votes = [rank_votes(np.array(one), codes, weights, 3, 4.0) for one in expected]
+    np.testing.assert_allclose(both.answers(queries, weights), np.mean(votes, axis=0))
+    np.testing.assert_array_equal(both.answers(queries, weights, near.find(queries)), both.answers(queries, weights))
+    assert [one.tolist() for one, _ in both.neighbours(queries, weights)] == expected
 
 
 def test_a_row_has_no_part_in_the_learned_space_that_judges_it(rng):
@@ -153,7 +171,7 @@ def test_a_row_has_no_part_in_the_learned_space_that_judges_it(rng):
     again = next(voter for voter in _fitted_jury(rows, other).voters if isinstance(voter, CrossFittedVoter))
     own = learned.judge[7]
     assert again.judge[7] == own
-    assert not np.array_equal(learned.voters[1 - own].space, again.voters[1 - own].space)
+    assert not np.array_equal(learned.spaces[1 - own].space, again.spaces[1 - own].space)
 
 
 def _fitted_jury(rows, codes):
@@ -199,7 +217,7 @@ def test_each_learned_space_is_that_of_the_default_learner_on_the_other_half(blo
     codes, _ = flip_labels(y, 0.2, random_state=0)
     near = NeighbourVoter("input space", LocalNeighbours(rows), codes, 3)
     voter = learn_spaces(rows, near, 0)
-    for own, half in enumerate(voter.voters):
+    for own, half in enumerate(voter.spaces):
         other = voter.judge != own
         learner = nearkin.RobustLODML(scale=None, random_state=0).fit(rows[other], codes[other])
         np.testing.assert_array_equal(half.space, learner.components_)
@@ -386,7 +404,7 @@ def test_where_doubtful_rows_do_not_vote_nothing_is_corrected(weights, blobs):
     model = RobustKNeighborsClassifier(weights=weights, random_state=0).fit(X, noisy)
     counts = np.zeros(150)
     counts[model.kept_] = 1.0 if weights == "uniform" else model.plausibility_[model.kept_]
-    scaled = Scaling.learn(X, "pairs").apply(X)
+    scaled = Scaling.learn(X, "pairs").apply(X).astype(np.float32)
     votes = model.decision_.jury.answers(scaled, counts)
     np.testing.assert_allclose(model.predict_proba(X), votes, atol=2e-3)
     assert len(model.kept_) < 150
@@ -487,6 +505,9 @@ def test_the_learner_may_be_ones_own_and_all_survives_a_file(blobs, tmp_path):
         np.testing.assert_array_equal(again.predict_proba(X[:20]), shares)
         np.testing.assert_array_equal(again.left_out_votes().votes, model.left_out_votes().votes)
         assert model.kneighbors(X[:3])[1].shape == (3, int(model.decision_.jury.voters[0].bandwidth))
+    model.decision_.is_wrong = ~model.decision_.is_suspect
+    with pytest.raises(ValueError, match="called wrong that is not a suspect"):
+        nearkin.save(model, tmp_path / "model.nearkin")
 
 
 @pytest.mark.parametrize("has_matrix", [False, True])
@@ -501,7 +522,7 @@ def test_a_file_holds_the_rows_once_and_gives_the_same_answers(has_matrix, rng, 
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(again.noise_rates_, model.noise_rates_)
     np.testing.assert_array_equal(again.score_, model.score_)
-    scaled = Scaling.learn(X, "pairs").apply(X)
+    scaled = Scaling.learn(X, "pairs").apply(X).astype(np.float32)
     with zipfile.ZipFile(path) as archive:
         arrays = [np.load(io.BytesIO(archive.read(name))) for name in archive.namelist() if name.endswith(".npy")]
     assert sum(one.shape == scaled.shape and np.array_equal(one, scaled) for one in arrays) == 1

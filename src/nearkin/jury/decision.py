@@ -12,7 +12,7 @@ from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours, narrow
-from nearkin.jury.ridge import N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
+from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
@@ -265,9 +265,12 @@ def assemble_jury(
     """
     ones = np.ones(len(codes))
     with one_blas_thread():
-        near = NeighbourVoter("input space", LocalNeighbours(narrow(scaled)), codes, n_classes)
+        scaled = narrow(scaled)
+        near = NeighbourVoter("input space", LocalNeighbours(scaled), codes, n_classes)
         votes = [near.left_out(ones)]
-        leading, landmarks = LeadingDirections(scaled), [Landmarks(scaled, one) for one in _SHARPNESS]
+        leading, few = LeadingDirections(scaled), [Landmarks(scaled, one, N_CHOOSING) for one in _SHARPNESS]
+        sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few).features.sharpness
+        landmarks = [Landmarks(scaled, sharpness)]
         smooth = [
             RidgeVoter("ridge on features", scaled, codes, n_classes, [leading]),
             RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
+from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, SearchingVoter, Voter
 from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import Items, Number, Part, stored
 
@@ -124,7 +124,7 @@ class Jury:
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
         voters, shares = self._voting
-        return mix_votes([voter.answers(queries, weights).__getitem__ for voter in voters], shares)(slice(None))
+        return mix_votes([said.__getitem__ for said in _ask(voters, queries, weights)], shares)(slice(None))
 
     def poll_left_out(self, rows: Index, weights: Array, classes: NDArray[Any]) -> Votes:
         """What every voter says about training rows."""
@@ -132,7 +132,7 @@ class Jury:
 
     def poll(self, queries: Array, weights: Array, classes: NDArray[Any]) -> Votes:
         """What every voter says about new scaled rows."""
-        return self._gather([one.answers(queries, weights) for one in self.voters], classes)
+        return self._gather(_ask(self.voters, queries, weights), classes)
 
     def _gather(self, said: list[Array], classes: NDArray[Any]) -> Votes:
         return Votes(tuple(one.name for one in self.voters), np.array(self.shares), np.stack(said), classes)
@@ -145,9 +145,11 @@ class Jury:
     def cast(self, queries: Array, weights: Array, k: int) -> CastVotes:
         """Of all rows that vote on new scaled rows, those k that cast most of the votes."""
         most = min(N_VOTING, len(weights))
+        found = _find_once(self._voting[0], queries)
         return self._cast(
-            lambda voter, part: voter.neighbours(queries[part], weights), len(queries), min(k, most), most
-        )
+            lambda voter, part: voter.neighbours(queries[part], weights, None if found is None else found[part]),
+            len(queries), min(k, most), most,
+        )  # fmt: skip
 
     def _cast(self, find: Any, n: int, k: int, n_candidates: int) -> CastVotes:
         voting = [pair for pair in zip(*self._voting, strict=True) if isinstance(pair[0], NeighbourhoodVoter)]
@@ -159,6 +161,21 @@ class Jury:
             tuple(voter.name for voter, _ in voting),
             np.concatenate(rows), np.concatenate(parts, axis=1), np.concatenate(nearest, axis=1),
         )  # fmt: skip
+
+
+def _ask(voters: Sequence[Voter], queries: Array, weights: Array) -> list[Array]:
+    """Votes of every voter on new scaled rows; their neighbours in the input space are found once."""
+    found = _find_once(voters, queries)
+    return [
+        one.answers(queries, weights, found) if isinstance(one, SearchingVoter) else one.answers(queries, weights)
+        for one in voters
+    ]
+
+
+def _find_once(voters: Sequence[Voter], queries: Array) -> Index | None:
+    """Candidates of new rows in the input space, if a voter has them."""
+    searching = [one for one in voters if isinstance(one, SearchingVoter) and one.searches_input]
+    return searching[0].find(queries) if searching else None
 
 
 def _largest(

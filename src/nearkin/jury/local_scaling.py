@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.arrays import Array, Index
+from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.cells import Cells, group_rows
 from nearkin.kernels import worker_pool
 from nearkin.stored import ArrayOf, Maybe, Part, stored
 
-__all__ = ["LocalNeighbours", "narrow", "search_from_afar", "spread_rows"]
+__all__ = ["LocalNeighbours", "is_far", "narrow", "search_from_afar", "spread_rows"]
 
 #: Most rows among which neighbours are exact. More are grouped into cells, and the nearest cells are searched; the
 #: scale of a row is found in fewer.
@@ -116,6 +116,7 @@ class LocalNeighbours:
         n = len(rows)
         self._factors = np.ones(n, rows.dtype)
         self._cells: Cells | None = None
+        self._numbers: Index | None = None
         if n > _EXACT:
             self._cells, self._numbers = group_rows(self._rows)
             self._rows, self._norms = self._rows[self._numbers], self._norms[self._numbers]
@@ -139,14 +140,14 @@ class LocalNeighbours:
     @property
     def _items(self) -> _Rows:
         """All rows, in the order of their cells where there are cells."""
-        numbers = np.arange(len(self._rows)) if self._cells is None else self._numbers
+        numbers = np.arange(len(self._rows)) if self._numbers is None else self._numbers
         return _Rows(self._rows, self._norms, self._factors, numbers.astype(np.int32))
 
     def among(self, k: int, which: Index | None = None) -> Index:
         """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k)."""
         items, n = self._items, len(self._rows)
         k = min(k, n - 1)
-        if self._cells is not None:
+        if self._numbers is not None:
             found = np.empty((n if which is None else len(which), k), np.int32)
             if which is None:
                 found[self._numbers] = self._search_cells(items, k, _PROBES)
@@ -188,13 +189,13 @@ class LocalNeighbours:
         with np.errstate(over="ignore"):  # what overflows is far
             rows = np.ascontiguousarray(shifted, dtype=self._rows.dtype)
             norms, nobody = (rows * rows).sum(axis=1), np.full(len(rows), -1, np.int32)
-        is_far = ~(norms <= _FAR * max(self._norms.max(), np.finfo(norms.dtype).tiny))
+        far = _are_far(norms, self._norms.max())
         whole = _Rows(rows, norms, norms, nobody)
-        if not is_far.any():
+        if not far.any():
             return self._search_whole(whole, k)
         found = np.empty((len(rows), k), np.int64)
-        found[~is_far] = self._search_whole(whole.at(np.flatnonzero(~is_far)), k)
-        found[is_far] = items.numbers[search_from_afar(shifted[is_far], items.rows, k, items.factors)]
+        found[~far] = self._search_whole(whole.at(np.flatnonzero(~far)), k)
+        found[far] = items.numbers[search_from_afar(shifted[far], items.rows, k, items.factors)]
         return found
 
     def _search_whole(self, rows: _Rows, k: int) -> Index:
@@ -229,7 +230,17 @@ class LocalNeighbours:
 def narrow(rows: Array) -> Array:
     """Rows in single precision; what overflows is refused by `LocalNeighbours`."""
     with np.errstate(over="ignore"):
-        return rows.astype(np.float32)
+        return rows.astype(np.float32, copy=False)
+
+
+def is_far(queries: Array, rows: Array) -> Mask:
+    """Whether queries lie so far from the rows, as seen from about their centre, that rounding hides differences."""
+    with np.errstate(over="ignore"):
+        return _are_far((queries * queries).sum(axis=1), np.einsum("ij,ij->i", rows, rows).max())
+
+
+def _are_far(norms: Array, largest: float) -> Mask:
+    return ~(norms <= _FAR * max(largest, np.finfo(norms.dtype).tiny))
 
 
 class _Rows(NamedTuple):

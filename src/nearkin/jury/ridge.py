@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.local_scaling import spread_rows
@@ -16,12 +18,17 @@ from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, Text, stored
 
 __all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]
 
-#: Most landmarks and leading directions.
+#: Most landmarks and leading directions, and landmarks that are enough to choose how fast nearness falls.
 N_LANDMARKS = 400
+N_CHOOSING = 128
 N_LEADING = 256
 
-#: Least eigenvalue of the landmarks' kernel matrix, as a share of the largest.
-_FLOOR = 1e-8
+#: What is added to the diagonal of the landmarks' kernel matrix, as a share of its largest eigenvalue.
+_FLOOR = 1e-6
+
+#: Rows from which leading directions are found, and most features for which all their pairs are summed.
+_SAMPLE = 4000
+_WIDE = 1024
 
 #: Penalties to choose from, per row.
 _PENALTIES = 10.0 ** np.arange(-5.0, 1.1, 0.5)
@@ -39,7 +46,7 @@ _CONSTANT = 3.0
 _LEAST = 1e-3
 
 #: Most numbers of features that are kept between votes, and that are computed at once where they are not kept.
-_KEPT = 1 << 24
+_KEPT = 1 << 25
 _AT_ONCE = 1 << 20
 
 #: Votes on new rows beyond this size are computed in double precision: the rows are far, and may overflow.
@@ -72,10 +79,8 @@ class LeadingDirections:
     def __init__(self, rows: Array):
         self.n_features = rows.shape[1]
         if self.n_features > N_LEADING:
-            from sklearn.utils.extmath import randomized_svd
-
-            some = rows[:: max(1, len(rows) // 4000)]
-            self.axes = randomized_svd(some - some.mean(axis=0), min(N_LEADING, len(some)), n_iter=4, random_state=0)[2]
+            some = rows[:: max(1, len(rows) // _SAMPLE)]
+            self.axes = _leading(some - some.mean(axis=0), min(N_LEADING, len(some)))
             self.n_features = len(self.axes)
 
     def check_stored(self) -> dict[str, int]:
@@ -89,7 +94,7 @@ class LeadingDirections:
 
     def of(self, rows: Array) -> Array:
         """Features of rows, of shape (n_rows, n_features)."""
-        return np.asarray(rows if self.axes is None else rows @ self.axes.T, dtype=np.float64)
+        return rows if self.axes is None else rows @ self.axes.T
 
 
 @stored(
@@ -102,19 +107,22 @@ class LeadingDirections:
 class Landmarks:
     """Nearness ``exp(-sharpness * d2 / spread)`` to some of the rows, rotated so that inner products are nearnesses.
 
-    This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) K^(-1/2)``.
-    ``spread`` is the mean squared distance of two rows.
+    This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) L'^(-1)``
+    where ``L L' = K``. ``spread`` is the mean squared distance of two rows.
     """
 
-    def __init__(self, rows: Array, sharpness: float):
-        chosen = np.random.default_rng(0).permutation(len(rows))[:N_LANDMARKS]
+    def __init__(self, rows: Array, sharpness: float, n_landmarks: int = N_LANDMARKS):
+        chosen = np.random.default_rng(0).permutation(len(rows))[: min(n_landmarks, N_LANDMARKS)]
         # A sample is enough: the factor need not be exact, and a pass over all rows is saved.
-        spread = 2.0 * float(np.asarray(rows[chosen], dtype=np.float64).var(axis=0).sum())
+        marks = np.asarray(rows[chosen], dtype=np.float64)
+        spread = 2.0 * float(marks.var(axis=0).sum())
         self._rate = sharpness / (spread if spread > 0.0 else 1.0)
         self.sharpness = sharpness
-        self._marks = np.asarray(rows[chosen], dtype=np.float64)
-        values, vectors = np.linalg.eigh(self._nearness(self._marks))
-        self._turn = vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1]))
+        self._marks = marks
+        near = self._nearness(marks)
+        near[np.diag_indices(len(near))] += _FLOOR * near.sum(axis=1).max()
+        self._marks = marks.astype(rows.dtype)
+        self._turn = solve_triangular(np.linalg.cholesky(near), np.eye(len(near)), lower=True).T.astype(rows.dtype)
         self.n_features = len(self._marks)
 
     @property
@@ -127,9 +135,13 @@ class Landmarks:
         return self._nearness(rows) @ self._turn
 
     def _nearness(self, rows: Array) -> Array:
-        squares = (rows * rows).sum(axis=1)[:, None] + (self._marks * self._marks).sum(axis=1)
-        near: Array = np.exp(-self._rate * np.maximum(squares - 2.0 * rows @ self._marks.T, 0.0))
-        return near
+        near: Array = rows @ self._marks.T
+        near *= -2.0
+        near += np.einsum("ij,ij->i", rows, rows)[:, None]
+        near += np.einsum("ij,ij->i", self._marks, self._marks)
+        np.maximum(near, 0.0, out=near)
+        near *= -self._rate
+        return np.exp(near, out=near)
 
 
 @stored(
@@ -291,14 +303,33 @@ class RidgeVoter:
                     gram += its_gram
                     right += its_right
             gram[np.diag_indices(width)] += self.penalty * n / min(n, _JUDGES)
-            inverse = np.linalg.inv(gram)
+            inverse = _invert(gram)
             return inverse.astype(np.float32), (inverse @ right.T).astype(np.float32)
+
+
+def _leading(centred: Array, n: int) -> Array:
+    """Leading principal directions of centred rows."""
+    if centred.shape[1] > _WIDE:
+        from sklearn.utils.extmath import randomized_svd
+
+        axes: Array = randomized_svd(centred, n, n_iter=4, random_state=0)[2]
+        return axes
+    return np.ascontiguousarray(np.linalg.eigh(centred.T @ centred)[1][:, : -n - 1 : -1].T)
+
+
+def _invert(positive: Array) -> Array:
+    """Inverse of a positive definite matrix, by Cholesky's factor where rounding leaves it definite."""
+    factor, failed = dpotrf(positive, lower=True)
+    if failed:
+        return np.linalg.inv(positive)
+    inverse, _ = dpotri(factor, lower=True, overwrite_c=True)
+    return np.tril(inverse) + np.tril(inverse, -1).T
 
 
 def _indicators(codes: Codes, n_classes: int) -> sparse.csr_array:
     """One row per class, one column per label."""
     n = len(codes)
-    return sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(n_classes, n))
+    return sparse.csr_array((np.ones(n, np.float32), (codes, np.arange(n))), shape=(n_classes, n))
 
 
 def _standardise(made: Array, shift: Array, factor: float, dtype: Any = np.float32) -> Array:

@@ -93,7 +93,7 @@
     canvas.width = Math.round(width * scale); canvas.height = Math.round(height * scale);
     const pen = canvas.getContext("2d");
     pen.scale(scale, scale);
-    const rings = [null, "--look", "--doubt"].map((name) => name && getComputedStyle(root).getPropertyValue(name).trim());
+    const rings = [null, "--look-mark", "--doubt"].map((name) => name && getComputedStyle(root).getPropertyValue(name).trim());
     const many = held.mapRow.length > 1500;
     for (const tier of [0, 1, 2]) {
       for (let i = 0; i < held.mapRow.length; i++) {
@@ -208,7 +208,6 @@
     row: (a, b) => (data.idName ? collator.compare(nameOf(held.row[a]), nameOf(held.row[b])) : held.row[a] - held.row[b]),
     given: (a, b) => rank[held.given[a]] - rank[held.given[b]],
     best: (a, b) => rank[held.best[a]] - rank[held.best[b]],
-    tier: (a, b) => held.wrong[b] - held.wrong[a],
     plausibility: (a, b) => held.plausibility[a] - held.plausibility[b],
     confidence: (a, b) => held.confidence[a] - held.confidence[b],
   };
@@ -319,14 +318,13 @@
     const row = held.row[i], line = make("tr", { className: opened.has(i) ? "open" : "" });
     const name = make("div", { className: "name" });
     if (pictures[row]) name.append(picture(row));
-    const words = make("div", {}, make("bdi", { textContent: nameOf(row) }));
+    const words = make("div", {}, make("bdi", { textContent: nameOf(row) }), make("span", { className: held.wrong[i] ? "tier bad" : "tier look", textContent: tierOf(i) }));
     if (texts[row]) words.append(make("p", { className: "text", dir: "auto", textContent: paragraphs(texts[row]) }));
     name.append(words);
     line.append(
       make("td", { className: "wide", "data-title": visible(data.idName || "Row") }, name),
       make("td", { "data-title": "Given" }, label(held.given[i], false)),
-      make("td", { "data-title": "Suggested" }, label(held.best[i], true)),
-      make("td", { "data-title": "Tier" }, make("span", { className: held.wrong[i] ? "tier bad" : "tier look", textContent: tierOf(i) })),
+      make("td", { "data-title": "Suggested" }, label(held.best[i], held.wrong[i])),
       make("td", { "data-title": "Plausibility" }, meter(held.plausibility[i], true)),
       make("td", { "data-title": "Confidence" }, meter(held.confidence[i], false)),
       evidence(i), decision(i, line));
