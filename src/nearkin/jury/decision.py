@@ -32,9 +32,10 @@ _WRONG = 0.5
 #: Rounds of voting before the one that counts.
 _ROUNDS = 2
 
-#: Upper end of the interval of the rate, and its distance from the rate, from which on a note says so.
-_WIDE_HIGH = 0.15
-_WIDE_GAP = 0.1
+#: Share of outvoted labels beyond the rate from which on a note says that votes do not settle the rate, and the rate
+#: above which the features hardly tell the classes apart, which is another note.
+_UNSETTLED = 0.08
+_HOPELESS = 0.4
 
 #: Most votes, rows times classes, that a jury counts: about three hours.
 _MOST_VOTES = 1e10
@@ -122,7 +123,7 @@ class JuryDecision:
 
     def _notes(self) -> tuple[str, ...]:
         (low, high), rate = self.noise.interval, self.noise.rate
-        if high < _WIDE_HIGH or high - rate < _WIDE_GAP:
+        if rate > _HOPELESS or float(np.mean(self.score < SuspectRules.outvoted)) - rate < _UNSETTLED:
             return ()
         part = f"up to {100 * high:.0f} % could be wrong" if low > 0.0 else f"none may be wrong, or {100 * high:.0f} %"
         return (

@@ -26,6 +26,9 @@ _MOST_CLASSES = 200
 _MOST_VOTES = 1 << 22
 _MOST_ROWS = 1 << 15
 
+#: Share of contradicted labels beyond the rate from which on the certain rows of single classes are not counted.
+_OVERLAP = 0.2
+
 #: Least share of wrong labels that is reckoned with: no label is beyond doubt.
 _LEAST_PRIOR = 0.02
 
@@ -98,7 +101,11 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int, rows: 
     rates = [certain_rate(is_contradicted, certainty, n_classes)]
     if found is not None:
         rates.append(min(found.rate, max_rate(n_classes)))
-    rate = rates[-1] if trust > 0.0 else rates[0]
+    # Certain rows of all classes together are the most certain of the easy ones; those of each class say more where
+    # classes do not overlap, and of two classes that are mistaken unevenly they alone tell.
+    overlap = max(0.0, float(is_contradicted.mean()) - rates[0])
+    believed = max(float(trust > 0.0) if n_classes == 2 else trust, 1.0 - overlap / _OVERLAP, 0.0)
+    rate = (1.0 - believed) * rates[0] + believed * rates[-1]
     prior = max(rate, _LEAST_PRIOR)
     interval = _interval(rate, min(rates), is_contradicted, certainty)
     if found is None or trust == 0.0:
@@ -113,12 +120,13 @@ def _interval(rate: float, lowest: float, is_contradicted: NDArray[np.bool_], ce
     ordered = is_contradicted[np.argsort(-certainty, kind="stable")].astype(float)
     quarters = [one.mean() for one in np.array_split(ordered, 4) if len(one)]
     counted, share = max(min(8, n), n // 4), float(ordered.mean())
-    falls = max(0.0, quarters[min(1, len(quarters) - 1)] - quarters[0])
-    falls += _GOES_ON * max(0.0, quarters[-1] - quarters[0])
+    first, second, last = quarters[0], quarters[min(1, len(quarters) - 1)], quarters[-1]
+    usual = (first + second) / 2.0
+    chance = float(np.sqrt(2.0 * usual * (1.0 - usual) / counted))
+    falls = max(0.0, second - first - chance) + _GOES_ON * max(0.0, last - first - chance)
     least = max(0.0, lowest - falls)
     low = 0.0 if least * counted < _FEW else rate_interval(least, counted)[0]
     unseen = min(1.0, share + _UNSEEN * max(0.0, share - rate))
-    second = quarters[min(1, len(quarters) - 1)]
     high = max(rate_interval(one, m)[1] for one, m in ((rate, counted), (second, counted), (unseen, n)))
     return min(low, rate), max(high, rate)
 
