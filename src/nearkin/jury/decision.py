@@ -311,7 +311,7 @@ class SuspectRules:
         Share of all labels that are suspects, as far as they are outvoted, whatever the rate, and the share of the rate
         that is added to it: wrong labels that follow the features hide from the rate.
     excess : float
-        How many times the expected number of wrong labels of a class may be suspects.
+        How many times the expected number of wrong labels of a class may be suspects, unless it is rare.
     beyond_rate : float
         Share of a class, unless it is rare, that may be suspects beyond that.
 
@@ -349,10 +349,11 @@ class SuspectRules:
         return is_outvoted & is_suspect & (rank < self._most_of_class(size, noise)[codes])
 
     def _most_of_class(self, size: Index, noise: NoiseModel) -> Array:
-        """Most suspects of each class."""
-        expected = noise.expected_wrong(size)
-        beyond = np.where(size >= size.mean() / 2.0, np.floor(self.beyond_rate * size), 0.0)
-        most: Array = np.maximum(self.excess * expected, expected + np.sqrt(expected)) + beyond
+        """Most suspects of each class; a rate that cannot be told from zero explains none."""
+        expected = noise.expected_wrong(size) * float(noise.interval[0] > 0.0)
+        beyond = np.maximum((self.excess - 1.0) * expected, np.sqrt(expected)) + np.floor(self.beyond_rate * size)
+        # Right rows of a rare class have few neighbours of their own, so its chance of being wrong is overrated.
+        most: Array = expected + np.where(size >= size.mean() / 2.0, beyond, 0.0)
         return most
 
 

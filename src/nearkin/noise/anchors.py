@@ -75,8 +75,12 @@ class Anchors:
 
     @property
     def rate(self) -> float:
-        """Share of wrong labels."""
-        return float(self.size @ (1.0 - np.diag(self.flips)) / self.size.sum())
+        """Share of wrong labels; zero where no anchor is contradicted."""
+        asked = self.counted.sum(axis=1)
+        wrong = asked - np.diag(self.counted)
+        usual = float(wrong.sum() / max(asked.sum(), 1.0))
+        rates = np.divide(wrong, asked, out=np.full(len(asked), usual), where=asked > 0)
+        return float(self.size @ rates / self.size.sum())
 
 
 def find_anchors(votes: Array, codes: Codes) -> Anchors:

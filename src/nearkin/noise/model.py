@@ -74,6 +74,7 @@ def uniform_flips(rate: float, n_classes: int) -> Array:
     interval=Items(Number(0.0, 1.0), least=2),
     rates=ArrayOf("c", low=0.0, high=1.0),
     sharpness=Number(0.0, is_open=True),
+    usual=ArrayOf("c", low=0.0, high=1.0),
 )
 class NoiseModel:
     """Probabilities with which a row of one class is labelled as another.
@@ -98,7 +99,9 @@ class NoiseModel:
     Attributes
     ----------
     sharpness : float
-        Power of the shares of votes that fits the labels best; see `sharpen_for`.
+        Power of the votes that fits the labels best; see `sharpen_for`.
+    usual : ndarray of shape (n_classes,)
+        Mean share of the votes for each class.
 
     Examples
     --------
@@ -120,7 +123,7 @@ class NoiseModel:
         if rates is None:
             rates = np.full(n_classes, self.rate) if matrix is None else 1.0 - np.diag(matrix)
         self.rates: Array = rates
-        self.sharpness = 1.0
+        self.sharpness, self.usual = 1.0, np.full(n_classes, 1.0 / n_classes)
 
     def true_shares(self, votes: Array) -> Array:
         """Shares of the true classes, from shares of the labels as given."""
@@ -161,14 +164,17 @@ class NoiseModel:
         return shares / shares.sum(axis=1, keepdims=True)
 
     def sharpened(self, votes: Array) -> Array:
-        """Votes as probabilities of the true classes: their power `sharpness`, none of them zero."""
-        shares: Array = self.lift_zeros(votes) ** self.sharpness
+        """Votes as probabilities of the true classes, none of them zero: see `sharpen_for`."""
+        return self._sharpened(votes, self.sharpness)
+
+    def _sharpened(self, votes: Array, power: float) -> Array:
+        shares: Array = self.usual * (self.lift_zeros(votes) / self.usual) ** power
         return shares / shares.sum(axis=1, keepdims=True)
 
     def sharpen_for(self, votes_on: VotesOn, codes: Codes) -> None:
         """Set `sharpness` to the power of the votes under which the labels as given are most likely.
 
-        Averages over neighbours, and over voters, are less certain than they could be, the more so the more classes
+        It is a power of how much more votes than usual a class has: that it is rare is not said twice. Averages over neighbours, and over voters, are less certain than they could be, the more so the more classes
         there are. What is contradicted because labels are wrong counts as such, so noise does not blur the choice.
 
         Examples
@@ -181,12 +187,12 @@ class NoiseModel:
         n_asked = min(_JUDGED, max(1, _JUDGED_VOTES // self.n_classes))
         rows = spread_rows(len(codes), n_asked)
         votes, labels = votes_on(rows), codes[rows]
+        self.usual = self.lift_zeros(votes).mean(axis=0)
         found = [(self._likelihood_at(power, votes, labels), power) for power in _SHARPNESS]
         self.sharpness = float(max(found)[1])
 
     def _likelihood_at(self, power: float, votes: Array, codes: Codes) -> float:
-        shares: Array = self.lift_zeros(votes) ** power
-        shares /= shares.sum(axis=1, keepdims=True)
+        shares = self._sharpened(votes, power)
         return float(np.log(np.maximum(self._label_shares(shares, codes), SMALLEST)).sum())
 
     def log_likelihood(self, votes: Array, codes: Codes) -> Array:
