@@ -274,6 +274,25 @@ def test_decisions_decide_what_is_downloaded(page, made, tmp_path):
     assert len(rows) == 600 - audit.n_wrong + 2
 
 
+def test_a_whole_tier_is_decided_at_once_and_leaving_the_page_warns(page, made, tmp_path):
+    _, audit, ids = made
+    page.locator("#query").click()  # browsers ask only those who touched the page
+    page.locator("#by-tier").select_option(label="worth a look")
+    page.locator("#bulk").select_option(label="drop")
+    n_look = audit.n_suspects - audit.n_wrong
+    assert f"{n_look} decided" in page.locator("#count").inner_text()
+    assert f"{audit.n_suspects} rows dropped" in page.locator("#done").inner_text()
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    page.evaluate("setTimeout(() => location.reload())")
+    page.wait_for_timeout(500)
+    assert asked == ["beforeunload"]
+    as_expected(by_row(downloaded(page, tmp_path), ids), audit, tier="all")
+    page.reload()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert asked == ["beforeunload"]  # what was downloaded is not lost
+
+
 def test_a_click_in_the_map_finds_the_row(page, made):
     audit = made[1]
     box = page.locator("#map").bounding_box()

@@ -56,9 +56,9 @@ DEFAULT_TIER = "wrong"
 #: Confidence from which suggestions leave about as few wrong labels as dropping does; docs/audit.md has figures.
 MIN_CONFIDENCE = 0.8
 
-#: Rows below which a note calls the figures uncertain, and rows of one class up to which its labels can hardly be
-#: judged.
-_FEW, _FEW_OF_CLASS = 50, 2
+#: Rows below which a note calls the figures uncertain, rows of one class up to which its labels can hardly be judged,
+#: and up to which its suspects rest on few rows.
+_FEW, _FEW_OF_CLASS, _SOME_OF_CLASS = 50, 2, 10
 
 #: Share of suspects in a class from which a note points it out.
 _MUCH_OF_CLASS = 0.4
@@ -108,7 +108,7 @@ def count_suspects(audit: LabelAudit) -> str:
 
 def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     """Sentences about figures that say less than they seem to: what the decision notes, and what the data lacks."""
-    found = [*audit.decision.notes]
+    found = [*audit.decision.notes, *_tell_of_copies(audit)]
     known = [one for one in audit.doubt_by_class() if one[1] > _FEW_OF_CLASS]
     lost = [name for name, size, wrong, look in known if wrong + look > _MUCH_OF_CLASS * size]
     if audit.rate_is_estimated and audit.noise_rate > _HOPELESS:
@@ -132,14 +132,38 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     size = np.bincount(audit.given_code, minlength=len(audit.classes))
     small = np.flatnonzero(size <= _FEW_OF_CLASS)
     if len(small):
-        names = [_short(audit.classes.tolist()[code]) for code in small[:3]]
-        more = f" and {len(small) - 3:,} more" if len(small) > 3 else ""
+        names = _list_some(audit.classes[small].tolist())
         those = "a class has" if len(small) == 1 else f"{len(small):,} classes have"
         found.append(
-            f"{those} one or two rows ({', '.join(names)}{more}): there is little to judge such labels by, and they "
-            "are never suspects."
+            f"{those} one or two rows ({names}): there is little to judge such labels by, and they are never suspects."
         )
+    scarce = [name for name, size, wrong, look in known if size <= _SOME_OF_CLASS and wrong + look]
+    if scarce:
+        names = _list_some(scarce)
+        found.append(f"small classes ({names}) have suspects that few rows can judge: look at each of these yourself.")
     return tuple(one[0].upper() + one[1:] for one in found)
+
+
+def _tell_of_copies(audit: LabelAudit) -> list[str]:
+    """How many rows are copies of others, and how many of these contradict each other."""
+    copies = getattr(audit.decision, "copies", None)
+    if copies is None:
+        return []
+    first = audit.given_code[copies.first][copies.group_of_row]
+    n_other = int(np.count_nonzero(audit.given_code != first))
+    parts = [f"{n:,} {how}" for n, how in ((copies.n_exact, "equal"), (copies.n_near, "nearly equal")) if n]
+    words = (
+        f"{copies.n_exact + copies.n_near:,} rows are copies of others ({', '.join(parts)}) and do not vouch for them"
+    )
+    if n_other:
+        words += f"; {n_other:,} of them have another label than their copy, so one of the two is wrong"
+    return [f"{words}."]
+
+
+def _list_some(labels: Sequence[Any]) -> str:
+    """The first labels, and how many more there are."""
+    more = f" and {len(labels) - 3:,} more" if len(labels) > 3 else ""
+    return ", ".join(map(_short, labels[:3])) + more
 
 
 def _short(label: Any) -> str:

@@ -2,13 +2,14 @@
 
 from nearkin.jury.cells import Cells
 from nearkin.jury.decision import JuryDecision, SuspectRules, assemble_jury
+from nearkin.jury.judged import JudgedRows
 from nearkin.jury.jury import Jury, Votes, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours
 from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import CrossFittedVoter, LearnedSpace, NeighbourVoter, Voter
 
 __all__ = [
-    "Cells", "CrossFittedVoter", "Jury", "JuryDecision", "Landmarks", "LeadingDirections", "LearnedSpace",
+    "Cells", "CrossFittedVoter", "JudgedRows", "Jury", "JuryDecision", "Landmarks", "LeadingDirections", "LearnedSpace",
     "LocalNeighbours", "NeighbourVoter", "RidgeVoter", "SuspectRules", "Voter", "Votes", "assemble_jury", "mix_votes",
     "stack_votes",
 ]  # fmt: skip

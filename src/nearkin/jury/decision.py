@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
+from nearkin.jury.judged import JudgedRows, choose_members
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours, narrow
 from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
@@ -17,7 +18,8 @@ from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, V
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_labels
-from nearkin.stored import ArrayOf, Items, Part, Text, stored
+from nearkin.noise.model import VotesOn
+from nearkin.stored import ArrayOf, Items, Maybe, Part, Text, stored
 
 __all__ = [
     "COUNTED", "JuryDecision", "SuspectRules", "assemble_jury", "call_wrong", "check_size", "decide", "lowest_share",
@@ -45,7 +47,9 @@ _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
 
 
 @stored(
-    jury=Part(Jury, n="n", c="c", d="d"),
+    jury=Part(Jury, n="r", c="c", d="d"),
+    judged=Maybe(Part(JudgedRows, n="n", r="r", d="d"), else_equal=("n", "r")),
+    heard=ArrayOf("r", low=0.0, high=1.0),
     noise=Part(NoiseModel, c="c"),
     classes=ArrayOf("c", of="labels"),
     weights=Text("auto", "plausibility", "uniform"),
@@ -75,13 +79,15 @@ class JuryDecision:
         vote and others count by their plausibility, or alike.
     rate_is_given : bool
         Whether the user knows the rate.
+    judged : JudgedRows or None, default=None
+        All training rows, where the jury knows some of them only.
 
     Attributes
     ----------
+    heard : ndarray of shape (n_members,)
+        What the label of every row that the jury knows counted in the votes on the others.
     plausibility, score : ndarray of shape (n_samples,)
         Of the labels; see `nearkin.noise.rate_labels`.
-    heard : ndarray of shape (n_samples,)
-        What each label counted in the votes on the others.
     is_suspect : ndarray of bool of shape (n_samples,)
         Both tiers; see `SuspectRules`.
     is_wrong : ndarray of bool of shape (n_samples,)
@@ -103,12 +109,12 @@ class JuryDecision:
 
     def __init__(
         self, jury: Jury, noise: NoiseModel, codes: Codes, classes: NDArray[Any], weights: str = "auto", *,
-        rate_is_given: bool = False,
+        rate_is_given: bool = False, judged: JudgedRows | None = None,
     ):  # fmt: skip
-        self.jury, self.noise, self.classes, self.weights = jury, noise, classes, weights
+        self.jury, self.noise, self.classes, self.weights, self.judged = jury, noise, classes, weights, judged
         with one_blas_thread():
-            self.heard, _ = judge_labels(jury.left_out, codes, noise, _ROUNDS)
-            votes_on = jury.left_out(self.heard)
+            self.heard, _ = judge_labels(jury.left_out, self._of_members(codes), noise, _ROUNDS)
+            votes_on = self._votes_on()
             noise.sharpen_for(votes_on, codes)
             self.plausibility, self.score = rate_labels(votes_on, codes, noise)
         rules = SuspectRules()
@@ -141,12 +147,22 @@ class JuryDecision:
         if (self.is_wrong & ~self.is_suspect).any():
             raise ValueError("a label is called wrong that is not a suspect")
 
+    def _of_members(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of the rows that the jury knows."""
+        return values if self.judged is None else values[self.judged.members]
+
+    def _votes_on(self) -> VotesOn:
+        """Votes on all training rows, each without its own label."""
+        jury, heard = self.jury, self.heard
+        return jury.left_out(heard) if self.judged is None else self.judged.votes_on(jury, heard)
+
     @property
     def vote_weights(self) -> Array:
-        """What each training label counts in a vote on new rows."""
+        """What each label that the jury knows counts in a vote on new rows."""
         if self.weights == "auto":
-            return np.ones(len(self.plausibility))
-        return np.where(self.is_wrong, 0.0, self.plausibility if self.weights == "plausibility" else 1.0)
+            return np.ones(len(self.heard))
+        counts = self.plausibility if self.weights == "plausibility" else np.ones(len(self.plausibility))
+        return self._of_members(np.where(self.is_wrong, 0.0, counts))
 
     @property
     def neighbourhoods(self) -> list[NeighbourhoodVoter]:
@@ -168,7 +184,7 @@ class JuryDecision:
     def kneighbors(self, queries: Array, k: int) -> tuple[Array, Index]:
         """Rows that cast most of the neighbours' votes, and their parts of the jury's vote."""
         found = self.jury.cast(queries, self.vote_weights, k)
-        return found.total, found.rows
+        return found.total, found.rows if self.judged is None else self.judged.members[found.rows]
 
     def votes(self, queries: Array) -> Votes:
         """What every voter says about new scaled rows."""
@@ -176,18 +192,22 @@ class JuryDecision:
 
     def left_out_votes(self, rows: Index) -> Votes:
         """What every voter says about training rows without their labels, others counting by their plausibility."""
+        if self.judged is not None:
+            return self.judged.poll(self.jury, rows, self.heard, self.classes)
         return self.jury.poll_left_out(rows, self.heard, self.classes)
 
     def left_out_shares(self, rows: Any) -> Array:
         """Shares of the true classes of training rows, by the same votes."""
-        return self.noise.lift_zeros(self.jury.left_out(self.heard)(rows))
+        return self.noise.lift_zeros(self._votes_on()(rows))
 
     def left_out_joint(self, rows: Any, codes: Codes) -> Array:
         """Probabilities of the true classes of training rows, each times that of the labels; see `NoiseModel.joint`."""
-        return self.noise.joint(self.noise.sharpened(self.jury.left_out(self.heard)(rows)), codes)
+        return self.noise.joint(self.noise.sharpened(self._votes_on()(rows)), codes)
 
     def cast_left_out(self, rows: Index, k: int) -> CastVotes:
         """Who votes on training rows, without themselves."""
+        if self.judged is not None:
+            return self.judged.cast(self.jury, rows, self.heard, k)
         return self.jury.cast_left_out(rows, self.heard, k)
 
     def embed(self, rows: Array) -> Array:
@@ -218,9 +238,17 @@ def decide(
     scaled: Array, codes: Codes, classes: NDArray[Any], noise_rate: float | str, weights: str, random_state: Any,
     space: Array | Embedding | None = None,
 ) -> JuryDecision:  # fmt: skip
-    """Assemble the default jury and let it judge the labels of its own rows; see `assemble_jury`."""
-    jury, noise = assemble_jury(scaled, codes, len(classes), noise_rate, space=space, random_state=random_state)
-    return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=not isinstance(noise_rate, str))
+    """Assemble the default jury of at most 65,536 rows and let it judge the labels of all; see `assemble_jury`."""
+    members, judged, n_classes = choose_members(codes, len(classes)), None, len(classes)
+    scaled = narrow(scaled)
+    if members is not None:
+        judged = JudgedRows(members, scaled)
+        scaled, known = scaled[members], codes[members]
+    jury, noise = assemble_jury(
+        scaled, codes if members is None else known, n_classes, noise_rate, space=space, random_state=random_state
+    )
+    is_given = not isinstance(noise_rate, str)
+    return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
 
 
 def assemble_jury(

@@ -24,7 +24,7 @@ _PROBES = 12
 _SCALE_PROBES = 3
 
 #: Rows whose cells are searched at the same time.
-_ASKED = 1 << 12
+_ASKED = 1 << 13
 
 #: Rows and columns of one tile, which fits into the second-level cache.
 _BLOCK = 512
@@ -217,7 +217,7 @@ class LocalNeighbours:
             values, found, few = held.collect()
             if len(few):  # the cells hold fewer than k rows
                 values[few], found[few] = _search(asked.at(few), items, k)
-            return take(values, found)
+            return take(values, found.astype(np.int32))
 
         made, parts = [], [slice(start, min(start + _ASKED, n)) for start in range(0, n, _ASKED)]
         with worker_pool() as run:

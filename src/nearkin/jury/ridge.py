@@ -243,9 +243,17 @@ class RidgeVoter:
         weights = np.maximum(weights, _LEAST)
         inverse, coefficients = self._solution(weights)
 
+        step = max(1, _AT_ONCE // max(self.features.n_features + 1, self._n_classes))
+
         def votes(part: Any) -> Array:
             at = np.arange(len(self._codes))[part]
-            X = self._features(part)
+            said = np.empty((len(at), self._n_classes))
+            for start in range(0, len(at), step):
+                said[start : start + step] = votes_at(at[start : start + step])
+            return said
+
+        def votes_at(at: Index) -> Array:
+            X = self._features(at)
             own = np.minimum(weights[at] * np.einsum("ij,ij->i", X @ inverse, X), 1.0 - 1e-6)
             fit = (X @ coefficients).astype(np.float64)
             fit[np.arange(len(at)), self._codes[at]] -= own
@@ -272,6 +280,16 @@ class RidgeVoter:
             return self._made[part]
         return _standardise(self.features.of(self._rows[part]), self._shift, self._factor)
 
+    def _make(self, parts: list[slice], run: Any) -> Array:
+        """Features of all rows, made in parts."""
+        made = np.empty((len(self._codes), self.features.n_features + 1), np.float32)
+
+        def fill(part: slice) -> None:
+            made[part] = self._features(part)
+
+        run(fill, parts)
+        return made
+
     def _solution(self, weights: Array) -> tuple[Array, Array]:
         """Inverse and coefficients; those for equal weights and for the last others are kept."""
         if (weights == 1.0).all():
@@ -296,7 +314,7 @@ class RidgeVoter:
         # A loaded model solves again and must find the same bits, so parts are added in their order.
         with worker_pool() as run:
             if self._made is None and n * width <= _KEPT:
-                self._made = np.concatenate(run(self._features, parts))
+                self._made = self._make(parts, run)
             gram, right = np.zeros((width, width)), np.zeros((self._n_classes, width))
             for start in range(0, len(parts), _TOGETHER):
                 for its_gram, its_right in run(sums, parts[start : start + _TOGETHER]):

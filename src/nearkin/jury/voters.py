@@ -36,6 +36,7 @@ _LEARNED = 1 << 13
 
 #: Rows whose candidates are ranked at the same time.
 _AT_ONCE = 1 << 11
+_VOTES_AT_ONCE = 1 << 20
 
 #: Most features for which matrices of all pairs of features are formed.
 WIDE = 1024
@@ -125,12 +126,17 @@ def rank_votes(index: Index, codes: Codes, weights: Array, n_classes: int, bandw
     >>> votes.round(3).tolist()
     [[0.506, 0.494]]
     """
-    n = len(index)
-    cells = np.arange(n)[:, None] * n_classes + codes[index]
-    cast = _cast(index, weights, bandwidth)
-    votes = np.bincount(cells.ravel(), cast.ravel(), n * n_classes).reshape(n, n_classes)
+    votes = np.empty((len(index), n_classes))
+    step = min(_AT_ONCE, max(1, _VOTES_AT_ONCE // n_classes))
+    for start in range(0, len(index), step):
+        some = index[start : start + step]
+        cells = np.arange(len(some))[:, None] * n_classes + codes[some]
+        counted = np.bincount(cells.ravel(), _cast(some, weights, bandwidth).ravel(), len(some) * n_classes)
+        votes[start : start + step] = counted.reshape(len(some), n_classes)
     total = votes.sum(axis=1, keepdims=True)
-    return np.divide(votes, total, out=np.full_like(votes, 1.0 / n_classes), where=total > 0)
+    votes /= np.where(total > 0, total, 1.0)
+    votes[total[:, 0] <= 0] = 1.0 / n_classes
+    return votes
 
 
 def _cast(index: Index, weights: Array, bandwidth: float) -> Array:

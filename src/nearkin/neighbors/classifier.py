@@ -15,6 +15,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
 from nearkin.jury.decision import check_size, decide
+from nearkin.jury.local_scaling import narrow
 from nearkin.jury.voters import WIDE, default_learner
 from nearkin.labels import check_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
@@ -40,6 +41,9 @@ __all__ = ["RobustKNeighborsClassifier"]
 
 #: Neighbours where "auto" cannot have a jury.
 _FEW = 3
+
+#: Rows that are scaled at the same time.
+_AT_ONCE = 1 << 13
 
 
 @stored(
@@ -210,9 +214,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.decision_: JuryDecision | RobustKNN
         if may_have_jury and isinstance(self.learner, str):
             self._scaling = Scaling.learn(rows, "pairs")
-            check_range(Rows(rows, self._scaling), self, "Is that value right?")
-            with owned_by(self):
-                self.decision_ = decide(self._scaling.apply(rows), codes, *settings)
+            with owned_by(self):  # which holds the scaled rows no longer than it needs them
+                self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:
             self._learner, plausibility = self._fit_learner(learner, X, labels)
@@ -364,6 +367,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         scaled = Rows(rows, scaling)
         check_range(scaled, self, "Is that value right?")
         return scaled.take(slice(None))
+
+    def _scale_narrow(self, rows: Array, scaling: Scaling) -> Array:
+        """Scaled rows in single precision; no more than a block of them is held in any other."""
+        scaled = np.empty(rows.shape, np.float32)
+        for start in range(0, len(rows), _AT_ONCE):
+            part = Rows(rows[start : start + _AT_ONCE], scaling)
+            check_range(part, self, "Is that value right?", start)
+            scaled[start : start + _AT_ONCE] = narrow(part.dense)
+        return scaled
 
     def _check_rows(self, X: ArrayLike, *, reset: bool) -> Any:
         with owned_by(self):

@@ -174,8 +174,8 @@ class NoiseModel:
     def sharpen_for(self, votes_on: VotesOn, codes: Codes) -> None:
         """Set `sharpness` to the power of the votes under which the labels as given are most likely.
 
-        It is a power of how much more votes than usual a class has: that it is rare is not said twice. Averages over neighbours, and over voters, are less certain than they could be, the more so the more classes
-        there are. What is contradicted because labels are wrong counts as such, so noise does not blur the choice.
+        It is a power of how much more votes than usual a class has: that it is rare is not said twice. Averages over
+        neighbours, and over voters, are less certain than they could be, the more so the more classes there are. What is contradicted because labels are wrong counts as such, so noise does not blur the choice.
 
         Examples
         --------

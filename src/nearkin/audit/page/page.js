@@ -201,6 +201,7 @@
   const rank = new Uint32Array(classes.length);
   [...classes.keys()].sort((a, b) => classes[a].localeCompare(classes[b], undefined, { numeric: true })).forEach((code, i) => { rank[code] = i; });
   const decisions = new Uint8Array(n); /* 0 none yet, 1 suggested, 2 given, 3 drop */
+  let isSaved = true; /* whether the last download holds all decisions */
   const opened = new Set();
   let shown = [], start = 0, key = "", direction = 1, picked = -1;
   const collator = new Intl.Collator(undefined, { numeric: true });
@@ -308,6 +309,7 @@
     line.classList.toggle("decided", decisions[i] > 0);
     choice.addEventListener("change", () => {
       decisions[i] = Number(choice.value);
+      isSaved = false;
       line.classList.toggle("decided", decisions[i] > 0);
       tell();
       foretell();
@@ -369,6 +371,15 @@
   }
   for (const id of ["by-tier", "by-confidence"]) at(id).addEventListener("change", () => { picked = -1; refresh(); });
   at("query").addEventListener("input", () => { picked = -1; refresh(); });
+  at("bulk").addEventListener("change", () => {
+    const how = Number(at("bulk").value);
+    if (at("bulk").value !== "") for (const i of shown) decisions[i] = how;
+    at("bulk").value = "";
+    isSaved = false;
+    show();
+    foretell();
+  });
+  addEventListener("beforeunload", (event) => { if (!isSaved) event.preventDefault(); });
   at("filters").addEventListener("submit", (event) => event.preventDefault());
   at("filters").addEventListener("reset", () => { picked = -1; setTimeout(refresh); });
   at("before").addEventListener("click", () => turn(-PAGE));
@@ -427,6 +438,7 @@
   at("download").addEventListener("click", () => {
     const link = make("a", { href: URL.createObjectURL(new Blob([cleaned()], { type: "text/csv" })), download: "cleaned-labels.csv" });
     link.click();
+    isSaved = true;
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     at("done").textContent = `Downloaded: ${outcome()}.`;
   });
