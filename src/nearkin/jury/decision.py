@@ -55,7 +55,6 @@ _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
     weights=Text("auto", "plausibility", "uniform"),
     plausibility=ArrayOf("n", low=0.0, high=1.0),
     score=ArrayOf("n", low=0.0, high=1.0),
-    heard=ArrayOf("n", low=0.0, high=1.0),
     is_suspect=ArrayOf("n", of="flags"),
     is_wrong=ArrayOf("n", of="flags"),
     notes=Items(Text()),

@@ -175,7 +175,8 @@ class NoiseModel:
         """Set `sharpness` to the power of the votes under which the labels as given are most likely.
 
         It is a power of how much more votes than usual a class has: that it is rare is not said twice. Averages over
-        neighbours, and over voters, are less certain than they could be, the more so the more classes there are. What is contradicted because labels are wrong counts as such, so noise does not blur the choice.
+        neighbours, and over voters, are less certain than they could be, the more so the more classes there are. What
+        is contradicted because labels are wrong counts as such, so noise does not blur the choice.
 
         Examples
         --------
