@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
-from nearkin.jury.judged import JudgedRows, choose_members
+from nearkin.jury.copies import Copies, Groups, find_copies, join_groups, number_equal_rows
+from nearkin.jury.forest import ForestVoter
+from nearkin.jury.judged import JudgedRows, choose_members, has_others
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
-from nearkin.jury.local_scaling import LocalNeighbours, narrow
+from nearkin.jury.local_scaling import narrow
 from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
@@ -156,6 +158,12 @@ class JuryDecision:
         return jury.left_out(heard) if self.judged is None else self.judged.votes_on(jury, heard)
 
     @property
+    def copies(self) -> Copies | None:
+        """Rows that are copies of others, as far as they vote; None if there are none."""
+        found = self.jury.copies
+        return found if found is None or self.judged is None else found.among(self.judged.members, self.judged.others)
+
+    @property
     def vote_weights(self) -> Array:
         """What each label that the jury knows counts in a vote on new rows."""
         if self.weights == "auto":
@@ -235,16 +243,20 @@ def check_size(rows: Array, n_classes: int, owner: object) -> None:
 
 def decide(
     scaled: Array, codes: Codes, classes: NDArray[Any], noise_rate: float | str, weights: str, random_state: Any,
-    space: Array | Embedding | None = None,
+    space: Array | Embedding | None = None, groups: Index | None = None,
 ) -> JuryDecision:  # fmt: skip
     """Assemble the default jury of at most 65,536 rows and let it judge the labels of all; see `assemble_jury`."""
-    members, judged, n_classes = choose_members(codes, len(classes)), None, len(classes)
-    scaled = narrow(scaled)
+    scaled, members, judged, known = narrow(scaled), None, None, codes
+    if has_others(len(codes)):
+        # Copies vote together or not at all, so that none outside vouches for one inside.
+        equal = number_equal_rows(scaled)
+        members = choose_members(codes, len(classes), equal if groups is None else join_groups(equal, groups))
     if members is not None:
         judged = JudgedRows(members, scaled)
         scaled, known = scaled[members], codes[members]
+        groups = None if groups is None else np.unique(groups[members], return_inverse=True)[1]
     jury, noise = assemble_jury(
-        scaled, codes if members is None else known, n_classes, noise_rate, space=space, random_state=random_state
+        scaled, known, len(classes), noise_rate, space=space, random_state=random_state, groups=groups
     )
     is_given = not isinstance(noise_rate, str)
     return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
@@ -258,6 +270,7 @@ def assemble_jury(
     *,
     space: Array | Embedding | None = None,
     random_state: Any = None,
+    groups: Index | None = None,
 ) -> tuple[Jury, NoiseModel]:
     """Make the default voters, weigh them, and estimate the noise.
 
@@ -275,11 +288,13 @@ def assemble_jury(
         A learned space of the user's own; None learns two, cross-fitted.
     random_state : int, Generator, RandomState or None
         Seed of the learned spaces.
+    groups : ndarray of int64 of shape (n_samples,) or None
+        Numbers of groups of rows that may not vouch for each other, beside the copies that are found.
 
     Returns
     -------
     jury : Jury
-        Neighbours in the input space, in the learned space or spaces, and two ridge regressions.
+        Neighbours in the input space, in the learned space or spaces, two ridge regressions and a forest.
     noise : NoiseModel
         Given or estimated.
 
@@ -289,29 +304,33 @@ def assemble_jury(
     >>> codes = np.repeat([0, 1], 50)
     >>> jury, noise = assemble_jury(3.0 * codes[:, None] + rng.normal(size=(100, 2)), codes, 2, "auto", random_state=0)
     >>> [voter.name for voter in jury.voters], noise.rate < 0.05
-    (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks'], True)
+    (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks', 'forest'], True)
     """
-    ones = np.ones(len(codes))
     with one_blas_thread():
         scaled = narrow(scaled)
-        near = NeighbourVoter("input space", LocalNeighbours(scaled), codes, n_classes)
-        votes = [near.left_out(ones)]
+        copies, search = find_copies(scaled, codes)
+        if copies is not None:  # one stands for all of them
+            scaled, codes = scaled[copies.first], codes[copies.first]
+            groups = None if groups is None else copies.reduce_groups(groups)
+        apart = None if groups is None or groups.max() + 1 == len(codes) else Groups(groups)
+        ones = np.ones(len(codes))
+        near = NeighbourVoter("input space", search, codes, n_classes, groups=apart)
         leading, few = LeadingDirections(scaled), [Landmarks(scaled, one, N_CHOOSING) for one in _SHARPNESS]
-        sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few).features.sharpness
+        sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few, apart).features.sharpness
         landmarks = [Landmarks(scaled, sharpness)]
-        smooth = [
-            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading]),
-            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks),
+        others: list[Voter] = [
+            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading], apart),
+            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, apart),
+            ForestVoter("forest", scaled, codes, n_classes, apart),
         ]
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
         # the labels that they contradict tell how many are wrong.
-        votes += [voter.left_out(ones) for voter in smooth]
-        shares = stack_votes(votes, codes, n_classes)
+        votes = [voter.left_out(ones) for voter in (near, *others)]
+        shares = draw_to_equal(stack_votes(votes, codes, n_classes))
         if isinstance(noise_rate, str):
             noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
         else:
             noise = NoiseModel(noise_rate, n_classes)
-        shares = draw_to_equal(shares)
         if space is None:
             learned: Voter = learn_spaces(scaled, near, random_state)
             shares = draw_to_equal(stack_votes([votes[0], learned.left_out(ones), *votes[1:]], codes, n_classes))
@@ -319,7 +338,7 @@ def assemble_jury(
             # This space has seen all labels, so they do not tell how much it should count.
             learned = neighbours_in(space, "learned space", scaled, near)
             shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
-        return Jury([near, learned, *smooth], shares), noise
+        return Jury([near, learned, *others], shares, copies), noise
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from nearkin.jury.jury import CastVotes, Jury, Votes
 from nearkin.noise.model import VotesOn
 from nearkin.stored import ArrayOf, stored
 
-__all__ = ["MOST_MEMBERS", "JudgedRows", "choose_members"]
+__all__ = ["MOST_MEMBERS", "JudgedRows", "choose_members", "has_others"]
 
 #: Most rows that vote, and rows of every class that vote where it has that many.
 MOST_MEMBERS = 1 << 16
@@ -21,6 +21,11 @@ _OF_CLASS = 30
 
 #: Rows that are judged at the same time.
 _AT_ONCE = 1 << 13
+
+
+def has_others(n: int) -> bool:
+    """Whether only some of n rows are members of their jury."""
+    return n > MOST_MEMBERS
 
 
 def choose_members(codes: Codes, n_classes: int, groups: Index | None = None) -> Index | None:
@@ -37,7 +42,7 @@ def choose_members(codes: Codes, n_classes: int, groups: Index | None = None) ->
     [65526, 10]
     """
     n = len(codes)
-    if n <= MOST_MEMBERS:
+    if not has_others(n):
         return None
     group = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
     its_code = codes[np.unique(group, return_index=True)[1]]

@@ -143,17 +143,23 @@ class LocalNeighbours:
         numbers = np.arange(len(self._rows)) if self._numbers is None else self._numbers
         return _Rows(self._rows, self._norms, self._factors, numbers.astype(np.int32))
 
-    def among(self, k: int, which: Index | None = None) -> Index:
-        """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k)."""
+    def among(self, k: int, which: Index | None = None, candidates: Index | None = None) -> Index:
+        """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k).
+
+        Where some rows are ``candidates``, only these are found.
+        """
         items, n = self._items, len(self._rows)
         k = min(k, n - 1)
+        at = np.empty(n, np.int64)
+        at[items.numbers] = np.arange(n)
+        if candidates is not None:
+            rows = items if which is None else items.at(at[which])
+            return _search_blocks(rows, items.at(at[candidates]), min(k, len(candidates)))
         if self._numbers is not None:
             found = np.empty((n if which is None else len(which), k), np.int32)
             if which is None:
-                found[self._numbers] = self._search_cells(items, k, _PROBES)
+                found[items.numbers] = self._search_cells(items, k, _PROBES)
             else:
-                at = np.empty(n, np.int64)
-                at[self._numbers] = np.arange(n)
                 found[:] = self._search_cells(items.at(at[which]), k, _PROBES)
             return found
         if which is not None or n > _AT_ONCE:
