@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.arrays import Array, Codes, Index
+from nearkin.arrays import Array, Codes
 from nearkin.errors import InputError
 from nearkin.noise.anchors import find_anchors, trust_in_flips
 from nearkin.noise.model import NoiseModel, VotesOn, max_rate, split_rows, spread_rows, uniform_flips
@@ -45,7 +45,7 @@ _FEW = 1.5
 LEVEL = 0.95
 
 
-def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int, rows: Index | None = None) -> NoiseModel:
+def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> NoiseModel:
     """Estimate how often labels are wrong, whether that depends on the class, and how sure that is.
 
     Parameters
@@ -56,8 +56,6 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int, rows: 
         Column of each row's label.
     n_classes : int
         Number of classes.
-    rows : ndarray of int64 or None, default=None
-        Rows that count, for example one of each group of copies; None is all. Of very many rows a part is asked.
 
     Returns
     -------
@@ -86,8 +84,7 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int, rows: 
     >>> noise.rates.round(1).tolist(), noise.interval[0] < 0.15 < noise.interval[1]
     ([0.3, 0.0], True)
     """
-    rows = np.arange(len(codes)) if rows is None else rows
-    rows = rows[spread_rows(len(rows), min(_MOST_ROWS, max(1, _MOST_VOTES // min(n_classes, _MOST_CLASSES))))]
+    rows = spread_rows(len(codes), min(_MOST_ROWS, max(1, _MOST_VOTES // min(n_classes, _MOST_CLASSES))))
     labels = codes[rows]
     if n_classes > _MOST_CLASSES:
         predicted, certainty = survey(lambda part: votes_on(rows[part]), len(rows), n_classes)
