@@ -43,7 +43,7 @@ _TRUST_OF_HARDLY = 2.0 / 3.0
 #: standard errors; probabilities of counts below which chance does not explain them.
 _GROWS = 1.35
 _GAIN = 2.0
-_UNEVEN = 1e-2
+_UNEVEN = 1e-3
 _PREFERENCE = 1e-4
 _TRUST_OF_SEVERAL = 0.75
 
