@@ -163,7 +163,7 @@ def test_shares_of_voters_sum_to_a_hundred_as_shown(found):
     shown = dict(audit.summary())["voters"]
     assert sum(int(one.split()[-2]) for one in shown.split(", ")) == 100
     text = str(audit.evidence(0))
-    assert sum(int(line.split("%")[0].split()[-1]) for line in text.splitlines()[3:7]) == 100
+    assert sum(int(line.split("%")[0].split()[-1]) for line in text.splitlines()[3:8]) == 100
 
 
 @pytest.mark.parametrize("shares", [[1.0], [1 / 3] * 3, [0.125] * 8, [0.004, 0.996], [0.335, 0.335, 0.33], [0.0, 1.0]])

@@ -117,7 +117,7 @@ class GuessedDecision:
         self.neighbourhoods, self.noise, self.notes = jury.voters[:2], NoiseModel(rate, len(classes)), ()
 
     def left_out_votes(self, rows):
-        votes = self.rng.dirichlet(np.ones(len(self.classes)), (4, len(rows)))
+        votes = self.rng.dirichlet(np.ones(len(self.classes)), (len(self.jury.voters), len(rows)))
         return Votes(tuple(one.name for one in self.jury.voters), np.array(self.jury.shares), votes, self.classes)
 
     def cast_left_out(self, rows, k):

@@ -40,7 +40,7 @@ def test_a_rare_class_outlives_labels_that_stray_into_it(distance):
     for seed in range(2):
         X, given, y = make_rare("tenth", seed, distance=distance, sizes=(2000, 20))
         audit = nearkin.audit_labels(X, given, random_state=0)
-        assert audit.is_suspect[(y == 0) & (given == 1)].mean() >= 0.9
+        assert audit.is_suspect[(y == 0) & (given == 1)].mean() >= 0.85
         doubted.append(audit.is_suspect[(y == 1) & (given == 1)].mean())
         assert np.count_nonzero(audit.clean(X, given)[1] == 1) >= 2
     # Of the rows that are labelled as rare, eleven in twelve are wrong now, so a right one needs much in its favour:

@@ -617,7 +617,7 @@ def test_wide_rows_need_no_matrix_of_all_pairs_of_features(rng):
         tracemalloc.stop()
         assert peak < 6000 * 6000 * 8 / 2
         assert model.score(X, y) > 0.9
-        assert len(model.votes(X[:2]).voters) == 4
+        assert len(model.votes(X[:2]).voters) == 5
 
 
 @pytest.mark.slow

@@ -35,9 +35,9 @@ def audit_labels(
 ) -> LabelAudit:
     """Find labels that are probably wrong, what they should be, and how many there are.
 
-    A jury votes on every label: neighbours in the input space and in learned spaces, and two ridge regressions. No
-    voter has seen the label it judges: learned spaces are cross-fitted in two halves, the others leave the row out. You
-    need no model of your own.
+    A jury votes on every label: neighbours in the input space and in learned spaces, two ridge regressions and a
+    forest. No voter has seen the label it judges: learned spaces are cross-fitted in two halves, the others leave the
+    row out. Copies of a row do not vouch for it. You need no model of your own.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class Evidence:
     >>> why.given_label, why.suggested_label, [one.label for one in why.neighbours[:3]]
     (2, 0, [0, 0, 0])
     >>> [one.for_suggested > one.for_given for one in why.opinions]
-    [True, True, True, True]
+    [True, True, True, True, True]
     """
 
     row: int

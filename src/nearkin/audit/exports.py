@@ -108,7 +108,7 @@ def count_suspects(audit: LabelAudit) -> str:
 
 def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     """Sentences about figures that say less than they seem to: what the decision notes, and what the data lacks."""
-    found = [*audit.decision.notes]
+    found = [*audit.decision.notes, *_tell_of_copies(audit)]
     known = [one for one in audit.doubt_by_class() if one[1] > _FEW_OF_CLASS]
     lost = [name for name, size, wrong, look in known if wrong + look > _MUCH_OF_CLASS * size]
     if audit.rate_is_estimated and audit.noise_rate > _HOPELESS:
@@ -141,6 +141,22 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
         names = _list_some(scarce)
         found.append(f"small classes ({names}) have suspects that few rows can judge: look at each of these yourself.")
     return tuple(one[0].upper() + one[1:] for one in found)
+
+
+def _tell_of_copies(audit: LabelAudit) -> list[str]:
+    """How many rows are copies of others, and how many of these contradict each other."""
+    copies = getattr(audit.decision, "copies", None)
+    if copies is None:
+        return []
+    first = audit.given_code[copies.first][copies.group_of_row]
+    n_other = int(np.count_nonzero(audit.given_code != first))
+    parts = [f"{n:,} {how}" for n, how in ((copies.n_exact, "equal"), (copies.n_near, "nearly equal")) if n]
+    words = (
+        f"{copies.n_exact + copies.n_near:,} rows are copies of others ({', '.join(parts)}) and do not vouch for them"
+    )
+    if n_other:
+        words += f"; {n_other:,} of them have another label than their copy, so one of the two is wrong"
+    return [f"{words}."]
 
 
 def _list_some(labels: Sequence[Any]) -> str:

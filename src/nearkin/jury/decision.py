@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
+from nearkin.jury.copies import Copies, Groups, find_copies, join_groups, number_equal_rows
+from nearkin.jury.forest import ForestVoter
+from nearkin.jury.judged import JudgedRows, choose_members, has_others
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
-from nearkin.jury.local_scaling import LocalNeighbours, narrow
+from nearkin.jury.local_scaling import narrow
 from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_interval
-from nearkin.stored import ArrayOf, Items, Number, Part, Text, stored
+from nearkin.noise.model import VotesOn, rate_labels
+from nearkin.stored import ArrayOf, Items, Maybe, Number, Part, Text, stored
 
 __all__ = [
     "COUNTED", "JuryDecision", "SuspectRules", "assemble_jury", "call_wrong", "check_size", "decide", "lowest_share",
@@ -37,7 +41,9 @@ _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
 
 
 @stored(
-    jury=Part(Jury, n="n", c="c", d="d"),
+    jury=Part(Jury, n="r", c="c", d="d"),
+    judged=Maybe(Part(JudgedRows, n="n", r="r", d="d"), else_equal=("n", "r")),
+    heard=ArrayOf("r", low=0.0, high=1.0),
     noise=Part(NoiseModel, c="c"),
     classes=ArrayOf("c", of="labels"),
     weights=Text("auto", "plausibility", "uniform"),
@@ -67,9 +73,13 @@ class JuryDecision:
         vote and others count by their plausibility, or alike.
     rate_is_given : bool
         Whether the user knows the rate.
+    judged : JudgedRows or None, default=None
+        All training rows, where the jury knows some of them only.
 
     Attributes
     ----------
+    heard : ndarray of shape (n_members,)
+        What the label of every row that the jury knows counted in the votes on the others.
     plausibility, score : ndarray of shape (n_samples,)
         Of the labels; see `nearkin.noise.judge_labels`.
     is_suspect : ndarray of bool of shape (n_samples,)
@@ -95,16 +105,19 @@ class JuryDecision:
 
     def __init__(
         self, jury: Jury, noise: NoiseModel, codes: Codes, classes: NDArray[Any], weights: str = "auto", *,
-        rate_is_given: bool = False,
+        rate_is_given: bool = False, judged: JudgedRows | None = None,
     ):  # fmt: skip
-        self.jury, self.noise, self.classes, self.weights = jury, noise, classes, weights
+        self.jury, self.noise, self.classes, self.weights, self.judged = jury, noise, classes, weights, judged
         with one_blas_thread():
-            self.plausibility, self.score = judge_labels(jury.left_out, codes, noise)
+            self.heard, self.score = judge_labels(jury.left_out, self._of_members(codes), noise)
+            self.plausibility = self.heard
+            if judged is not None:
+                self.plausibility, self.score = rate_labels(self._votes_on(), codes, noise)
         self.is_suspect: Mask = SuspectRules().apply(self.score, codes, noise, rate_is_given=rate_is_given)
         self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
         self.rate_interval = (noise.rate, noise.rate)
         if not rate_is_given:
-            self.rate_interval = rate_interval(noise.rate, max(1, round(COUNTED * len(codes))))
+            self.rate_interval = rate_interval(noise.rate, max(1, round(COUNTED * len(self.heard))))
         self.notes: tuple[str, ...] = ()
 
     @property
@@ -117,12 +130,28 @@ class JuryDecision:
         if (self.is_wrong & ~self.is_suspect).any():
             raise ValueError("a label is called wrong that is not a suspect")
 
+    def _of_members(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of the rows that the jury knows."""
+        return values if self.judged is None else values[self.judged.members]
+
+    def _votes_on(self) -> VotesOn:
+        """Votes on all training rows, each without its own label."""
+        jury, heard = self.jury, self.heard
+        return jury.left_out(heard) if self.judged is None else self.judged.votes_on(jury, heard)
+
+    @property
+    def copies(self) -> Copies | None:
+        """Rows that are copies of others, as far as they vote; None if there are none."""
+        found = self.jury.copies
+        return found if found is None or self.judged is None else found.among(self.judged.members, self.judged.others)
+
     @property
     def vote_weights(self) -> Array:
-        """What each training label counts in a vote on new rows."""
+        """What each label that the jury knows counts in a vote on new rows."""
         if self.weights == "auto":
-            return np.ones(len(self.plausibility))
-        return np.where(self.is_wrong, 0.0, self.plausibility if self.weights == "plausibility" else 1.0)
+            return np.ones(len(self.heard))
+        counts = self.plausibility if self.weights == "plausibility" else np.ones(len(self.plausibility))
+        return self._of_members(np.where(self.is_wrong, 0.0, counts))
 
     @property
     def neighbourhoods(self) -> list[NeighbourhoodVoter]:
@@ -144,7 +173,7 @@ class JuryDecision:
     def kneighbors(self, queries: Array, k: int) -> tuple[Array, Index]:
         """Rows that cast most of the neighbours' votes, and their parts of the jury's vote."""
         found = self.jury.cast(queries, self.vote_weights, k)
-        return found.total, found.rows
+        return found.total, found.rows if self.judged is None else self.judged.members[found.rows]
 
     def votes(self, queries: Array) -> Votes:
         """What every voter says about new scaled rows."""
@@ -152,15 +181,19 @@ class JuryDecision:
 
     def left_out_votes(self, rows: Index) -> Votes:
         """What every voter says about training rows without their labels, others counting by their plausibility."""
-        return self.jury.poll_left_out(rows, self.plausibility, self.classes)
+        if self.judged is not None:
+            return self.judged.poll(self.jury, rows, self.heard, self.classes)
+        return self.jury.poll_left_out(rows, self.heard, self.classes)
 
     def left_out_shares(self, rows: Any) -> Array:
         """Shares of the true classes of training rows, by the same votes."""
-        return self.noise.lift_zeros(self.jury.left_out(self.plausibility)(rows))
+        return self.noise.lift_zeros(self._votes_on()(rows))
 
     def cast_left_out(self, rows: Index, k: int) -> CastVotes:
         """Who votes on training rows, without themselves."""
-        return self.jury.cast_left_out(rows, self.plausibility, k)
+        if self.judged is not None:
+            return self.judged.cast(self.jury, rows, self.heard, k)
+        return self.jury.cast_left_out(rows, self.heard, k)
 
     def embed(self, rows: Array) -> Array:
         """Scaled rows in the learned space that votes."""
@@ -188,11 +221,23 @@ def check_size(rows: Array, n_classes: int, owner: object) -> None:
 
 def decide(
     scaled: Array, codes: Codes, classes: NDArray[Any], noise_rate: float | str, weights: str, random_state: Any,
-    space: Array | Embedding | None = None,
+    space: Array | Embedding | None = None, groups: Index | None = None,
 ) -> JuryDecision:  # fmt: skip
-    """Assemble the default jury and let it judge the labels of its own rows; see `assemble_jury`."""
-    jury, noise = assemble_jury(scaled, codes, len(classes), noise_rate, space=space, random_state=random_state)
-    return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=not isinstance(noise_rate, str))
+    """Assemble the default jury of at most 65,536 rows and let it judge the labels of all; see `assemble_jury`."""
+    scaled, members, judged, known = narrow(scaled), None, None, codes
+    if has_others(len(codes)):
+        # Copies vote together or not at all, so that none outside vouches for one inside.
+        equal = number_equal_rows(scaled)
+        members = choose_members(codes, len(classes), equal if groups is None else join_groups(equal, groups))
+    if members is not None:
+        judged = JudgedRows(members, scaled)
+        scaled, known = scaled[members], codes[members]
+        groups = None if groups is None else np.unique(groups[members], return_inverse=True)[1]
+    jury, noise = assemble_jury(
+        scaled, known, len(classes), noise_rate, space=space, random_state=random_state, groups=groups
+    )
+    is_given = not isinstance(noise_rate, str)
+    return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
 
 
 def assemble_jury(
@@ -203,6 +248,7 @@ def assemble_jury(
     *,
     space: Array | Embedding | None = None,
     random_state: Any = None,
+    groups: Index | None = None,
 ) -> tuple[Jury, NoiseModel]:
     """Make the default voters, weigh them, and estimate the noise.
 
@@ -220,11 +266,13 @@ def assemble_jury(
         A learned space of the user's own; None learns two, cross-fitted.
     random_state : int, Generator, RandomState or None
         Seed of the learned spaces.
+    groups : ndarray of int64 of shape (n_samples,) or None
+        Numbers of groups of rows that may not vouch for each other, beside the copies that are found.
 
     Returns
     -------
     jury : Jury
-        Neighbours in the input space, in the learned space or spaces, and two ridge regressions.
+        Neighbours in the input space, in the learned space or spaces, two ridge regressions and a forest.
     noise : NoiseModel
         Given or estimated.
 
@@ -234,29 +282,33 @@ def assemble_jury(
     >>> codes = np.repeat([0, 1], 50)
     >>> jury, noise = assemble_jury(3.0 * codes[:, None] + rng.normal(size=(100, 2)), codes, 2, "auto", random_state=0)
     >>> [voter.name for voter in jury.voters], noise.rate < 0.05
-    (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks'], True)
+    (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks', 'forest'], True)
     """
-    ones = np.ones(len(codes))
     with one_blas_thread():
         scaled = narrow(scaled)
-        near = NeighbourVoter("input space", LocalNeighbours(scaled), codes, n_classes)
-        votes = [near.left_out(ones)]
+        copies, search = find_copies(scaled, codes)
+        if copies is not None:  # one stands for all of them
+            scaled, codes = scaled[copies.first], codes[copies.first]
+            groups = None if groups is None else copies.reduce_groups(groups)
+        apart = None if groups is None or groups.max() + 1 == len(codes) else Groups(groups)
+        ones = np.ones(len(codes))
+        near = NeighbourVoter("input space", search, codes, n_classes, groups=apart)
         leading, few = LeadingDirections(scaled), [Landmarks(scaled, one, N_CHOOSING) for one in _SHARPNESS]
-        sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few).features.sharpness
+        sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few, apart).features.sharpness
         landmarks = [Landmarks(scaled, sharpness)]
-        smooth = [
-            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading]),
-            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks),
+        others: list[Voter] = [
+            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading], apart),
+            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, apart),
+            ForestVoter("forest", scaled, codes, n_classes, apart),
         ]
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
         # the labels that they contradict tell how many are wrong.
-        votes += [voter.left_out(ones) for voter in smooth]
-        shares = stack_votes(votes, codes, n_classes)
+        votes = [voter.left_out(ones) for voter in (near, *others)]
+        shares = draw_to_equal(stack_votes(votes, codes, n_classes))
         if isinstance(noise_rate, str):
             noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
         else:
             noise = NoiseModel(noise_rate, n_classes)
-        shares = draw_to_equal(shares)
         if space is None:
             learned: Voter = learn_spaces(scaled, near, random_state)
             shares = draw_to_equal(stack_votes([votes[0], learned.left_out(ones), *votes[1:]], codes, n_classes))
@@ -264,7 +316,7 @@ def assemble_jury(
             # This space has seen all labels, so they do not tell how much it should count.
             learned = neighbours_in(space, "learned space", scaled, near)
             shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
-        return Jury([near, learned, *smooth], shares), noise
+        return Jury([near, learned, *others], shares, copies), noise
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _PROBES = 12
 _SCALE_PROBES = 3
 
 #: Rows whose cells are searched at the same time.
-_ASKED = 1 << 12
+_ASKED = 1 << 13
 
 #: Rows and columns of one tile, which fits into the second-level cache.
 _BLOCK = 512
@@ -143,17 +143,23 @@ class LocalNeighbours:
         numbers = np.arange(len(self._rows)) if self._numbers is None else self._numbers
         return _Rows(self._rows, self._norms, self._factors, numbers.astype(np.int32))
 
-    def among(self, k: int, which: Index | None = None) -> Index:
-        """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k)."""
+    def among(self, k: int, which: Index | None = None, candidates: Index | None = None) -> Index:
+        """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k).
+
+        Where some rows are ``candidates``, only these are found.
+        """
         items, n = self._items, len(self._rows)
         k = min(k, n - 1)
+        at = np.empty(n, np.int64)
+        at[items.numbers] = np.arange(n)
+        if candidates is not None:
+            rows = items if which is None else items.at(at[which])
+            return _search_blocks(rows, items.at(at[candidates]), min(k, len(candidates)))
         if self._numbers is not None:
             found = np.empty((n if which is None else len(which), k), np.int32)
             if which is None:
-                found[self._numbers] = self._search_cells(items, k, _PROBES)
+                found[items.numbers] = self._search_cells(items, k, _PROBES)
             else:
-                at = np.empty(n, np.int64)
-                at[self._numbers] = np.arange(n)
                 found[:] = self._search_cells(items.at(at[which]), k, _PROBES)
             return found
         if which is not None or n > _AT_ONCE:
@@ -217,7 +223,7 @@ class LocalNeighbours:
             values, found, few = held.collect()
             if len(few):  # the cells hold fewer than k rows
                 values[few], found[few] = _search(asked.at(few), items, k)
-            return take(values, found)
+            return take(values, found.astype(np.int32))
 
         made, parts = [], [slice(start, min(start + _ASKED, n)) for start in range(0, n, _ASKED)]
         with worker_pool() as run:

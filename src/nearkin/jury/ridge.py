@@ -11,6 +11,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import spread_rows
 from nearkin.kernels import worker_pool
 from nearkin.noise.model import VotesOn
@@ -35,6 +36,9 @@ _PENALTIES = 10.0 ** np.arange(-5.0, 1.1, 0.5)
 
 #: Most rows on which the penalty and the features are chosen.
 _JUDGES = 4000
+
+#: Most of these rows from one group of rows.
+_OF_GROUP = 32
 
 #: Most classes, or groups of classes, for that choice.
 _GROUPS = 64
@@ -154,6 +158,7 @@ class Landmarks:
     _shift=ArrayOf("m"),
     _factor=Number(),
     features=Part(LeadingDirections, Landmarks, d="d", m="m"),
+    groups=Maybe(Part(Groups, n="n")),
 )
 class RidgeVoter:
     """Least squares with a penalty, from features of rows to the indicators of their labels.
@@ -173,6 +178,8 @@ class RidgeVoter:
         Number of classes.
     candidates : sequence of FeatureMap
         Features to choose from, by the error on rows that are left out.
+    groups : Groups or None, default=None
+        Rows that are left out together with the one that is judged.
 
     Attributes
     ----------
@@ -186,7 +193,8 @@ class RidgeVoter:
     Notes
     -----
     With ``H = F (F'WF + penalty I)^-1 F'W`` the fit to row i without row i is ``(fit_i - H_ii y_i) / (1 - H_ii)``, so
-    nothing is fitted twice. Negative votes count as zero.
+    nothing is fitted twice. Without a group g of rows it is ``y_g - (I - H_gg)^-1 (y_g - fit_g)``. Negative votes count
+    as zero.
 
     Examples
     --------
@@ -207,9 +215,12 @@ class RidgeVoter:
     _equal: tuple[Array, Array] | None = None
     _last: tuple[Array, tuple[Array, Array]] | None = None
 
-    def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, candidates: Sequence[FeatureMap]):
-        self.name, self._rows, self._codes, self._n_classes = name, rows, codes, n_classes
-        some = spread_rows(len(rows), _JUDGES)
+    def __init__(
+        self, name: str, rows: Array, codes: Codes, n_classes: int, candidates: Sequence[FeatureMap],
+        groups: Groups | None = None,
+    ):  # fmt: skip
+        self.name, self._rows, self._codes, self._n_classes, self.groups = name, rows, codes, n_classes, groups
+        some = spread_rows(len(rows), _JUDGES) if groups is None else _sample_groups(groups)
         with worker_pool() as run:
             tried = run(lambda one: (*self._choose_penalty(one, some), one), candidates)
         self.error, self.penalty, self._shift, self._factor, self.features = min(tried, key=lambda one: one[0])
@@ -230,32 +241,63 @@ class RidgeVoter:
         values, vectors = np.linalg.eigh((X.T @ X).astype(np.float64))
         turned = X @ vectors.astype(np.float32)
         squares, sums = turned * turned, turned.T @ targets
+        sizes = None if self.groups is None else np.unique(self.groups.group[some], return_counts=True)[1]
         best = (np.inf, 1.0)
         for penalty in _PENALTIES * len(some):
             shrunk = (1.0 / (np.maximum(values, 0.0) + penalty)).astype(np.float32)
-            rest = np.maximum(1.0 - squares @ shrunk, 1e-6)
-            errors = (targets - turned @ (shrunk[:, None] * sums)) / rest[:, None]
+            errors = targets - turned @ (shrunk[:, None] * sums)
+            if sizes is None:
+                errors /= np.maximum(1.0 - squares @ shrunk, 1e-6)[:, None]
+            else:
+                errors = _leave_out(turned * shrunk, turned, errors, sizes)
             best = min(best, (float((errors * errors).mean()), float(penalty)))
-        return best[0], best[1], shift, factor
+        # As if that many rows had been asked: groups may offer fewer.
+        return best[0], best[1] * min(len(self._codes), _JUDGES) / len(some), shift, factor
 
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows by all other rows."""
         weights = np.maximum(weights, _LEAST)
         inverse, coefficients = self._solution(weights)
 
+        step = max(1, _AT_ONCE // max(self.features.n_features + 1, self._n_classes))
+
         def votes(part: Any) -> Array:
             at = np.arange(len(self._codes))[part]
-            X = self._features(part)
+            said = np.empty((len(at), self._n_classes))
+            for start in range(0, len(at), step):
+                said[start : start + step] = votes_at(at[start : start + step])
+            return said
+
+        def votes_at(at: Index) -> Array:
+            X = self._features(at)
             own = np.minimum(weights[at] * np.einsum("ij,ij->i", X @ inverse, X), 1.0 - 1e-6)
             fit = (X @ coefficients).astype(np.float64)
             fit[np.arange(len(at)), self._codes[at]] -= own
-            return _shares(fit / (1.0 - own)[:, None])
+            fit /= (1.0 - own)[:, None]
+            if self.groups is not None and not self.groups.is_alone[at].all():
+                grouped = np.flatnonzero(~self.groups.is_alone[at])
+                fit[grouped] = self._fit_without_group(at[grouped], weights, inverse, coefficients)
+            return _shares(fit)
 
         if len(self._codes) * self._n_classes > _AT_ONCE or not (weights == 1.0).all():
             return votes
         if self._said is None:  # these are needed again and again
             self._said = votes(slice(None))
         return self._said.__getitem__
+
+    def _fit_without_group(self, rows: Index, weights: Array, inverse: Array, coefficients: Array) -> Array:
+        """Fit to rows without all rows of their groups."""
+        assert self.groups is not None
+        members = self.groups.members(rows)
+        sizes = np.unique(self.groups.group[members], return_counts=True)[1]
+        X = self._features(members)
+        errors = -(X @ coefficients).astype(np.float64)
+        at, codes = np.arange(len(members)), self._codes[members]
+        errors[at, codes] += 1.0
+        fit = -_leave_out(X @ inverse, X * weights[members, None].astype(X.dtype), errors, sizes)
+        fit[at, codes] += 1.0
+        order = np.argsort(members)
+        return fit[order[np.searchsorted(members, rows, sorter=order)]]
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
@@ -271,6 +313,16 @@ class RidgeVoter:
         if self._made is not None:
             return self._made[part]
         return _standardise(self.features.of(self._rows[part]), self._shift, self._factor)
+
+    def _make(self, parts: list[slice], run: Any) -> Array:
+        """Features of all rows, made in parts."""
+        made = np.empty((len(self._codes), self.features.n_features + 1), np.float32)
+
+        def fill(part: slice) -> None:
+            made[part] = self._features(part)
+
+        run(fill, parts)
+        return made
 
     def _solution(self, weights: Array) -> tuple[Array, Array]:
         """Inverse and coefficients; those for equal weights and for the last others are kept."""
@@ -296,7 +348,7 @@ class RidgeVoter:
         # A loaded model solves again and must find the same bits, so parts are added in their order.
         with worker_pool() as run:
             if self._made is None and n * width <= _KEPT:
-                self._made = np.concatenate(run(self._features, parts))
+                self._made = self._make(parts, run)
             gram, right = np.zeros((width, width)), np.zeros((self._n_classes, width))
             for start in range(0, len(parts), _TOGETHER):
                 for its_gram, its_right in run(sums, parts[start : start + _TOGETHER]):
@@ -305,6 +357,40 @@ class RidgeVoter:
             gram[np.diag_indices(width)] += self.penalty * n / min(n, _JUDGES)
             inverse = _invert(gram)
             return inverse.astype(np.float32), (inverse @ right.T).astype(np.float32)
+
+
+def _sample_groups(groups: Groups) -> Index:
+    """Rows on which the penalty is chosen, group after group: whole groups, but of a large one only some rows."""
+    order = groups.order
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(groups.size) - groups.size, groups.size)
+    order = order[rank < _OF_GROUP]
+    size = np.minimum(groups.size, _OF_GROUP)
+    taken = np.zeros(groups.n_groups, bool)
+    taken[spread_rows(groups.n_groups, max(1, int(groups.n_groups * min(1.0, _JUDGES / size.sum()))))] = True
+    return order[taken[groups.group[order]]]
+
+
+def _leave_out(left: Array, right: Array, errors: Array, sizes: Index) -> Array:
+    """Return ``(I - H_gg)^-1 e_g`` for every group g of rows, with ``H_gg = left_g right_g'``.
+
+    Groups follow each other, and ``sizes`` says how many rows each has.
+    """
+    found, start = np.empty(errors.shape), np.cumsum(sizes) - sizes
+    for size in np.unique(sizes):
+        first = start[sizes == size]
+        if size > left.shape[1]:
+            for one in first:
+                g = slice(one, one + size)
+                L, R, e = (each[g].astype(np.float64) for each in (left, right, errors))
+                # (I - L R')^-1 = I + L (I - R'L)^-1 R', which is as wide as the features.
+                found[g] = e + L @ np.linalg.solve((1.0 + 1e-6) * np.eye(left.shape[1]) - R.T @ L, R.T @ e)
+            continue
+        step = max(1, _AT_ONCE // (size * left.shape[1]))
+        for begin in range(0, len(first), step):
+            at = first[begin : begin + step, None] + np.arange(size)
+            rest = (1.0 + 1e-6) * np.eye(size) - left[at] @ right[at].transpose(0, 2, 1)
+            found[at] = np.linalg.solve(rest, errors[at].astype(np.float64))
+    return found
 
 
 def _leading(centred: Array, n: int) -> Array:

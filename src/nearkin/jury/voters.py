@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
 from nearkin.kernels import worker_pool
 from nearkin.learners import OnlineLearner, RobustLODML
@@ -36,6 +37,10 @@ _LEARNED = 1 << 13
 
 #: Rows whose candidates are ranked at the same time.
 _AT_ONCE = 1 << 11
+_VOTES_AT_ONCE = 1 << 20
+
+#: Most rows of a group for which its members are found and dropped; of larger groups only other rows are searched.
+_MANY = 64
 
 #: Most features for which matrices of all pairs of features are formed.
 WIDE = 1024
@@ -125,12 +130,17 @@ def rank_votes(index: Index, codes: Codes, weights: Array, n_classes: int, bandw
     >>> votes.round(3).tolist()
     [[0.506, 0.494]]
     """
-    n = len(index)
-    cells = np.arange(n)[:, None] * n_classes + codes[index]
-    cast = _cast(index, weights, bandwidth)
-    votes = np.bincount(cells.ravel(), cast.ravel(), n * n_classes).reshape(n, n_classes)
+    votes = np.empty((len(index), n_classes))
+    step = min(_AT_ONCE, max(1, _VOTES_AT_ONCE // n_classes))
+    for start in range(0, len(index), step):
+        some = index[start : start + step]
+        cells = np.arange(len(some))[:, None] * n_classes + codes[some]
+        counted = np.bincount(cells.ravel(), _cast(some, weights, bandwidth).ravel(), len(some) * n_classes)
+        votes[start : start + step] = counted.reshape(len(some), n_classes)
     total = votes.sum(axis=1, keepdims=True)
-    return np.divide(votes, total, out=np.full_like(votes, 1.0 / n_classes), where=total > 0)
+    votes /= np.where(total > 0, total, 1.0)
+    votes[total[:, 0] <= 0] = 1.0 / n_classes
+    return votes
 
 
 def _cast(index: Index, weights: Array, bandwidth: float) -> Array:
@@ -169,7 +179,7 @@ class _RankVoter(SearchingVoter):
 
     @property
     def among(self) -> Index:
-        """Neighbours of every training row, of shape (n_samples, 60), found at the first use."""
+        """Neighbours of every training row outside its group, of shape (n_samples, 60), found at the first use."""
         return self.candidates[:, :N_VOTING]
 
     @property
@@ -203,6 +213,7 @@ class _RankVoter(SearchingVoter):
     codes=ArrayOf("n", of="codes", low=0, below="c"),
     n_classes=Count(2, size="c"),
     bandwidth=Number(0.0, is_open=True),
+    groups=Maybe(Part(Groups, n="n")),
     space=Maybe(Either(ArrayOf("e", "d"), Part("MappedParameter", d="d"))),
 )
 class NeighbourVoter(_RankVoter):
@@ -224,6 +235,8 @@ class NeighbourVoter(_RankVoter):
         there they would.
     space : ndarray of shape (n_components, n_features), Embedding or None, default=None
         Map from scaled rows into the space; None for the scaled rows themselves.
+    groups : Groups or None, default=None
+        Rows that do not vote on each other.
 
     Examples
     --------
@@ -242,8 +255,10 @@ class NeighbourVoter(_RankVoter):
         n_classes: int,
         bandwidth: float | None = None,
         space: Array | Embedding | None = None,
+        groups: Groups | None = None,
     ):
-        self.name, self.near, self.codes, self.n_classes, self.space = name, near, codes, n_classes, space
+        self.name, self.near, self.codes, self.n_classes = name, near, codes, n_classes
+        self.space, self.groups = space, groups
         self.bandwidth = self._best_bandwidth() if bandwidth is None else bandwidth
 
     @property
@@ -256,7 +271,7 @@ class NeighbourVoter(_RankVoter):
         return {"d": len(self.near._center)} if self.space is None else {}
 
     def _find_among(self) -> Index:
-        return self.near.among(self._n_found).astype(np.int32, copy=False)
+        return find_others(self.near, self._n_found, self.groups).astype(np.int32, copy=False)
 
     @property
     def searches_input(self) -> bool:
@@ -431,18 +446,34 @@ class CrossFittedVoter(_RankVoter):
         return np.concatenate([one.map_rows(rows) for one in self.spaces], axis=1) / math.sqrt(len(self.spaces))
 
 
+def find_others(near: LocalNeighbours, k: int, groups: Groups | None) -> Index:
+    """The k nearest rows of every training row that belong to other groups, or fewer where there are not that many."""
+    if groups is None:
+        return near.among(k)
+    group = groups.group
+    n, size = len(group), groups.size[group]
+    k = min(k, n - int(size.max()))
+    found = np.empty((n, k), np.int64)
+    few = np.flatnonzero(size <= _MANY)
+    if len(few):
+        near_by = near.among(k + int(size[few].max()) - 1, None if len(few) == n else few)
+        is_own = group[near_by] == group[few, None]
+        found[few] = np.take_along_axis(near_by, np.argsort(is_own, axis=1, kind="stable")[:, :k], axis=1)
+    for one in np.unique(group[size > _MANY]):
+        found[group == one] = near.among(k, np.flatnonzero(group == one), np.flatnonzero(group != one))
+    return found
+
+
 def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: NeighbourVoter) -> NeighbourVoter:
     """Neighbours in a learned space, with the bandwidth of the input space."""
     found = LocalNeighbours(narrow(map_rows(space, scaled)))
-    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space)
+    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space, near.groups)
 
 
 def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> CrossFittedVoter:
     """Neighbours in two spaces, each learned from one half of the rows, or 8,192 of it, and judging the other."""
     codes = near.codes
-    # Every other row of a class, in an order that is independent of the features.
-    order, judge = np.lexsort((np.random.default_rng(0).random(len(codes)), codes)), np.empty(len(codes), np.int64)
-    judge[order] = np.arange(len(codes)) % 2
+    judge = _halve(codes, near.groups)
     spaces, rng = [], np.random.default_rng([len(codes), 2])
     for own in (0, 1):
         other = np.flatnonzero(judge != own)
@@ -453,6 +484,15 @@ def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> Cros
         learner = default_learner(random_state).set_params(scale=None, rescore=False)
         spaces.append(LearnedSpace(learner.fit(scaled[other], codes[other]).components_, scaled))
     return CrossFittedVoter("learned spaces", near, spaces, judge)
+
+
+def _halve(codes: Codes, groups: Groups | None) -> Index:
+    """Half of each row, 0 or 1: every other row of a class, or group by its first row, in random order."""
+    group = np.arange(len(codes)) if groups is None else groups.group
+    its_code = codes[np.unique(group, return_index=True)[1]]
+    order, half = np.lexsort((np.random.default_rng(0).random(len(its_code)), its_code)), np.empty_like(its_code)
+    half[order] = np.arange(len(its_code)) % 2
+    return half[group]
 
 
 def default_learner(random_state: Any = None) -> OnlineLearner:

@@ -15,6 +15,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
 from nearkin.jury.decision import check_size, decide
+from nearkin.jury.local_scaling import narrow
 from nearkin.jury.voters import WIDE, default_learner
 from nearkin.labels import check_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
@@ -40,6 +41,9 @@ __all__ = ["RobustKNeighborsClassifier"]
 
 #: Neighbours where "auto" cannot have a jury.
 _FEW = 3
+
+#: Rows that are scaled at the same time.
+_AT_ONCE = 1 << 13
 
 
 @stored(
@@ -104,7 +108,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
       agreement with the labels as given;
     - neighbours in the space of your learner; for ``learner="auto"`` in two spaces, each learned by `RobustLODML` from
       half of the rows, and each judging the other half;
-    - ridge regression on the features, and on nearness to landmarks.
+    - ridge regression on the features, and on nearness to landmarks;
+    - a forest of random trees, each grown on a part of the rows and judging the others.
+
+    Of several copies of a row one stands for all (`nearkin.jury.find_copies`), so copies do not vouch for each other.
 
     Their shares lie half way between equal ones and those with which they predict the labels best. Where the jury is
     most certain, contradicted labels are wrong ones: their share is `noise_rate_`, and it depends on the class where
@@ -128,7 +135,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     >>> bool(model.score(X_test, y_test) > 0.9)
     True
     >>> model.votes(X_test[:1]).voters
-    ('input space', 'learned spaces', 'ridge on features', 'ridge on landmarks')
+    ('input space', 'learned spaces', 'ridge on features', 'ridge on landmarks', 'forest')
     """
 
     learner: str | OnlineLearner | None = setting(
@@ -140,8 +147,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     n_neighbors: int | str = setting(
         "auto", Integer(1, 1_000_000_000), OneOf(("auto",)), kind='int or "auto"',
         doc="""A number gives Algorithm 5 with that many neighbours; 3 in the paper. "auto" lets a jury vote: up to 60
-        neighbours in each of several spaces and two ridge regressions (see Notes). It needs dense rows and a learner of
-        a distance with one map; for others it means 3.""",
+        neighbours in each of several spaces, two ridge regressions and a forest (see Notes). It needs dense rows and
+        a learner of a distance with one map; for others it means 3.""",
     )  # fmt: skip
     noise_rate: float | str = setting(
         "auto", Real(0.0, 1.0, open_high=True), OneOf(("auto",)), kind='float in [0, 1) or "auto"',
@@ -209,10 +216,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         settings = self.classes_, self.noise_rate, self.weights, self.random_state
         self.decision_: JuryDecision | RobustKNN
         if may_have_jury and isinstance(self.learner, str):
+            rows = np.ascontiguousarray(rows)  # sums of a frame, column by column, would round differently
             self._scaling = Scaling.learn(rows, "pairs")
-            check_range(Rows(rows, self._scaling), self, "Is that value right?")
-            with owned_by(self):
-                self.decision_ = decide(np.ascontiguousarray(self._scaling.apply(rows)), codes, *settings)
+            with owned_by(self):  # which holds the scaled rows no longer than it needs them
+                self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:
             self._learner, plausibility = self._fit_learner(learner, X, labels)
@@ -363,7 +370,16 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             scaling = self._scaling
         scaled = Rows(rows, scaling)
         check_range(scaled, self, "Is that value right?")
-        return scaled.take(slice(None))
+        return np.ascontiguousarray(scaled.take(slice(None)))
+
+    def _scale_narrow(self, rows: Array, scaling: Scaling) -> Array:
+        """Scaled rows in single precision; no more than a block of them is held in any other."""
+        scaled = np.empty(rows.shape, np.float32)
+        for start in range(0, len(rows), _AT_ONCE):
+            part = Rows(rows[start : start + _AT_ONCE], scaling)
+            check_range(part, self, "Is that value right?", start)
+            scaled[start : start + _AT_ONCE] = narrow(part.dense)
+        return scaled
 
     def _check_rows(self, X: ArrayLike, *, reset: bool) -> Any:
         with owned_by(self):

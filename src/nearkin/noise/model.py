@@ -196,6 +196,18 @@ def judge_labels(
     return plausibility, score
 
 
+def rate_labels(votes_on: VotesOn, codes: Codes, noise: NoiseModel) -> tuple[Array, Array]:
+    """Do the same as the last round of `judge_labels`, by votes that need no correction."""
+    n, n_classes = len(codes), noise.n_classes
+    plausibility, score = np.ones(n), np.empty(n)
+    for part in split_rows(n, n_classes):
+        shares = noise.lift_zeros(votes_on(part))
+        if noise.rate > 0.0:
+            plausibility[part] = np.maximum(noise.probability_right(shares, codes[part]), SMALLEST)
+        score[part] = score_labels(noise.relative_likelihood(shares, codes[part]), codes[part])
+    return plausibility, score
+
+
 def score_labels(shares: Array, codes: Codes) -> Array:
     """Return the share of each row's label against the best other one; below 1/2 another label has more."""
     others, at = shares.copy(), np.arange(len(codes))
