@@ -121,7 +121,8 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
             f"much of {_short(lost[0])}{' and others' if len(lost) > 1 else ''} is doubted: classes overlap, or many "
             "labels strayed into a small one. Look at some suspects before you drop them all."
         )
-    if audit.rate_is_estimated and audit.noise_interval[0] < _NOTHING and audit.n_suspects:
+    is_settled = not audit.decision.notes  # otherwise that says the same
+    if audit.rate_is_estimated and is_settled and audit.noise_interval[0] < _NOTHING and audit.n_suspects:
         found.append(
             "the share of wrong labels cannot be told from zero, so every suspect may be right: look at each before "
             "you act."
