@@ -21,9 +21,9 @@ from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirect
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
-from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_interval
-from nearkin.noise.model import VotesOn, rate_labels
-from nearkin.stored import ArrayOf, Items, Maybe, Number, Part, Text, stored
+from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_labels
+from nearkin.noise.model import VotesOn
+from nearkin.stored import ArrayOf, Items, Maybe, Part, Text, stored
 
 __all__ = [
     "COUNTED", "JuryDecision", "SuspectRules", "assemble_jury", "call_wrong", "check_size", "decide", "lowest_share",
@@ -34,6 +34,14 @@ COUNTED = 0.1
 
 #: Plausibility below which a suspect is called wrong; from there on it is worth a look.
 _WRONG = 0.5
+
+#: Rounds of voting before the one that counts.
+_ROUNDS = 2
+
+#: Share of outvoted labels beyond the rate from which on a note says that votes do not settle the rate, and the rate
+#: above which the features hardly tell the classes apart, which is another note.
+_UNSETTLED = 0.08
+_HOPELESS = 0.4
 
 #: Most votes, rows times classes, that a jury counts: about three hours.
 _MOST_VOTES = 1e10
@@ -53,7 +61,6 @@ _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
     score=ArrayOf("n", low=0.0, high=1.0),
     is_suspect=ArrayOf("n", of="flags"),
     is_wrong=ArrayOf("n", of="flags"),
-    rate_interval=Items(Number(0.0, 1.0), least=2),
     notes=Items(Text()),
 )
 class JuryDecision:
@@ -83,13 +90,11 @@ class JuryDecision:
     heard : ndarray of shape (n_members,)
         What the label of every row that the jury knows counted in the votes on the others.
     plausibility, score : ndarray of shape (n_samples,)
-        Of the labels; see `nearkin.noise.judge_labels`.
+        Of the labels; see `nearkin.noise.rate_labels`.
     is_suspect : ndarray of bool of shape (n_samples,)
         Both tiers; see `SuspectRules`.
     is_wrong : ndarray of bool of shape (n_samples,)
         Suspects of the first tier, whose labels are more likely wrong than right; the others are worth a look.
-    rate_interval : tuple of float
-        Interval of the rate; both ends are the rate itself where it was given.
     notes : tuple of str
         What a reader of the figures should know.
 
@@ -111,16 +116,29 @@ class JuryDecision:
     ):  # fmt: skip
         self.jury, self.noise, self.classes, self.weights, self.judged = jury, noise, classes, weights, judged
         with one_blas_thread():
-            self.heard, self.score = judge_labels(jury.left_out, self._of_members(codes), noise)
-            self.plausibility = self.heard
-            if judged is not None:
-                self.plausibility, self.score = rate_labels(self._votes_on(), codes, noise)
-        self.is_suspect: Mask = SuspectRules().apply(self.score, codes, noise, rate_is_given=rate_is_given)
+            self.heard, _ = judge_labels(jury.left_out, self._of_members(codes), noise, _ROUNDS)
+            votes_on = self._votes_on()
+            noise.sharpen_for(votes_on, codes)
+            self.plausibility, self.score = rate_labels(votes_on, codes, noise)
+        rules = SuspectRules()
+        self.is_suspect: Mask = rules.apply(self.plausibility, self.score, codes, noise, rate_is_given=rate_is_given)
         self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
-        self.rate_interval = (noise.rate, noise.rate)
-        if not rate_is_given:
-            self.rate_interval = rate_interval(noise.rate, max(1, round(COUNTED * len(self.heard))))
-        self.notes: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = () if rate_is_given else self._notes()
+
+    @property
+    def rate_interval(self) -> tuple[float, float]:
+        """Interval of the rate; both ends are the rate itself where it was given."""
+        return self.noise.interval
+
+    def _notes(self) -> tuple[str, ...]:
+        (low, high), rate = self.noise.interval, self.noise.rate
+        if rate > _HOPELESS or float(np.mean(self.score < SuspectRules.outvoted)) - rate < _UNSETTLED:
+            return ()
+        part = f"up to {100 * high:.0f} % could be wrong" if low > 0.0 else f"none may be wrong, or {100 * high:.0f} %"
+        return (
+            f"the votes do not settle how many labels are wrong ({part}): classes overlap, or wrong labels follow the "
+            "features, and votes cannot tell these apart. Look at some of the suspects.",
+        )
 
     @property
     def kept(self) -> Index:
@@ -190,6 +208,10 @@ class JuryDecision:
     def left_out_shares(self, rows: Any) -> Array:
         """Shares of the true classes of training rows, by the same votes."""
         return self.noise.lift_zeros(self._votes_on()(rows))
+
+    def left_out_joint(self, rows: Any, codes: Codes) -> Array:
+        """Probabilities of the true classes of training rows, each times that of the labels; see `NoiseModel.joint`."""
+        return self.noise.joint(self.noise.sharpened(self._votes_on()(rows)), codes)
 
     def cast_left_out(self, rows: Index, k: int) -> CastVotes:
         """Who votes on training rows, without themselves."""
@@ -320,15 +342,15 @@ def assemble_jury(
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
         # the labels that they contradict tell how many are wrong.
         votes = [voter.left_out(ones) for voter in (near, *others)]
+        if space is None:
+            learned: Voter = learn_spaces(scaled, near, random_state)
+            votes.insert(1, learned.left_out(ones))
         shares = draw_to_equal(stack_votes(votes, codes, n_classes))
         if isinstance(noise_rate, str):
             noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
         else:
             noise = NoiseModel(noise_rate, n_classes)
-        if space is None:
-            learned: Voter = learn_spaces(scaled, near, random_state)
-            shares = draw_to_equal(stack_votes([votes[0], learned.left_out(ones), *votes[1:]], codes, n_classes))
-        else:
+        if space is not None:
             # This space has seen all labels, so they do not tell how much it should count.
             learned = neighbours_in(space, "learned space", scaled, near)
             shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
@@ -345,62 +367,72 @@ class SuspectRules:
         Score below which another label has more votes.
     spared : int
         Rows of every class that are never suspects, so that no class disappears.
+    least_doubt : float
+        Least probability of being wrong of a label that is a suspect for that reason.
+    looked_at, more : float
+        Share of all labels that are suspects, as far as they are outvoted, whatever the rate, and the share of the rate
+        that is added to it: wrong labels that follow the features hide from the rate.
     excess : float
-        How many times the expected number of wrong labels of a class may be suspects.
-    clearly_outvoted : float
-        Score below which another label has twice the votes.
+        How many times the expected number of wrong labels of a class may be suspects, unless it is rare.
     beyond_rate : float
-        Largest share of a class that may be suspects for that reason alone.
+        Share of a class, unless it is rare, that may be suspects beyond that.
 
     Examples
     --------
     >>> score, codes = np.array([0.9, 0.8, 0.1, 0.7, 0.9, 0.8]), np.array([0, 0, 0, 1, 1, 1])
-    >>> SuspectRules().apply(score, codes, NoiseModel(0.2, 2), rate_is_given=True).tolist()
+    >>> SuspectRules().apply(score, score, codes, NoiseModel(0.2, 2), rate_is_given=True).tolist()
     [False, False, True, False, False, False]
     """
 
     outvoted: float = 0.5
     spared: int = 2
+    least_doubt: float = 0.2
+    looked_at: float = 0.09
+    more: float = 0.4
     excess: float = 1.25
-    clearly_outvoted: float = 1.0 / 3.0
     beyond_rate: float = 0.2
 
-    def apply(self, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool) -> NDArray[np.bool_]:
-        """Find the suspects by the scores of `nearkin.noise.score_labels`; a given rate alone decides how many."""
-        size, rank = np.bincount(codes), _ranks_within(score, codes)
-        share = noise.rate if rate_is_given else self._share(score, noise.rate)
-        is_suspect = lowest_share(score, share, self.outvoted) & (rank < size[codes] - self.spared)
-        if rate_is_given:
-            return is_suspect
-        is_clear = (score < self.clearly_outvoted) & (rank < self._beyond_rate(size)[codes])
-        return is_suspect & (rank < self._most_of_class(size, noise)[codes]) | is_clear
+    def apply(self, plausibility: Array, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool) -> Mask:
+        """Find the suspects, the least plausible labels; a given rate alone decides how many.
 
-    def _share(self, score: Array, rate: float) -> float:
-        """Share of all labels that are suspects.
-
-        The rate misses wrong labels that follow the features. Votes see more of them, but also right labels where
-        classes overlap. The geometric mean of both is zero on clean labels. It is limited to twice the rate, or to the
-        rate itself where that cannot be told from zero.
+        Otherwise labels are suspects by either of two rules: those that are so likely wrong that flagging them makes
+        the expected harmonic mean of precision and recall the largest, and a share of all labels that is worth a look.
+        No class has more suspects than flips explain, and a fifth of it where it is not rare: where classes overlap, a
+        small one loses most votes, right labels or not.
         """
-        share = float(np.sqrt(rate * np.mean(score < self.outvoted)))
-        chance = np.sqrt(rate * (1.0 - rate) * 4.0 / len(score))
-        return min(rate + max(0.0, rate - float(chance)), share)
+        size, rank = np.bincount(codes), _ranks_within(plausibility, codes)
+        is_outvoted = (score < self.outvoted) & (rank < size[codes] - self.spared)
+        first = np.where(is_outvoted, plausibility, 1.0)
+        if rate_is_given:
+            return is_outvoted & lowest_share(first, noise.rate)
+        wrong = 1.0 - plausibility
+        looked_at = max(noise.rate, min(float(np.mean(score < self.outvoted)), self.looked_at + self.more * noise.rate))
+        is_suspect = (wrong >= max(self.least_doubt, best_threshold(wrong))) | lowest_share(first, looked_at)
+        return is_outvoted & is_suspect & (rank < self._most_of_class(size, noise)[codes])
 
     def _most_of_class(self, size: Index, noise: NoiseModel) -> Array:
-        """Most suspects of each class by the rate.
+        """Most suspects of each class; a rate that cannot be told from zero explains none."""
+        expected = noise.expected_wrong(size) * float(noise.interval[0] > 0.0)
+        beyond = np.maximum((self.excess - 1.0) * expected, np.sqrt(expected)) + np.floor(self.beyond_rate * size)
+        # Right rows of a rare class have few neighbours of their own, so its chance of being wrong is overrated.
+        most: Array = expected + np.where(size >= size.mean() / 2.0, beyond, 0.0)
+        return most
 
-        Where classes overlap, a small one loses most votes, right labels or not, so it has no more suspects than flips
-        from the other classes explain.
-        """
-        expected = noise.expected_wrong(size)
-        return np.maximum(self.excess * expected, expected + np.sqrt(expected))
 
-    def _beyond_rate(self, size: Index) -> Array:
-        """Most suspects of each class because another label has twice the votes, whatever the rate.
+def best_threshold(chances: Array) -> float:
+    """Find the chance from which on things are picked so that the expected F1 is the largest.
 
-        Rare classes are exempt: their rows have few neighbours of their own.
-        """
-        return np.where(size >= size.mean() / 2.0, np.floor(self.beyond_rate * size), 0.0)
+    Picking the k likeliest finds the sum of their chances in expectation, so F1 is about twice that sum over k plus the
+    sum of all chances.
+
+    Examples
+    --------
+    >>> best_threshold(np.array([0.9, 0.8, 0.3, 0.05, 0.05]))
+    0.8
+    """
+    order = np.sort(chances)[::-1]
+    found = np.cumsum(order) / (np.arange(1, len(order) + 1) + order.sum())
+    return float(order[int(np.argmax(found))])
 
 
 def call_wrong(is_suspect: Mask, plausibility: Array) -> Mask:
@@ -409,12 +441,10 @@ def call_wrong(is_suspect: Mask, plausibility: Array) -> Mask:
     return found
 
 
-def lowest_share(values: Array, share: float, below: float) -> NDArray[np.bool_]:
-    """Mark the given share of the rows, those with the lowest values, as far as these lie below a bound."""
-    order = np.argsort(values, kind="stable")
-    n_marked = min(int(np.floor(share * len(values) + 1e-9)), int(np.count_nonzero(values < below)))
+def lowest_share(values: Array, share: float) -> Mask:
+    """Mark the given share of the rows, those with the lowest values."""
     is_marked = np.zeros(len(values), dtype=bool)
-    is_marked[order[:n_marked]] = True
+    is_marked[np.argsort(values, kind="stable")[: int(np.floor(share * len(values) + 1e-9))]] = True
     return is_marked
 
 

@@ -123,12 +123,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     Their shares lie half way between equal ones and those with which they predict the labels best. Where the jury is
     most certain, contradicted labels are wrong ones: their share is `noise_rate_`, and it depends on the class where
-    that is significant (`nearkin.noise.estimate_noise_model`). A label's plausibility is its posterior probability
-    given the votes (`nearkin.noise.judge_labels`). Suspects are rows of the lowest `score_` for which another label has
-    more votes: as many as the geometric mean of the number of these and the `noise_rate_` share of all rows, no more
-    than twice that share, or just that share where it cannot be told from zero or was given. No class has more suspects
-    than one and a quarter times as many as such flips would have brought there. Beyond that, up to a fifth of a class
-    that is not rare are suspects where another label has twice the votes. The best two rows of a class never are
+    the most certain rows of the classes say so (`nearkin.noise.estimate_noise_model`). A label's plausibility is its
+    posterior probability given the votes, whose certainty is fitted to the labels (`nearkin.noise.rate_labels`).
+    Suspects are outvoted labels: those so likely wrong that flagging them serves precision and recall best, and the
+    least plausible ones up to a tenth of the rows or so, since wrong labels that follow the features hide from the
+    rate; a given rate alone decides how many. No class has many more suspects than flips explain, and a fifth of it
+    where it is not rare, and the best two rows of a class never are
     (`nearkin.jury.SuspectRules`). Predictions are the true classes that the votes speak for. Memory is bounded; the
     cost is that of comparing all pairs of rows.
 
