@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Python keeps the bytecode of what it imports, pytest that of tests; of all that pip installs most is never imported.
+export PYTHONDONTWRITEBYTECODE :=
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: help demo test test-all lint types docs scale clean
 .DEFAULT_GOAL := help
@@ -15,14 +18,17 @@ demo: $(VENV)/.base ## set up and run the main job on built-in data
 test: $(VENV)/.test ## set up and run the fast tests, within 3 minutes on two cores
 	$(BIN)/python -m pytest -n auto --dist worksteal -q -m 'not slow'
 
-test-all: $(VENV)/.test $(VENV)/.docs lint types docs ## lint, types, documentation and every test; skipping a test fails (see .ci/run for the parts to install first)
+test-all: $(VENV)/.test $(VENV)/.docs ## lint, types, documentation and every test; skipping a test fails (make parts first)
+	$(MAKE) -j2 lint types docs
 	NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto --dist worksteal -q
 
-.PHONY: torch
-torch: $(VENV)/.torch ## install torch and a C compiler for the tests of networks and of device code
+.PHONY: parts chromium
+parts: $(VENV)/.parts chromium ## install what else tests can use: torch, a C compiler, dask, search engines, cleanlab, playwright, chromium
 
-.PHONY: engines
-engines: $(VENV)/.engines ## install the search engines that tests compare with
+chromium: ## install chromium by apt, where there is none
+	@command -v chromium >/dev/null || { \
+	  as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$as_root apt-get update -q && $$as_root apt-get install -q -y --no-install-recommends chromium; }
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -44,9 +50,7 @@ bench: $(VENV)/.bench ## measure speed and memory, up to 25 minutes (set NEARKIN
 bench-quick: $(VENV)/.bench ## the same for a few sizes, under 3 minutes
 	$(BIN)/python -m benchmarks --quick
 
-.PHONY: dask soak
-dask: $(VENV)/.dask ## install dask for the tests of clusters
-
+.PHONY: soak
 soak: $(VENV)/.base ## stream for ten minutes while processes are killed and files damaged
 	$(BIN)/python -m benchmarks.soak --report benchmarks/results/soak.txt
 
@@ -54,12 +58,6 @@ soak: $(VENV)/.base ## stream for ten minutes while processes are killed and fil
 FUZZ_S ?= 600
 fuzz: $(VENV)/.test ## attack files, commands, streams and numbers for FUZZ_S seconds (default 600); FUZZ_SEED repeats a run
 	$(BIN)/python -m fuzz --seconds $(FUZZ_S) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
-
-.PHONY: browser
-browser: $(VENV)/.browser ## install chromium (by apt), playwright and cleanlab for the tests of pages
-	@command -v chromium >/dev/null || { \
-	  as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  $$as_root apt-get update -q && $$as_root apt-get install -q -y --no-install-recommends chromium; }
 
 clean: ## remove everything that make built
 	rm -rf $(VENV) site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
@@ -70,33 +68,23 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(INSTALL) -e '.[test]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plots]'
-	@touch $@
-
-$(VENV)/.browser: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser,images,cleanlab]'
-	@touch $@
-
-$(VENV)/.dask: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dask]' cryptography
-	@touch $@
-
-$(VENV)/.torch: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 triton safetensors pytorch-metric-learning ziglang
-	@touch $@
-
-$(VENV)/.engines: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[engines]'
+	$(INSTALL) -e '.[plots]'
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	@touch $@
+
+# One call: pip builds the package and looks for versions once.
+$(VENV)/.parts: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) -e '.[browser,images,cleanlab,dask,engines,docs]' cryptography \
+	  torch==2.13.0 triton safetensors pytorch-metric-learning ziglang
+	@touch $@ $(VENV)/.base $(VENV)/.docs

@@ -120,7 +120,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and (HERE / f"{sys.argv[1]}.py").is_file():
-        runpy.run_module(f"benchmarks.{sys.argv.pop(1)}", run_name="__main__")
+    name = sys.argv[1].replace("-", "_") if len(sys.argv) > 1 else ""
+    if (HERE / f"{name}.py").is_file():
+        del sys.argv[1]
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__")
     else:
         main()

@@ -21,12 +21,13 @@ from nearkin import datasets
 
 from .settings import HERE
 
-#: Ways to clean, by column: all suspects dropped, or suggestions taken above a confidence.
+#: Ways to clean, by column: wrong labels or all suspects dropped, or suggestions taken above a confidence.
 WAYS = {
-    "dropped": {},
-    "relabelled from 0.8": {"how": "relabel"},
-    "from 0.5": {"how": "relabel", "min_confidence": 0.5},
-    "all relabelled": {"how": "relabel", "min_confidence": 0.0},
+    "wrong dropped": {},
+    "dropped": {"tier": "all"},
+    "relabelled from 0.8": {"how": "relabel", "tier": "all"},
+    "from 0.5": {"how": "relabel", "min_confidence": 0.5, "tier": "all"},
+    "all relabelled": {"how": "relabel", "min_confidence": 0.0, "tier": "all"},
 }
 #: Sets that chose the way and the bound, and sets that nobody looked at before that choice.
 CHOSEN_BY = ("digits", "wine", "german", "australian", "ionosphere", "wdbc")

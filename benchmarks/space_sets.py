@@ -240,7 +240,7 @@ GROUPS = {"chosen": (*REGISTERED, "digits", *KEEL), "reported": tuple(REPORTED)}
 
 def load(name: str, folder: Path | None = None) -> Rows:
     """Read one set; ``folder`` is that of the registry's files, ``NEARKIN_DATA`` by default."""
-    if name in REGISTERED:
+    if name in datasets.names():
         try:
             held = datasets.load(name, folder)
         except (datasets.DatasetNotFound, datasets.WrongChecksum) as error:

@@ -20,19 +20,21 @@ given, is_wrong = nearkin.flip_labels(y_train, 0.1, random_state=0)
 audit = nearkin.audit_labels(X_train, given, random_state=0)
 low, high = audit.noise_interval
 print(f"wrong labels: estimated {audit.noise_rate:.1%} ({low:.1%} to {high:.1%}), true {is_wrong.mean():.1%}")
-print(f"of {audit.n_suspects} suspects {is_wrong[audit.is_suspect].sum()} are wrong, of {is_wrong.sum()} in all")
+for title, rows in {"called wrong": audit.is_wrong, "worth a look": audit.is_suspect & ~audit.is_wrong}.items():
+    print(f"{rows.sum()} {title}: {is_wrong[rows].sum()} are wrong, of {is_wrong.sum()} in all")
 right = (audit.suggested_label == y_train)[audit.is_suspect].mean()
-print(f"the suggested label is right for {right:.0%} of them\n")
+print(f"the suggested label is right for {right:.0%} of the suspects\n")
 
 print(audit.evidence(int(audit.order[0])), "\n")
 
 for title, (rows, labels) in {
     "labels as given": (X_train, given),
-    "suspects dropped": audit.clean(X_train, given),
-    "suspects relabelled": audit.clean(X_train, given, how="relabel"),
+    "wrong labels dropped": audit.clean(X_train, given),
+    "all suspects dropped": audit.clean(X_train, given, tier="all"),
+    "wrong labels relabelled": audit.clean(X_train, given, how="relabel"),
 }.items():
     model = LogisticRegression(max_iter=5000).fit(rows / 16, labels)
-    print(f"logistic regression, {title:20s} accuracy on clean test labels {model.score(X_test / 16, y_test):.3f}")
+    print(f"logistic regression, {title:23s} accuracy on clean test labels {model.score(X_test / 16, y_test):.3f}")
 
 with tempfile.TemporaryDirectory() as folder:
     page = Path(folder) / "report.html"

@@ -20,6 +20,8 @@ def _hash_of_sources() -> str:
 
 
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / ".numba_cache" / _hash_of_sources())
+for _library in ("OPENBLAS", "OMP", "MKL"):  # workers that share the cores would wait for each other's threads
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -37,6 +39,11 @@ settings.load_profile("nearkin")
 
 def pytest_addoption(parser):
     parser.addoption("--case", default="", help="of the tests over many cases, run those with this text in their name")
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One more than there are cores: often one waits, for a process that it started or a loop that another compiles."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_configure(config):

@@ -63,10 +63,13 @@ class Source:
         self.name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         self.package = self.name if path.name == "__init__.py" else self.name.rpartition(".")[0]
         self.room = room_of(self.name)
-        self.tree = ast.parse(path.read_text())
 
     def __str__(self):
         return self.name
+
+    @cached_property
+    def tree(self):
+        return ast.parse(self.path.read_text())
 
     @cached_property
     def imports(self):

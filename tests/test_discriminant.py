@@ -202,9 +202,10 @@ def learn_in_chunks(name, X, y, sizes, folder=None, **settings):
     settings = {"random_state": 0, **({"bounds": (0.5, 1.5)} if name == "ITML" else {}), **settings}
     model, at = getattr(nearkin, name)(**settings).partial_fit(X[:200], y[:200]), 200
     for i, size in enumerate(sizes):
-        if at < len(y):
-            model.partial_fit(X[at : at + size], y[at : at + size])
-            at += size
+        if at >= len(y):
+            break
+        model.partial_fit(X[at : at + size], y[at : at + size])
+        at += size
         if folder is not None and i % 8 == 0:
             nearkin.save(model, folder / "model.nearkin")
             model = nearkin.load(folder / "model.nearkin")

@@ -114,7 +114,7 @@ def run_demo(seed: int = 0, demo: Demo = _DEFAULT) -> DemoResult:
 def _detect(X: Array, y: Array, demo: Demo, rng: np.random.Generator) -> Detection:
     noisy, is_wrong = flip_labels(y, demo.noise_rate, random_state=rng)
     model = list(_make_methods(_draw_seed(rng)).values())[-1].fit(X, noisy)
-    is_doubtful = ~np.isin(np.arange(len(y)), model.kept_)
+    is_doubtful = model.decision_.is_suspect
     n_wrong, n_doubtful, n_found = (int(one.sum()) for one in (is_wrong, is_doubtful, is_doubtful & is_wrong))
     precision, recall = n_found / max(1, n_doubtful), n_found / max(1, n_wrong)
     return Detection(len(y), n_wrong, n_doubtful, n_found, float(model.noise_rate_), precision, recall)

@@ -32,7 +32,7 @@ def _table(kind: bytes, columns: bytes) -> dict[str, bytes]:
     return {".csv": header, ".tsv": header, ".parquet": parquet, ".pq": parquet}
 
 
-_ROWS = rb"row,given_label,suggested_label,is_suspect,plausibility,confidence,score"
+_ROWS = rb"row,given_label,suggested_label,is_suspect,tier,plausibility,confidence,score"
 _AUDIT, _SUSPECTS = _table(b"audit", _ROWS), _table(b"suspects", _ROWS + rb",near_rows,near_labels")
 _PAGE = rb'<meta\ name="generator"\ content="nearkin\ [^"]*audit"'
 _RESULTS = rb'<meta\ name="generator"\ content="nearkin">'

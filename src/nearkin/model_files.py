@@ -122,9 +122,9 @@ def describe_model(path: Path) -> dict[str, Any]:
         "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS if has_learner},
     }
     if is_classifier:
-        n_rows = len(estimator.plausibility_)
-        rate = float(estimator.noise_rate_)
-        facts |= {"noise_rate": rate, "n_rows": n_rows, "n_doubtful": n_rows - len(estimator.kept_)}
+        is_doubtful = estimator.decision_.is_suspect
+        counts = {"n_rows": len(is_doubtful), "n_doubtful": int(is_doubtful.sum())}
+        facts |= {"noise_rate": float(estimator.noise_rate_), **counts}
     return facts
 
 

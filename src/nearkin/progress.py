@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["advance", "at_exit", "hold_interrupts", "listening", "notice_interrupts", "part_of"]
+__all__ = ["advance", "at_exit", "begin", "hold_interrupts", "listening", "notice_interrupts", "part_of", "planned"]
 
 Listener = Callable[[str, int, int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("nearkin_progress", default=None)
+_plan: ContextVar[_Plan | None] = ContextVar("nearkin_progress_plan", default=None)
 _whole: ContextVar[tuple[int, int] | None] = ContextVar("nearkin_progress_whole", default=None)
+
+#: Parts of a planned task that are counted.
+_WHOLE = 1000
 
 #: Packages that turn loops into machine code.
 _COMPILERS = ("numba", "llvmlite")
@@ -69,6 +73,70 @@ def part_of(done: int, total: int) -> Iterator[None]:
         yield
     finally:
         _whole.reset(token)
+
+
+class _Plan:
+    """Steps of one task, with the part of the whole that each takes."""
+
+    def __init__(self, task: str, costs: Mapping[str, float], listener: Listener):
+        total = sum(costs.values()) or 1.0
+        self.task, self.listener, self.furthest = task, listener, 0
+        self.starts, done = {}, 0.0
+        for name, cost in costs.items():
+            self.starts[name] = (done / total, cost / total)
+            done += cost
+        self.start, self.share = 0.0, 0.0
+
+    def begin(self, step: str) -> None:
+        """Say that a step begins, and so that those before it are over."""
+        self.start, self.share = self.starts.get(step, (self.start + self.share, 0.0))
+        self.hear("", 0, 1)
+
+    def hear(self, _: str, done: int, total: int) -> None:
+        """Report the whole; it never goes back, though parts of a step count from zero again."""
+        here = self.start + self.share * min(1.0, done / max(1, total))
+        self.furthest = max(self.furthest, min(_WHOLE, int(_WHOLE * here)))
+        self.listener(self.task, self.furthest, _WHOLE)
+
+
+@contextmanager
+def planned(task: str, costs: Mapping[str, float]) -> Iterator[None]:
+    """Report all that advances inside the block as one task, which only goes forward.
+
+    ``costs`` has the steps of the task in their order, each with about the time it takes; `begin` says which one comes.
+    A plan inside another one is ignored.
+
+    Examples
+    --------
+    >>> with listening(lambda *one: print(*one)), planned("auditing", {"search": 3.0, "vote": 1.0}):
+    ...     begin("search")
+    ...     advance("comparing rows", 1, 2)
+    ...     begin("vote")
+    auditing 0 1000
+    auditing 375 1000
+    auditing 750 1000
+    auditing 1000 1000
+    """
+    listener = _listener.get()
+    if listener is None or _plan.get() is not None:
+        yield
+        return
+    plan = _Plan(task, costs, listener)
+    tokens = _plan.set(plan), _listener.set(plan.hear)
+    try:
+        yield
+        plan.start, plan.share = 1.0, 0.0
+        plan.hear("", 1, 1)
+    finally:
+        _plan.reset(tokens[0])
+        _listener.reset(tokens[1])
+
+
+def begin(step: str) -> None:
+    """Begin a step of the plan, if there is one."""
+    plan = _plan.get()
+    if plan is not None:
+        plan.begin(step)
 
 
 def advance(task: str, done: int, total: int) -> None:

@@ -101,7 +101,7 @@ def test_every_format_gives_the_same_suspects(folder, wine):
 @pytest.mark.parametrize("how", ["drop", "relabel"])
 def test_cleaned_labels_and_all_rows_on_request(folder, wine, how):
     pytest.importorskip("pyarrow")
-    relabel = ["--how", "relabel", "--min-confidence", "0.4"] if how == "relabel" else []
+    relabel = ["--how", "relabel", "--min-confidence", "0.4", "--tier", "all"] if how == "relabel" else []
     outcome = run(
         folder / "wine.csv", "--label", "cultivar", "--id", "bottle", "--drop", "note", "--cleaned",
         folder / "cleaned.csv", "--all", folder / "all.parquet", "-o", folder / "out.html",
@@ -109,11 +109,13 @@ def test_cleaned_labels_and_all_rows_on_request(folder, wine, how):
     )  # fmt: skip
     cleaned, every = pd.read_csv(folder / "cleaned.csv"), pd.read_parquet(folder / "all.parquet")
     assert list(cleaned.columns) == ["bottle", "row", "label", "given_label", "confidence"]
-    kept = ~every.is_suspect | ((every.confidence >= 0.4) & (how == "relabel"))
+    is_doubted = every.is_suspect if how == "relabel" else every.tier == "wrong"  # as asked, and by default
+    kept = ~is_doubted | ((every.confidence >= 0.4) & (how == "relabel"))
     left = every[kept]
     assert list(cleaned.bottle) == list(left.bottle) and list(cleaned.given_label) == list(left.given_label)
-    assert list(cleaned.label) == list(left.suggested_label)
-    assert np.allclose(cleaned.confidence, left.confidence)
+    label, sure = ("suggested_label", "confidence") if how == "relabel" else ("given_label", "plausibility")
+    assert list(cleaned.label) == list(left[label])
+    assert np.allclose(cleaned.confidence, left[sure])
     changed = int((cleaned.label != cleaned.given_label).sum())
     assert (changed > 0) == (how == "relabel")
     counts = f"{len(cleaned)} rows left, {changed} relabelled, {len(every) - len(cleaned)} dropped"
@@ -240,3 +242,16 @@ def test_without_pillow_one_line_says_how_to_get_it(folder, wine, monkeypatch):
         folder / "wine.csv", "--label", "cultivar", "--drop", "bottle", "--image", "note", "-o", folder / "out.html"
     )
     assert "pip install 'nearkin[images]'" in line
+
+
+def test_rows_of_a_group_do_not_vouch_for_each_other(tmp_path, wine):
+    frame = wine.drop(columns=["note", "bottle"]).assign(cellar=[f"c{i // 4}" for i in range(len(wine))])
+    frame.to_csv(tmp_path / "wine.csv", index=False)
+    given = tmp_path / "wine.csv", "--label", "cultivar", "-o", tmp_path / "out.html", "--all", tmp_path / "all.csv"
+    outcome = run(*given, "--group", "cellar", "--seed", 0)
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "13 features" in outcome.stdout
+    X = frame.drop(columns=["cultivar", "cellar"]).to_numpy()
+    expected = nearkin.audit_labels(X, frame["cultivar"], random_state=0, groups=frame["cellar"])
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "all.csv").sort_values("row")["score"], expected.score, atol=1e-6)
+    assert "vineyard" in fails(*given, "--group", "vineyard")

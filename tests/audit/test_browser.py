@@ -109,7 +109,10 @@ def test_it_opens_with_the_most_doubtful_rows(page, made):
     _, audit, ids = made
     shown = page.locator("#body tr td:nth-child(1) .name > div > bdi").all_inner_texts()
     assert shown == [ids[row] for row in audit.order[:50]]
-    assert f"{audit.n_suspects} suspects" in page.locator("#count").inner_text()
+    n_look = audit.n_suspects - audit.n_wrong
+    assert page.locator("#count").inner_text().startswith(f"{audit.n_wrong} wrong, {n_look} worth a look")
+    tiers = page.locator("#body .tier").all_inner_texts()
+    assert tiers == [{"wrong": "wrong", "look": "worth a look"}[one] for one in audit.tier[audit.order[:50]]]
     rate = f"{100 * audit.noise_rate:.0f}\N{NO-BREAK SPACE}%"
     assert rate in page.locator("#headline").inner_text()
 
@@ -213,12 +216,23 @@ def as_expected(found, audit, **how):
         assert float(found[row]["confidence"]) == pytest.approx(confidence, abs=0.0051)
 
 
-def test_suspects_are_dropped_by_default(page, made, tmp_path):
+def test_wrong_labels_are_dropped_by_default_and_those_worth_a_look_on_request(page, made, tmp_path):
     _, audit, ids = made
-    n = 600 - audit.n_suspects
-    assert f"{n} rows, 0 labels changed, {audit.n_suspects} rows dropped" in page.locator("#done").inner_text()
-    as_expected(by_row(downloaded(page, tmp_path), ids), audit)
+    for tier, n_dropped in (("wrong", audit.n_wrong), ("all", audit.n_suspects)):
+        if tier == "all":
+            page.locator("#rest-look").select_option(label="are dropped")
+        counts = f"{600 - n_dropped} rows, 0 labels changed, {n_dropped} rows dropped"
+        assert counts in page.locator("#done").inner_text()
+        as_expected(by_row(downloaded(page, tmp_path), ids), audit, tier=tier)
     assert page.locator("#done").inner_text().startswith("Downloaded:")
+
+
+def test_a_tier_can_be_listed_alone(page, made):
+    audit = made[1]
+    for name, n in (("wrong", audit.n_wrong), ("worth a look", audit.n_suspects - audit.n_wrong)):
+        page.locator("#by-tier").select_option(label=name)
+        assert page.locator("#count").inner_text() == f"{n} of {audit.n_suspects} suspects"
+        assert set(page.locator("#body .tier").all_inner_texts()) == {name}
 
 
 @pytest.mark.parametrize("least", [None, 0, 0.5])
@@ -250,14 +264,33 @@ def test_decisions_decide_what_is_downloaded(page, made, tmp_path):
     for line, choice in enumerate(("given", "drop", "suggested")):
         page.locator("#body tr").nth(line).locator("select").select_option(label=choice)
     assert "3 decided" in page.locator("#count").inner_text()
-    assert f"1 label changed, {audit.n_suspects - 2} rows dropped" in page.locator("#done").inner_text()
+    assert f"1 label changed, {audit.n_wrong - 2} rows dropped" in page.locator("#done").inner_text()
     rows = by_row(downloaded(page, tmp_path), ids)
     assert rows[first]["label"] == audit.given_label[first]
     assert float(rows[first]["confidence"]) == pytest.approx(audit.plausibility[first], abs=0.0006)
     assert second not in rows
     assert rows[third]["label"] == audit.suggested_label[third]
     assert float(rows[third]["confidence"]) == pytest.approx(audit.confidence[third], abs=0.0011)
-    assert len(rows) == 600 - audit.n_suspects + 2
+    assert len(rows) == 600 - audit.n_wrong + 2
+
+
+def test_a_whole_tier_is_decided_at_once_and_leaving_the_page_warns(page, made, tmp_path):
+    _, audit, ids = made
+    page.locator("#query").click()  # browsers ask only those who touched the page
+    page.locator("#by-tier").select_option(label="worth a look")
+    page.locator("#bulk").select_option(label="drop")
+    n_look = audit.n_suspects - audit.n_wrong
+    assert f"{n_look} decided" in page.locator("#count").inner_text()
+    assert f"{audit.n_suspects} rows dropped" in page.locator("#done").inner_text()
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.dismiss()))
+    page.evaluate("setTimeout(() => location.reload())")
+    page.wait_for_timeout(500)
+    assert asked == ["beforeunload"]
+    as_expected(by_row(downloaded(page, tmp_path), ids), audit, tier="all")
+    page.reload()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert asked == ["beforeunload"]  # what was downloaded is not lost
 
 
 def test_a_click_in_the_map_finds_the_row(page, made):

@@ -26,7 +26,7 @@ def literal_votes(audit, row):
         if not hasattr(voter, "neighbours"):
             continue
         bandwidth = jury.voters[0].bandwidth
-        cast = np.exp(-np.arange(min(N_VOTING, 119)) / bandwidth) * audit.plausibility[voter.among[row]]
+        cast = np.exp(-np.arange(min(N_VOTING, 119)) / bandwidth) * audit.decision.heard[voter.among[row]]
         parts[voter.name] = dict(zip(voter.among[row].tolist(), (share * cast / cast.sum()).tolist(), strict=True))
     return parts
 
@@ -69,7 +69,7 @@ def test_opinions_are_the_votes_of_every_voter_and_sum_to_what_judged_the_label(
         code = names.index(why.given_label)
         mixed = sum(one.share * one.for_given for one in why.opinions)
         assert mixed == pytest.approx(votes.total[0, code])
-        expected = audit.decision.jury.left_out(audit.plausibility)(np.array([row]))
+        expected = audit.decision.jury.left_out(audit.decision.heard)(np.array([row]))
         np.testing.assert_allclose(votes.total, expected, rtol=1e-12)
 
 
@@ -101,12 +101,11 @@ def test_the_space_of_the_map_is_one_in_which_neighbours_vote(found):
     X, _, audit = found
     learned = audit.decision.jury.voters[1]
     mapped = audit.classifier.embed(X)
-    spaces = [one.space for one in getattr(learned, "voters", [learned])]
-    widths = [len(one) if isinstance(one, np.ndarray) else mapped.shape[1] for one in spaces]
-    ends = np.cumsum([0, *widths])
-    for i, one in enumerate(getattr(learned, "voters", [learned])):
-        part = mapped[:, ends[i] : ends[i + 1]] * np.sqrt(len(spaces))
-        np.testing.assert_allclose(one.near._rows, part - part.mean(axis=0), atol=1e-5)
+    rows = [one.rows for one in learned.spaces] if hasattr(learned, "spaces") else [learned.near._rows]
+    ends = np.cumsum([0, *(one.shape[1] for one in rows)])
+    for i, one in enumerate(rows):
+        part = mapped[:, ends[i] : ends[i + 1]] * np.sqrt(len(rows))
+        np.testing.assert_allclose(one, part - part.mean(axis=0), atol=1e-5)
 
 
 def test_evidence_reads_like_a_sentence(found):
@@ -164,7 +163,7 @@ def test_shares_of_voters_sum_to_a_hundred_as_shown(found):
     shown = dict(audit.summary())["voters"]
     assert sum(int(one.split()[-2]) for one in shown.split(", ")) == 100
     text = str(audit.evidence(0))
-    assert sum(int(line.split("%")[0].split()[-1]) for line in text.splitlines()[3:7]) == 100
+    assert sum(int(line.split("%")[0].split()[-1]) for line in text.splitlines()[3:8]) == 100
 
 
 @pytest.mark.parametrize("shares", [[1.0], [1 / 3] * 3, [0.125] * 8, [0.004, 0.996], [0.335, 0.335, 0.33], [0.0, 1.0]])

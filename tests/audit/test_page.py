@@ -5,12 +5,15 @@ import hashlib
 import json
 import re
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nearkin
 from nearkin.audit.evidence import PrototypeMap
+from nearkin.audit.exports import describe_rate
+from nearkin.audit.page import _headline
 from nearkin.audit.page.contents import as_json, choose_rows, draw_map, pack
 from nearkin.audit.page.thumbnails import thumbnails
 from nearkin.jury import Votes
@@ -96,7 +99,8 @@ def test_the_numbers_in_the_page_are_those_of_the_audit(page, audit):
     assert by == [set(one.voters) for one in first.neighbours]
     assert held["toGiven"][0] == pytest.approx(first.given.distance, rel=1e-6)
     assert held["toBest"][0] == pytest.approx(first.suggested.distance, rel=1e-6)
-    assert len(held["mapRow"]) == 240 and held["mapSuspect"].sum() == audit.n_suspects
+    assert len(held["mapRow"]) == 240 and (held["mapTier"] > 0).sum() == audit.n_suspects
+    assert (held["mapTier"] == 2).sum() == audit.n_wrong and np.array_equal(held["wrong"], audit.is_wrong[order])
 
 
 def test_an_equal_audit_gives_an_equal_page(audit, page, tmp_path):
@@ -110,10 +114,11 @@ class GuessedDecision:
 
     def __init__(self, jury, classes, n, rate):
         self.jury, self.classes, self.n, self.rng = jury, classes, n, np.random.default_rng(0)
-        self.neighbourhoods, self.noise = jury.voters[:2], NoiseModel(rate, len(classes))
+        self.neighbourhoods, self.noise, self.notes = jury.voters[:2], NoiseModel(rate, len(classes)), ()
+        self.copies = None
 
     def left_out_votes(self, rows):
-        votes = self.rng.dirichlet(np.ones(len(self.classes)), (4, len(rows)))
+        votes = self.rng.dirichlet(np.ones(len(self.classes)), (len(self.jury.voters), len(rows)))
         return Votes(tuple(one.name for one in self.jury.voters), np.array(self.jury.shares), votes, self.classes)
 
     def cast_left_out(self, rows, k):
@@ -135,6 +140,7 @@ class Guessed:
         made.classifier, made.given_label, made.classes = model, labels, np.unique(labels)
         made.plausibility, made.score = rng.uniform(0.001, 1, n), rng.uniform(size=n)
         made.is_suspect = made.score < np.quantile(made.score, rate)
+        made.is_wrong = made.is_suspect & (made.plausibility < 0.5)
         made.given_code = y.astype(np.int64)
         made.suggested_code = np.where(made.is_suspect, (y + rng.integers(1, n_classes, n)) % n_classes, y)
         made.suggested_label, made.confidence = made.classes[made.suggested_code], 1 - made.plausibility
@@ -251,3 +257,26 @@ def test_any_label_id_and_name_of_a_column_can_be_written(label, tmp_path, rng):
         with pytest.raises(ValueError, match=r"holds \\ud800, half a character"):
             audit.to_csv(tmp_path / "audit.csv")
         assert not (tmp_path / "audit.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("rate", "n_wrong", "n_look", "words"),
+    [
+        (0.0, 0, 0, "No sign of wrong labels"),
+        (0.0, 0, 1, "Only 1 label is worth a look"),
+        (0.0, 0, 48, "Only 48 labels are worth a look"),
+        (0.0004, 1, 0, "1 label looks wrong"),
+        (0.0004, 2, 3, "2 labels look wrong"),
+        (0.08, 0, 5, "Perhaps 8.0 % are wrong, none clearly so"),
+        (0.08, 3, 5, "About 8.0 % of labels look wrong"),
+        (0.123, 3, 5, "About 12 % of labels look wrong"),
+    ],
+)
+def test_the_headline_agrees_with_the_suspects_below_it(rate, n_wrong, n_look, words):
+    audit = SimpleNamespace(
+        rate_is_estimated=True, noise_rate=rate, noise_interval=(0.0, 0.2), n_wrong=n_wrong, n_suspects=n_wrong + n_look
+    )
+    assert " ".join(" ".join(_headline(audit)["words"]).split()) == words
+    assert ("No sign" in words) == (audit.n_suspects == 0)
+    told = describe_rate(audit)
+    assert told.endswith("perhaps none") and ("0.0 %" not in told or "at most" in told)

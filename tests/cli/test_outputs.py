@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import nearkin
 from nearkin import files, streams
+from nearkin.audit import COLUMNS
 from nearkin.cli import main
 from nearkin.cli._options import OutputFile
 from nearkin.errors import InputError
@@ -236,7 +237,7 @@ def test_kinds_do_not_replace_each_other(home):
             claim([("model.nearkin", kind)])
     kinds = ("audit", "cleaned", "doubts", "predictions", "matrix")
     columns = {
-        "audit": ["id", "row", "given_label", "suggested_label", "is_suspect", "plausibility", "confidence", "score"],
+        "audit": ["id", *COLUMNS[:-2]],
         "cleaned": ["row", "label", "given_label", "confidence"], "predictions": ["id", "prediction", "share"],
         "doubts": ["row", "label", "plausibility", "score", "doubtful"], "matrix": [f"c{i}" for i in range(5_000)],
     }  # fmt: skip

@@ -21,6 +21,7 @@ from nearkin import RobustKNeighborsClassifier, RobustODML
 from nearkin.jury import (
     CrossFittedVoter,
     Jury,
+    LearnedSpace,
     LocalNeighbours,
     NeighbourVoter,
     RidgeVoter,
@@ -29,6 +30,8 @@ from nearkin.jury import (
     stack_votes,
 )
 from nearkin.jury import local_scaling as local
+from nearkin.jury import voters as voters_of
+from nearkin.jury.decision import best_threshold
 from nearkin.jury.voters import BANDWIDTHS, learn_spaces, rank_votes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels
@@ -129,19 +132,35 @@ def test_neighbours_of_some_rows_are_those_of_all(rng):
     np.testing.assert_array_equal(near.among(12, some), near.among(12)[some])
 
 
-def test_each_row_is_judged_in_the_space_of_its_judge(rng):
+def _nearest_of(candidates, query, rows, k):
+    """Of some rows the nearest, one distance at a time."""
+    return sorted(candidates, key=lambda j: ((query - rows[j]) @ (query - rows[j]), j))[:k]
+
+
+def test_each_row_is_judged_in_the_space_of_its_judge_among_those_near_in_the_input_space(rng, monkeypatch):
+    monkeypatch.setattr(voters_of, "N_CANDIDATES", 40)
+    monkeypatch.setattr(voters_of, "N_VOTING", 15)
+    monkeypatch.setattr(voters_of, "_AT_ONCE", 30)
     rows, codes, judge = rng.normal(size=(80, 3)), rng.integers(0, 3, 80), rng.integers(0, 2, 80)
-    spaces = [rng.normal(size=(2, 3)) for _ in range(2)]
-    voters = [NeighbourVoter("a space", LocalNeighbours(rows @ one.T), codes, 3, 4.0, one) for one in spaces]
-    weights = rng.random(80)
-    both = CrossFittedVoter("learned spaces", voters, judge)
-    apart = [one.left_out(weights)(slice(None)) for one in voters]
-    np.testing.assert_array_equal(both.left_out(weights)(slice(None)), np.where(judge[:, None] == 0, *apart))
-    np.testing.assert_array_equal(both.left_out(weights)(np.array([7, 2])), both.left_out(weights)(slice(None))[[7, 2]])
-    queries = rng.normal(size=(5, 3))
-    np.testing.assert_allclose(
-        both.answers(queries, weights), np.mean([one.answers(queries, weights) for one in voters], axis=0)
+    near = NeighbourVoter("input space", LocalNeighbours(rows), codes, 3, 4.0)
+    spaces = [LearnedSpace(rng.normal(size=(2, 3)), rows) for _ in range(2)]
+    weights, queries = rng.random(80), rng.normal(size=(5, 3))
+    both = CrossFittedVoter("learned spaces", near, spaces, judge)
+    mapped, candidates = [rows @ one.space.T for one in spaces], near.near.among(40)
+    expected = [_nearest_of(candidates[i], mapped[judge[i]][i], mapped[judge[i]], 15) for i in range(80)]
+    np.testing.assert_array_equal(both.among, expected)
+    np.testing.assert_array_equal(
+        both.left_out(weights)(np.array([7, 2])), rank_votes(np.array(expected), codes, weights, 3, 4.0)[[7, 2]]
     )
+    candidates = near.near.query(queries, 40)
+    expected = [
+        [_nearest_of(candidates[i], queries[i] @ space.space.T, its, 15) for i in range(5)]
+        for space, its in zip(spaces, mapped, strict=True)
+    ]
+    votes = [rank_votes(np.array(one), codes, weights, 3, 4.0) for one in expected]
+    np.testing.assert_allclose(both.answers(queries, weights), np.mean(votes, axis=0))
+    np.testing.assert_array_equal(both.answers(queries, weights, near.find(queries)), both.answers(queries, weights))
+    assert [one.tolist() for one, _ in both.neighbours(queries, weights)] == expected
 
 
 def test_a_row_has_no_part_in_the_learned_space_that_judges_it(rng):
@@ -153,7 +172,7 @@ def test_a_row_has_no_part_in_the_learned_space_that_judges_it(rng):
     again = next(voter for voter in _fitted_jury(rows, other).voters if isinstance(voter, CrossFittedVoter))
     own = learned.judge[7]
     assert again.judge[7] == own
-    assert not np.array_equal(learned.voters[1 - own].space, again.voters[1 - own].space)
+    assert not np.array_equal(learned.spaces[1 - own].space, again.spaces[1 - own].space)
 
 
 def _fitted_jury(rows, codes):
@@ -199,7 +218,7 @@ def test_each_learned_space_is_that_of_the_default_learner_on_the_other_half(blo
     codes, _ = flip_labels(y, 0.2, random_state=0)
     near = NeighbourVoter("input space", LocalNeighbours(rows), codes, 3)
     voter = learn_spaces(rows, near, 0)
-    for own, half in enumerate(voter.voters):
+    for own, half in enumerate(voter.spaces):
         other = voter.judge != own
         learner = nearkin.RobustLODML(scale=None, random_state=0).fit(rows[other], codes[other])
         np.testing.assert_array_equal(half.space, learner.components_)
@@ -386,7 +405,7 @@ def test_where_doubtful_rows_do_not_vote_nothing_is_corrected(weights, blobs):
     model = RobustKNeighborsClassifier(weights=weights, random_state=0).fit(X, noisy)
     counts = np.zeros(150)
     counts[model.kept_] = 1.0 if weights == "uniform" else model.plausibility_[model.kept_]
-    scaled = Scaling.learn(X, "pairs").apply(X)
+    scaled = Scaling.learn(X, "pairs").apply(X).astype(np.float32)
     votes = model.decision_.jury.answers(scaled, counts)
     np.testing.assert_allclose(model.predict_proba(X), votes, atol=2e-3)
     assert len(model.kept_) < 150
@@ -408,41 +427,45 @@ def test_a_rate_beyond_belief_does_not_turn_the_answers_round(rate, rng):
     assert ((model.plausibility_ > 0) & (model.plausibility_ <= 1)).all()
 
 
-def kept_by_rate(score, rate, codes):
-    """Rows that are not suspects where the rate alone decides."""
-    noise = NoiseModel(rate, int(codes.max()) + 1)
-    return np.flatnonzero(~SuspectRules().apply(score, codes, noise, rate_is_given=True))
-
-
 def test_doubtful_rows_are_the_lowest_scores_below_half_and_two_of_a_class_stay(rng):
     for _ in range(200):
         n, k = int(rng.integers(2, 30)), int(rng.integers(1, 6))
         codes = np.concatenate([np.arange(k), rng.integers(0, k, n)])
         score, rate = rng.integers(0, 10, n + k) / 10, rng.random()
         order = sorted(range(n + k), key=lambda i: (score[i], i))
-        doubtful = [i for i in order if score[i] < 0.5][: int(rate * (n + k) + 1e-9)]
-        for one in range(k):
-            best = [i for i in reversed(order) if codes[i] == one][:2]
-            doubtful = [i for i in doubtful if i not in best]
-        found = SuspectRules().apply(score, codes, NoiseModel(rate, max(k, 2)), rate_is_given=True)
+        best = [i for one in range(k) for i in [i for i in reversed(order) if codes[i] == one][:2]]
+        doubtful = [i for i in order if score[i] < 0.5 and i not in best][: int(rate * (n + k) + 1e-9)]
+        found = SuspectRules().apply(score, score, codes, NoiseModel(rate, max(k, 2)), rate_is_given=True)
         assert np.flatnonzero(found).tolist() == sorted(doubtful)
 
 
-def test_doubtful_rows_are_as_many_as_the_rate_says_or_between_that_and_all_that_lose(blobs):
+def test_suspects_are_as_many_as_a_given_rate_says_and_else_outvoted_and_the_least_plausible(blobs):
     X, y = blobs(n=120, d=3, spread=0.9)
     noisy, _ = flip_labels(y, 0.3, random_state=0)
-    given = RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(X, noisy)
-    np.testing.assert_array_equal(given.kept_, kept_by_rate(given.score_, 0.1, noisy))
-    assert len(given.kept_) == 108
-    guessed = RobustKNeighborsClassifier(random_state=0).fit(X, noisy)
-    n_losing, n_guessed = np.count_nonzero(guessed.score_ < 0.5), guessed.noise_rate_ * 120
-    dropped = np.setdiff1d(np.arange(120), guessed.kept_)
-    assert min(n_losing, n_guessed) - 1 <= len(dropped) <= max(n_losing, n_guessed)
-    assert guessed.score_[dropped].max() < 0.5
-    by_rate = kept_by_rate(guessed.score_, float(np.sqrt(guessed.noise_rate_ * n_losing / 120)), noisy)
-    beyond = set(by_rate) - set(guessed.kept_)
-    assert set(guessed.kept_) <= set(by_rate)
-    assert all(guessed.score_[i] < 1 / 3 for i in beyond)
+    given = RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(X, noisy).decision_
+    assert np.count_nonzero(given.is_suspect) == 12
+    guessed = RobustKNeighborsClassifier(random_state=0).fit(X, noisy).decision_
+    is_outvoted = guessed.score < 0.5
+    assert not (guessed.is_suspect & ~is_outvoted).any()
+    assert guessed.is_suspect.sum() >= min(is_outvoted.sum(), np.floor(0.9 * guessed.noise.rate * 120))
+    assert (guessed.plausibility[guessed.is_suspect] < 1.0).all()
+    for one in range(3):
+        its = is_outvoted & (noisy == one)
+        if (its & ~guessed.is_suspect).any() and (its & guessed.is_suspect).any():
+            least = guessed.plausibility[its & ~guessed.is_suspect].min()
+            assert guessed.plausibility[its & guessed.is_suspect].max() <= least
+
+
+def test_the_threshold_makes_the_expected_f1_the_largest(rng):
+    for _ in range(20):
+        chances = rng.random(12) ** 2
+
+        def expected(threshold, chances=chances):
+            picked = chances >= threshold
+            return 2.0 * chances[picked].sum() / (picked.sum() + chances.sum())
+
+        best = max(expected(one) for one in chances)
+        assert expected(best_threshold(chances)) == pytest.approx(best)
 
 
 def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_not_in_rare_classes(rng):
@@ -453,7 +476,7 @@ def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_n
     given = y.copy()
     given[wrong] = 1 - y[wrong]
     model = RobustKNeighborsClassifier(random_state=0).fit(X, given)
-    doubted = np.setdiff1d(np.arange(1000), model.kept_)
+    doubted = np.flatnonzero(model.decision_.is_suspect)
     assert model.noise_rate_ < 0.03  # where voters are certain, nothing is wrong
     assert np.isin(wrong, doubted).mean() > 0.5
     assert np.isin(doubted, wrong).mean() > 0.6
@@ -462,16 +485,15 @@ def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_n
     rare = np.repeat([0, 1], [2000, 20])
     rows = rng.normal(size=(2020, 3)) + 2.5 * rare[:, None] * [1.0, 0.0, 0.0]
     clean = RobustKNeighborsClassifier(random_state=0).fit(rows, rare)
-    share = min(2 * clean.noise_rate_, float(np.sqrt(clean.noise_rate_ * np.mean(clean.score_ < 0.5))))
-    by_rate = kept_by_rate(clean.score_, share, rare)
-    assert np.isin(by_rate[by_rate >= 2000], clean.kept_).all()  # what a class may have at most spares more
+    explained = clean.decision_.noise.expected_wrong(np.array([2000, 20]))[1]
+    assert clean.decision_.is_suspect[2000:].sum() <= np.ceil(explained)
     assert np.count_nonzero(clean.score_[2000:] < 1 / 3) > 2  # the votes alone would doubt some
 
 
 def test_of_labels_that_nothing_contradicts_none_is_doubtful(rng):
     X, y = apart(rng, n=90)
     X[:, 0] += 6.0 * y  # so far that no row strays to the other side
-    assert len(RobustKNeighborsClassifier(random_state=0).fit(X, y).kept_) == 90
+    assert not RobustKNeighborsClassifier(random_state=0).fit(X, y).decision_.is_suspect.any()
 
 
 def test_the_learner_may_be_ones_own_and_all_survives_a_file(blobs, tmp_path):
@@ -486,6 +508,9 @@ def test_the_learner_may_be_ones_own_and_all_survives_a_file(blobs, tmp_path):
         np.testing.assert_array_equal(again.predict_proba(X[:20]), shares)
         np.testing.assert_array_equal(again.left_out_votes().votes, model.left_out_votes().votes)
         assert model.kneighbors(X[:3])[1].shape == (3, int(model.decision_.jury.voters[0].bandwidth))
+    model.decision_.is_wrong = ~model.decision_.is_suspect
+    with pytest.raises(ValueError, match="called wrong that is not a suspect"):
+        nearkin.save(model, tmp_path / "model.nearkin")
 
 
 @pytest.mark.parametrize("has_matrix", [False, True])
@@ -500,7 +525,7 @@ def test_a_file_holds_the_rows_once_and_gives_the_same_answers(has_matrix, rng, 
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(again.noise_rates_, model.noise_rates_)
     np.testing.assert_array_equal(again.score_, model.score_)
-    scaled = Scaling.learn(X, "pairs").apply(X)
+    scaled = Scaling.learn(X, "pairs").apply(X).astype(np.float32)
     with zipfile.ZipFile(path) as archive:
         arrays = [np.load(io.BytesIO(archive.read(name))) for name in archive.namelist() if name.endswith(".npy")]
     assert sum(one.shape == scaled.shape and np.array_equal(one, scaled) for one in arrays) == 1
@@ -595,7 +620,7 @@ def test_wide_rows_need_no_matrix_of_all_pairs_of_features(rng):
         tracemalloc.stop()
         assert peak < 6000 * 6000 * 8 / 2
         assert model.score(X, y) > 0.9
-        assert len(model.votes(X[:2]).voters) == 4
+        assert len(model.votes(X[:2]).voters) == 5
 
 
 @pytest.mark.slow

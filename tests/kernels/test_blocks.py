@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import njit
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import nearkin
 from compiled import Compiled
@@ -147,6 +147,14 @@ def _blas_threads():
     return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
 
 
+@pytest.fixture
+def two_blas_threads():
+    with threadpool_limits(2, user_api="blas"):
+        assert 2 in _blas_threads()
+        yield
+
+
+@pytest.mark.usefixtures("two_blas_threads")
 def test_blas_has_one_thread_inside_and_as_many_as_before_outside():
     before = _blas_threads()
     with one_blas_thread():
@@ -157,6 +165,7 @@ def test_blas_has_one_thread_inside_and_as_many_as_before_outside():
     assert _blas_threads() == before
 
 
+@pytest.mark.usefixtures("two_blas_threads")
 def test_overlapping_threads_put_the_setting_back():
     before, inside, leave = _blas_threads(), threading.Event(), threading.Event()
 

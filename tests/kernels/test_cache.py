@@ -227,14 +227,6 @@ def test_a_fit_survives_a_cache_of_garbled_files(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["half", "zeros", "text"])
-def test_a_fit_survives_other_kinds_of_damage(damage, tmp_path):
-    for path in fill(tmp_path / "cache"):
-        DAMAGES[damage](path)
-    ended_well(start(tmp_path / "cache"))
-
-
-@pytest.mark.slow
 def test_processes_that_compile_at_once_leave_whole_files(tmp_path):
     for process in [start(tmp_path / "cache") for _ in range(3)]:
         ended_well(process)
@@ -246,9 +238,9 @@ def test_processes_that_compile_at_once_leave_whole_files(tmp_path):
 @pytest.mark.slow
 def test_a_fit_after_kills_at_any_moment(tmp_path):
     draw = random.Random(0)
-    for _ in range(6):
+    for _ in range(3):
         process = start(tmp_path / "cache")
-        time.sleep(draw.uniform(0.5, 8.0))
+        time.sleep(draw.uniform(0.5, 5.0))
         process.send_signal(signal.SIGKILL)
         process.communicate()
     ended_well(start(tmp_path / "cache"))

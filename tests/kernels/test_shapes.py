@@ -170,11 +170,11 @@ def test_the_search_of_triplets_checks_rows_centres_and_codes():
 def test_neighbours_are_gathered_from_arrays_that_fit():
     def arrays(n=3, m=4):
         number = np.arange(max(n, m), dtype=np.int32)
-        return [np.zeros((n, m)), 1, np.zeros(n), number[:n], np.zeros(m), np.ones(m), number[:m], np.zeros((n, 40)),
-                np.zeros((n, 40), np.int32), np.zeros(n, np.int64), np.full(n, np.inf)]  # fmt: skip
+        return [np.zeros((n, m)), 1, np.arange(n), np.zeros(n), number[:n], np.zeros(m), np.ones(m), number[:m],
+                np.zeros((n, 40)), np.zeros((n, 40), np.int32), np.zeros(n, np.int64), np.full(n, np.inf)]  # fmt: skip
 
     gather(*arrays())
-    for at in (0, *range(2, 11)):
+    for at in (0, *range(2, 12)):
         given = arrays()
         given[at] = given[at][:-1].copy()
         with pytest.raises(InputError):

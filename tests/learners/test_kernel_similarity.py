@@ -90,7 +90,7 @@ def test_exponentials_are_correct_to_the_last_digits(rng):
 @pytest.mark.slow
 @each(eta=(0.0, 1.0), budget=(1, 20, 500), C=(0.1, np.inf), name=tuple(LITERAL))
 def test_the_compiled_sweep_agrees_with_the_literal_twin(random_triplets, name, C, budget, eta):
-    sets = random_triplets(80, 5, 0.6)
+    sets = random_triplets(40, 5, 0.6)
     kernel, formula = LITERAL[name]
     parameter = Supports([kernel], 5, np.dtype(float), budget)
     weights, updates = parameter.learn(as_triplets(sets), LearningRule(C, RescaledHinge(eta), 3))

@@ -148,8 +148,8 @@ def test_a_dask_cluster_of_this_machine(home):
 @pytest.mark.slow
 def test_a_live_line_on_a_terminal_and_an_interrupt_that_can_be_resumed(home):
     """Ctrl-C in the middle: a checkpoint is there, and the run goes on to the same model."""
-    X, y = tables.rows(20_000)
-    tables.write(home / "big", "parquet", X, y, group=5000)
+    X, y = tables.rows(8000)
+    tables.write(home / "big", "parquet", X, y, group=2000)
     command = [sys.executable, "-m", "nearkin", *map(str, fit(home, "--checkpoint", home / "ck"))]
     command[command.index("200")] = "20"
     env = {**os.environ, "PYTHONPATH": tables.SOURCES}

@@ -81,6 +81,8 @@ class Evidence:
         the centre of the class, and the ``distance`` to that centre.
     is_suspect : bool
         Whether the label is doubted.
+    is_wrong : bool
+        Whether it is more likely wrong than right; other suspects are worth a look.
 
     Examples
     --------
@@ -92,7 +94,7 @@ class Evidence:
     >>> why.given_label, why.suggested_label, [one.label for one in why.neighbours[:3]]
     (2, 0, [0, 0, 0])
     >>> [one.for_suggested > one.for_given for one in why.opinions]
-    [True, True, True, True]
+    [True, True, True, True, True]
     """
 
     row: int
@@ -105,14 +107,19 @@ class Evidence:
     given: Prototype
     suggested: Prototype
     is_suspect: bool
+    is_wrong: bool
 
     def __str__(self) -> str:
         """For people."""
         label, other = _name(self.given_label), _name(self.suggested.label)
-        verdict = f"suggested {other}, {100 * self.confidence:.0f} % sure"
+        if self.is_suspect:
+            tier = "probably wrong" if self.is_wrong else "worth a look"
+            verdict = f"{tier}: suggested {other}, {100 * self.confidence:.0f} % sure"
+        else:
+            verdict = f"not a suspect; compared with {other}, the best other label"
         lines = [
             f"row {self.row}: label {label} is {100 * self.plausibility:.1f} % plausible",
-            f"  {verdict if self.is_suspect else f'not a suspect; compared with {other}, the best other label'}",
+            f"  {verdict}",
             f"  {'voter':<20} {'share':>6}  for {label}, for {other}",
         ]
         lines += [
@@ -142,7 +149,7 @@ def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
     decision, at, names = audit.decision, np.array([row]), audit.classes.tolist()
     given, best = int(audit.given_code[row]), int(audit.suggested_code[row])
     if best == given:  # no suspect; a label compared with itself would say nothing
-        shares = decision.noise.joint(decision.left_out_shares(at), at * 0 + given)[0].copy()
+        shares = decision.left_out_joint(at, at * 0 + given)[0].copy()
         shares[given] = -1.0
         best = int(shares.argmax())
     said, cast = decision.left_out_votes(at), decision.cast_left_out(at, n_neighbors)
@@ -170,7 +177,7 @@ def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
     return Evidence(
         int(row), names[given], names[int(audit.suggested_code[row])], float(audit.plausibility[row]),
         float(audit.confidence[row]), opinions, neighbours, given_prototype, best_prototype,
-        bool(audit.is_suspect[row]),
+        bool(audit.is_suspect[row]), bool(audit.is_wrong[row]),
     )  # fmt: skip
 
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
 __all__ = [
-    "CLEANED", "COLUMNS", "DEFAULT_HOW", "MIN_CONFIDENCE", "WAYS", "Cleaning", "Columns", "Values", "check_ids",
-    "list_cleaned", "list_rows", "summarise", "take_rows", "warn_of", "write_json", "write_table",
+    "CLEANED", "COLUMNS", "DEFAULT_HOW", "DEFAULT_TIER", "MIN_CONFIDENCE", "TIERS", "WAYS", "Cleaning", "Columns",
+    "Values", "check_ids", "count_suspects", "describe_rate", "list_cleaned", "list_rows", "summarise", "take_rows",
+    "warn_of", "write_json", "write_table",
 ]  # fmt: skip
 
 #: One value for each row, and columns of them by name.
@@ -34,7 +35,7 @@ Columns = Mapping[str, Values]
 
 #: Columns of the tables; the last two are in tables of suspects only.
 COLUMNS = (
-    "row", "given_label", "suggested_label", "is_suspect", "plausibility", "confidence", "score",
+    "row", "given_label", "suggested_label", "is_suspect", "tier", "plausibility", "confidence", "score",
     "near_rows", "near_labels",
 )  # fmt: skip
 
@@ -48,12 +49,16 @@ _NEAR = 5
 WAYS = ("drop", "relabel")
 DEFAULT_HOW = "drop"
 
+#: To whom: suspects that are called wrong, or all of them. A row that is only worth a look stays unless asked for.
+TIERS = ("wrong", "all")
+DEFAULT_TIER = "wrong"
+
 #: Confidence from which suggestions leave about as few wrong labels as dropping does; docs/audit.md has figures.
 MIN_CONFIDENCE = 0.8
 
-#: Rows below which a note calls the figures uncertain, and rows of one class up to which its labels can hardly be
-#: judged.
-_FEW, _FEW_OF_CLASS = 50, 2
+#: Rows below which a note calls the figures uncertain, rows of one class up to which its labels can hardly be judged,
+#: and up to which its suspects rest on few rows.
+_FEW, _FEW_OF_CLASS, _SOME_OF_CLASS = 50, 2, 10
 
 #: Share of suspects in a class from which a note points it out.
 _MUCH_OF_CLASS = 0.4
@@ -61,22 +66,23 @@ _MUCH_OF_CLASS = 0.4
 #: Estimated rate above which a note says that the features tell too little about the classes.
 _HOPELESS = 0.4
 
+#: Lower end of the interval below which the rate cannot be told from zero.
+_NOTHING = 5e-4
+
 
 def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
     """Names and values."""
-    low, high = audit.noise_interval
-    rate = f"{100 * audit.noise_rate:.1f} %"
-    rate += f" ({100 * low:.1f} to {100 * high:.1f})" if audit.rate_is_estimated else " (as given)"
     pairs = [f"{_short(one)} \N{RIGHTWARDS ARROW} {_short(two)} ({n:,})" for one, two, n in audit.noise_pairs()[:3]]
-    shares = [f"{_short(name)} ({100 * bad / size:.0f} %)" for name, size, bad in audit.doubt_by_class()[:3] if bad]
+    worst = [one for one in audit.doubt_by_class()[:3] if one[2]]
+    shares = [f"{_short(name)} ({100 * wrong / size:.0f} %)" for name, size, wrong, _ in worst]
     jury = audit.decision.jury
     voters = [f"{one.name} {share} %" for one, share in zip(jury.voters, jury.percents, strict=True)]
     return [
         ("rows", f"{audit.n_rows:,} with {audit.classifier.n_features_in_:,} features"),
         ("classes", f"{len(audit.classes):,}"),
         ("voters", ", ".join(voters)),
-        ("wrong labels", rate),
-        ("suspects", f"{audit.n_suspects:,}"),
+        ("wrong labels", describe_rate(audit)),
+        ("suspects", count_suspects(audit)),
         ("suggestions", f"{audit.n_likely_suggestions:,} more likely right than not"),
         ("confused", ", ".join(pairs) or "none"),
         ("worst classes", ", ".join(shares) or "none"),
@@ -84,10 +90,27 @@ def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
     ]
 
 
+def describe_rate(audit: LabelAudit) -> str:
+    """The share of wrong labels in words."""
+    if not audit.rate_is_estimated:
+        return f"{100 * audit.noise_rate:.1f} % (as given)"
+    low, high = audit.noise_interval
+    if audit.noise_rate < _NOTHING:
+        return f"at most {100 * high:.1f} %, perhaps none"
+    words = f"{100 * audit.noise_rate:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+    return f"{words}, perhaps none" if low < _NOTHING else words
+
+
+def count_suspects(audit: LabelAudit) -> str:
+    """The suspects of both tiers in words."""
+    return f"{audit.n_wrong:,} wrong, {audit.n_suspects - audit.n_wrong:,} worth a look"
+
+
 def warn_of(audit: LabelAudit) -> tuple[str, ...]:
-    """Sentences about data that is too small, or tells too little, for its figures."""
-    found = []
-    lost = [name for name, size, bad in audit.doubt_by_class() if size > _FEW_OF_CLASS and bad > _MUCH_OF_CLASS * size]
+    """Sentences about figures that say less than they seem to: what the decision notes, and what the data lacks."""
+    found = [*audit.decision.notes, *_tell_of_copies(audit)]
+    known = [one for one in audit.doubt_by_class() if one[1] > _FEW_OF_CLASS]
+    lost = [name for name, size, wrong, look in known if wrong + look > _MUCH_OF_CLASS * size]
     if audit.rate_is_estimated and audit.noise_rate > _HOPELESS:
         found.append(
             "these features hardly tell the classes apart, so the share of wrong labels says more about the features "
@@ -98,19 +121,50 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
             f"much of {_short(lost[0])}{' and others' if len(lost) > 1 else ''} is doubted: classes overlap, or many "
             "labels strayed into a small one. Look at some suspects before you drop them all."
         )
+    is_settled = not audit.decision.notes  # otherwise that says the same
+    if audit.rate_is_estimated and is_settled and audit.noise_interval[0] < _NOTHING and audit.n_suspects:
+        found.append(
+            "the share of wrong labels cannot be told from zero, so every suspect may be right: look at each before "
+            "you act."
+        )
     if audit.n_rows < _FEW:
         found.append(f"{audit.n_rows} rows are few: every figure here is uncertain, so look at each suspect yourself.")
     size = np.bincount(audit.given_code, minlength=len(audit.classes))
     small = np.flatnonzero(size <= _FEW_OF_CLASS)
     if len(small):
-        names = [_short(audit.classes.tolist()[code]) for code in small[:3]]
-        more = f" and {len(small) - 3:,} more" if len(small) > 3 else ""
+        names = _list_some(audit.classes[small].tolist())
         those = "a class has" if len(small) == 1 else f"{len(small):,} classes have"
         found.append(
-            f"{those} one or two rows ({', '.join(names)}{more}): there is little to judge such labels by, and they "
-            "are never suspects."
+            f"{those} one or two rows ({names}): there is little to judge such labels by, and they are never suspects."
         )
+    scarce = [name for name, size, wrong, look in known if size <= _SOME_OF_CLASS and wrong + look]
+    if scarce:
+        names = _list_some(scarce)
+        found.append(f"small classes ({names}) have suspects that few rows can judge: look at each of these yourself.")
     return tuple(one[0].upper() + one[1:] for one in found)
+
+
+def _tell_of_copies(audit: LabelAudit) -> list[str]:
+    """How many rows are copies of others, and how many of these contradict each other."""
+    copies = audit.decision.copies
+    if copies is None:
+        return []
+    first = audit.given_code[copies.first][copies.group_of_row]
+    n_other = int(np.count_nonzero(audit.given_code != first))
+    parts = [f"{n:,} {how}" for n, how in ((copies.n_exact, "equal"), (copies.n_near, "nearly equal")) if n]
+    words = (
+        f"{copies.n_exact + copies.n_near:,} rows are copies of others ({', '.join(parts)}) and do not vouch for them"
+    )
+    if n_other:
+        have = "has" if n_other == 1 else "have"
+        words += f"; {n_other:,} of them {have} another label than their copy, so one of the two is wrong"
+    return [f"{words}."]
+
+
+def _list_some(labels: Sequence[Any]) -> str:
+    """The first labels, and how many more there are."""
+    more = f" and {len(labels) - 3:,} more" if len(labels) > 3 else ""
+    return ", ".join(map(_short, labels[:3])) + more
 
 
 def _short(label: Any) -> str:
@@ -120,9 +174,9 @@ def _short(label: Any) -> str:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What happens to suspects: drop all, or relabel those with a confident suggestion and drop the others.
+    """What happens to suspects: drop them, or relabel those with a confident suggestion and drop the others.
 
-    A suggestion below the bound is dropped, not kept: its row is a suspect, so its label is in doubt too.
+    A row whose suggestion is below the bound is dropped, not kept: it is a suspect, so its label is in doubt too.
 
     Parameters
     ----------
@@ -130,19 +184,25 @@ class Cleaning:
         Leave suspects out, or give them the suggested label.
     min_confidence : float in [0, 1] or None
         Least confidence of a suggestion that is taken; None is 0.8. Only for "relabel".
+    tier : {"wrong", "all"}
+        Which suspects: those called wrong, or also those worth a look, which otherwise keep their labels.
 
     Examples
     --------
     >>> rule = Cleaning("relabel", 0.8)
-    >>> kept, relabelled = rule.apply(np.array([False, True, True]), np.array([0.9, 0.9, 0.3]))
+    >>> is_suspect, confidence = np.array([False, True, True, True]), np.array([0.9, 0.9, 0.3, 0.2])
+    >>> kept, relabelled = rule.apply(np.array([False, True, True, False]), is_suspect, confidence)
     >>> kept.tolist(), relabelled.tolist()
-    ([True, True, False], [False, True, False])
+    ([True, True, False, True], [False, True, False, False])
     """
 
     how: str = DEFAULT_HOW
     min_confidence: float | None = None
+    tier: str = DEFAULT_TIER
 
     def __post_init__(self) -> None:
+        if not OneOf(TIERS).allows(self.tier):
+            raise InputError(f"`tier` must be 'wrong' or 'all'; got {self.tier!r}.", owner="LabelAudit")
         if not OneOf(WAYS).allows(self.how):
             raise InputError(f"`how` must be 'drop' or 'relabel'; got {self.how!r}.", owner="LabelAudit")
         if self.min_confidence is None:
@@ -153,14 +213,15 @@ class Cleaning:
             )
         if self.how != "relabel":
             raise InputError(
-                "`min_confidence` is for how='relabel'; 'drop' leaves out every suspect.", owner="LabelAudit"
+                "`min_confidence` is for how='relabel'; 'drop' asks for no suggestion.", owner="LabelAudit"
             )
 
-    def apply(self, is_suspect: Mask, confidence: Array) -> tuple[Mask, Mask]:
+    def apply(self, is_wrong: Mask, is_suspect: Mask, confidence: Array) -> tuple[Mask, Mask]:
         """Which rows stay, and which of them take the suggested label."""
         least = MIN_CONFIDENCE if self.min_confidence is None else self.min_confidence
-        relabelled = is_suspect & (confidence >= least) & (self.how == "relabel")
-        return ~is_suspect | relabelled, relabelled
+        cleaned = is_suspect if self.tier == "all" else is_wrong
+        relabelled = cleaned & (confidence >= least) & (self.how == "relabel")
+        return ~cleaned | relabelled, relabelled
 
 
 def take_rows(values: Any, rows: Index, index: Index | None = None) -> Any:
@@ -184,17 +245,18 @@ def list_rows(audit: LabelAudit, ids: Columns | None, first_row: int) -> dict[st
     """All rows as named columns, in their order."""
     values = (
         np.arange(first_row, first_row + audit.n_rows), audit.given_label, audit.suggested_label, audit.is_suspect,
-        audit.plausibility, audit.confidence, audit.score,
+        audit.tier, audit.plausibility, audit.confidence, audit.score,
     )  # fmt: skip
     return {**check_ids(ids, audit.n_rows, COLUMNS), **dict(zip(COLUMNS, values, strict=False))}
 
 
 def list_cleaned(audit: LabelAudit, cleaning: Cleaning, ids: Columns | None, first_row: int) -> dict[str, Any]:
-    """Labels that are left, with the given ones and their confidence."""
-    kept = np.flatnonzero(cleaning.apply(audit.is_suspect, audit.confidence)[0])
-    # A suspect that stays has taken its suggested label; that of other rows is the given one.
+    """Labels that are left, with the given ones and the probability that they are right."""
+    stays, relabelled = cleaning.apply(audit.is_wrong, audit.is_suspect, audit.confidence)
+    kept = np.flatnonzero(stays)
     numbers = np.arange(first_row, first_row + audit.n_rows)
-    values = (numbers, audit.suggested_label, audit.given_label, audit.confidence)
+    label = np.where(relabelled, audit.suggested_label, audit.given_label)
+    values = (numbers, label, audit.given_label, np.where(relabelled, audit.confidence, audit.plausibility))
     found = {**check_ids(ids, audit.n_rows, CLEANED), **dict(zip(CLEANED, values, strict=True))}
     return {name: _take(one, kept) for name, one in found.items()}
 
@@ -217,6 +279,7 @@ def write_json(audit: LabelAudit, file: BinaryIO, ids: Columns | None) -> None:
         "nearkin": __version__,
         "n_rows": audit.n_rows,
         "n_suspects": audit.n_suspects,
+        "n_wrong": audit.n_wrong,
         "noise_rate": audit.noise_rate,
         "noise_interval": list(audit.noise_interval),
         "interval_level": LEVEL,

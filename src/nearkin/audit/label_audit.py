@@ -11,24 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from nearkin.arrays import Array, Index
+from nearkin.arrays import Array, Index, Mask
 from nearkin.audit import exports
 from nearkin.audit.evidence import Evidence, PrototypeMap, explain
-from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, Cleaning, Columns, Values, check_ids, take_rows
+from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, DEFAULT_TIER, Cleaning, Columns, Values, check_ids, take_rows
 from nearkin.audit.page import render_page
 from nearkin.errors import InputError
 from nearkin.files import claim, replacing
 from nearkin.jury import JuryDecision
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.noise import rate_interval, suggest_labels
+from nearkin.noise import suggest_labels
 from nearkin.settings import Integer, check_argument
 from nearkin.stored import Anything, ArrayOf, Items, Number, Part, stored
 
-__all__ = ["COUNTED", "LabelAudit"]
-
-#: Share of the rows that the estimate of the rate counts at least; see `nearkin.noise.estimate_noise_rate`.
-COUNTED = 0.1
+__all__ = ["LabelAudit"]
 
 
 @stored(
@@ -39,6 +36,7 @@ COUNTED = 0.1
     plausibility=ArrayOf("n", low=0.0, high=1.0),
     score=ArrayOf("n", low=0.0, high=1.0),
     is_suspect=ArrayOf("n", of="flags"),
+    is_wrong=ArrayOf("n", of="flags"),
     confidence=ArrayOf("n", low=0.0, high=1.0),
     suggested_label=ArrayOf("n", of="labels"),
     noise_rate=Number(0.0, 1.0),
@@ -70,10 +68,12 @@ class LabelAudit:
         Votes for the label against those for the best other one, in [0, 1]; suspects have the lowest. It tells rows
         apart that are equally implausible, so it is the order in which to look at rows.
     is_suspect : ndarray of bool of shape (n_samples,)
-        Rows whose labels are probably wrong: about as many as the noise rate says, and some where another label has
-        twice the votes.
+        Rows whose labels are in doubt, of both tiers.
+    is_wrong : ndarray of bool of shape (n_samples,)
+        The first tier: suspects whose labels are more likely wrong than right. The other suspects are worth a look; no
+        method drops them unless you ask for it.
     suggested_label : ndarray of shape (n_samples,)
-        Label that fits best; the given one for rows that are not suspects.
+        Of a suspect the best other label; the given one for other rows.
     confidence : ndarray of shape (n_samples,)
         Probability that the suggested label is right.
     noise_rate : float
@@ -102,7 +102,7 @@ class LabelAudit:
     >>> bool(audit.plausibility[0] < 0.5), int(audit.suggested_label[0])
     (True, 0)
     >>> X_clean, y_clean = audit.clean(X, y)
-    >>> len(y) - len(y_clean) == audit.n_suspects
+    >>> len(y) - len(y_clean) == audit.n_wrong
     True
     """
 
@@ -117,18 +117,17 @@ class LabelAudit:
             raise InputError("y is not what the classifier was fitted on; its classes differ.", owner=self)
         self.plausibility: Array = self.decision.plausibility
         self.score: Array = self.decision.score
-        self.is_suspect = self.decision.is_suspect
-        noise, is_estimated = self.decision.noise, self.rate_is_estimated
+        self.is_suspect: Mask = self.decision.is_suspect
+        self.is_wrong: Mask = self.decision.is_wrong
+        noise = self.decision.noise
         best, self.confidence = suggest_labels(
-            lambda rows: noise.joint(self.decision.left_out_shares(rows), codes[rows]),
+            lambda rows: self.decision.left_out_joint(rows, codes[rows]),
             codes, self.plausibility, self.is_suspect, len(self.classes),
         )  # fmt: skip
         self.suggested_label = np.where(self.is_suspect, self.classes[best], labels)
         self.noise_rate = float(noise.rate)
         self.noise_rates: Array = noise.rates
-        self.noise_interval = (self.noise_rate, self.noise_rate)
-        if is_estimated:
-            self.noise_interval = rate_interval(self.noise_rate, max(1, round(COUNTED * len(labels))))
+        self.noise_interval = self.decision.rate_interval
         self.given_code, self.suggested_code = codes, best
         self._X: Any = X
 
@@ -144,8 +143,18 @@ class LabelAudit:
 
     @property
     def n_suspects(self) -> int:
-        """Number of suspects."""
+        """Number of suspects of both tiers."""
         return int(self.is_suspect.sum())
+
+    @property
+    def n_wrong(self) -> int:
+        """Number of suspects of the first tier, whose labels are more likely wrong than right."""
+        return int(self.is_wrong.sum())
+
+    @property
+    def tier(self) -> NDArray[np.str_]:
+        """Tier of every row: "wrong", "look" for suspects that are worth a look, or "" for other rows."""
+        return np.where(self.is_wrong, "wrong", np.where(self.is_suspect, "look", ""))
 
     @property
     def n_likely_suggestions(self) -> int:
@@ -154,13 +163,16 @@ class LabelAudit:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings: sentences about data that is too small, or tells too little, for its figures."""
+        """What a reader of the figures should know: copies, small classes, features that tell too little, and so on."""
         return exports.warn_of(self)
 
     @property
     def order(self) -> Index:
-        """Rows in the order in which to look at them: the most doubtful first."""
-        return np.lexsort((self.plausibility, self.score, ~self.is_suspect))
+        """Rows in the order in which to look at them: wrong labels, then those worth a look, then all others.
+
+        Within a tier the most doubtful come first.
+        """
+        return np.lexsort((self.plausibility, self.score, ~self.is_suspect, ~self.is_wrong))
 
     @property
     def noise_matrix(self) -> NDArray[np.int64]:
@@ -179,13 +191,14 @@ class LabelAudit:
         names = self.classes.tolist()
         return [(names[p // k], names[p % k], int(n)) for p, n in zip(pairs[at].tolist(), counts[at], strict=True)]
 
-    def doubt_by_class(self) -> list[tuple[Any, int, int]]:
-        """Given label, number of rows and number of suspects, the largest share of suspects first."""
-        n_classes = len(self.classes)
-        size = np.bincount(self.given_code, minlength=n_classes)
-        bad = np.bincount(self.given_code[self.is_suspect], minlength=n_classes)
-        names = self.classes.tolist()
-        return [(names[c], int(size[c]), int(bad[c])) for c in np.lexsort((-bad, -bad / size))]
+    def doubt_by_class(self) -> list[tuple[Any, int, int, int]]:
+        """Given label, rows, wrong labels and labels worth a look; the largest share of wrong ones first."""
+        names, whole = self.classes.tolist(), np.ones(self.n_rows, dtype=bool)
+        size, wrong, doubted = (
+            np.bincount(self.given_code[one], minlength=len(names)) for one in (whole, self.is_wrong, self.is_suspect)
+        )
+        order = np.lexsort((-doubted / size, -wrong, -wrong / size))
+        return [(names[c], int(size[c]), int(wrong[c]), int(doubted[c] - wrong[c])) for c in order]
 
     def evidence(self, i: int, n_neighbors: int = 5) -> Evidence:
         """Return why the label of row ``i`` is doubted, or is not, with that many neighbours; print it, or read it."""
@@ -199,11 +212,13 @@ class LabelAudit:
         """Rows in the learned space that votes, with the centres of the classes."""
         return PrototypeMap(self.classifier.embed(self._X), self.given_code, self.is_suspect)
 
-    def clean(self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None) -> tuple[Any, Any]:
-        """Return rows and labels without the suspects, or with the suggested labels that are likely right.
+    def clean(
+        self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None, tier: str = DEFAULT_TIER
+    ) -> tuple[Any, Any]:
+        """Return rows and labels without the wrong labels, or with the suggested labels that are likely right.
 
-        Dropping makes no right label wrong. A suggested label is taken only where its confidence is high; other
-        suspects are dropped in either case, since their given labels are in doubt, too.
+        Dropping makes no right label wrong. A suggested label is taken only where its confidence is high; other wrong
+        labels are dropped in either case. Suspects that are worth a look keep their labels unless you ask for more.
 
         Parameters
         ----------
@@ -212,9 +227,11 @@ class LabelAudit:
         y : array-like of shape (n_samples,)
             The labels that were audited.
         how : {"drop", "relabel"}, default="drop"
-            Leave all suspects out, or give those with a confident suggestion the suggested label.
+            Leave rows with wrong labels out, or give those with a confident suggestion the suggested label.
         min_confidence : float in [0, 1] or None, default=None
-            With "relabel": least confidence of a suggestion that is taken; None is 0.8, and 0 relabels every suspect.
+            With "relabel": least confidence of a suggestion that is taken; None is 0.8, and 0 takes every suggestion.
+        tier : {"wrong", "all"}, default="wrong"
+            Which suspects this is done to: those called wrong, or also those worth a look.
 
         Returns
         -------
@@ -232,7 +249,7 @@ class LabelAudit:
         >>> type(labels).__name__, len(labels), labels[0]
         ('list', 150, 0)
         """
-        cleaning = Cleaning(how, min_confidence)
+        cleaning = Cleaning(how, min_confidence, tier)
         labels = as_labels(y, type(self).__name__)
         if not hasattr(X, "__len__") and not hasattr(X, "shape"):
             raise InputError(f"X must have one entry a row, like the rows that were audited; got {X!r}.", owner=self)
@@ -243,7 +260,7 @@ class LabelAudit:
             )
         if labels.tolist() != self.given_label.tolist():
             raise InputError("y differs from the labels that were audited; audit these first.", owner=self)
-        stays, relabelled = cleaning.apply(self.is_suspect, self.confidence)
+        stays, relabelled = cleaning.apply(self.is_wrong, self.is_suspect, self.confidence)
         kept = np.flatnonzero(stays)
         # A new label is taken from a row that has it, so that y keeps its kind whatever that is.
         first_of_class = np.unique(self.given_code, return_index=True)[1]
@@ -257,8 +274,8 @@ class LabelAudit:
     def __repr__(self) -> str:
         low, high = self.noise_interval
         return (
-            f"LabelAudit({self.n_rows} rows, {len(self.classes)} classes, {self.n_suspects} suspects, "
-            f"noise rate {self.noise_rate:.3f} [{low:.3f}, {high:.3f}])"
+            f"LabelAudit({self.n_rows} rows, {len(self.classes)} classes, {self.n_wrong} wrong, "
+            f"{self.n_suspects - self.n_wrong} worth a look, noise rate {self.noise_rate:.3f} [{low:.3f}, {high:.3f}])"
         )
 
     # ------------------------------------------------------------------ tables and files
@@ -267,16 +284,16 @@ class LabelAudit:
         """Return all rows as named columns, in their order.
 
         ``ids`` are columns to put first, ``first_row`` is the number of the first row. The others are ``row``,
-        ``given_label``, ``suggested_label``, ``is_suspect``, ``plausibility``, ``confidence`` and ``score``.
+        ``given_label``, ``suggested_label``, ``is_suspect``, ``tier``, ``plausibility``, ``confidence`` and ``score``.
         """
         return exports.list_rows(self, ids, first_row)
 
     def cleaned_columns(
         self, ids: Columns | None = None, first_row: int = 0, *, how: str = DEFAULT_HOW,
-        min_confidence: float | None = None,
+        min_confidence: float | None = None, tier: str = DEFAULT_TIER,
     ) -> dict[str, Any]:  # fmt: skip
         """Return cleaned labels as the columns ``row``, ``label``, ``given_label`` and ``confidence``; see `clean`."""
-        return exports.list_cleaned(self, Cleaning(how, min_confidence), ids, first_row)
+        return exports.list_cleaned(self, Cleaning(how, min_confidence, tier), ids, first_row)
 
     def to_frame(self) -> Any:
         """Return all rows as a pandas frame, with the index of X where that is a frame."""
@@ -294,7 +311,8 @@ class LabelAudit:
     ) -> None:  # fmt: skip
         """Write the rows as CSV, the most doubtful first; an old file is replaced only when the new one is complete.
 
-        A table of suspects only has two more columns: the rows that cast most of the votes, and their labels.
+        A table of suspects only (of both tiers) has two more columns: the rows that cast most of the votes, and their
+        labels.
         """
         with replacing(path, "suspects_csv" if suspects_only else "csv") as file:
             exports.write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)

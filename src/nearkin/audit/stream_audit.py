@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from nearkin.arrays import SMALLEST, Array, Codes, Index
 from nearkin.audit.auditor import check_labelled_rows
-from nearkin.audit.label_audit import COUNTED, LabelAudit
+from nearkin.audit.label_audit import LabelAudit
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
+from nearkin.jury.decision import COUNTED, call_wrong
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
@@ -38,7 +39,7 @@ _STALE = 0.2
 @stored(
     together=(
         "learner_", "held_", "_numbering", "_window", "_model", "_n_changes", "noise_interval_", "noise_rate_",
-        "plausibility_", "score_", "is_suspect_", "confidence_", "suggested_label_",
+        "plausibility_", "score_", "is_suspect_", "is_wrong_", "confidence_", "suggested_label_",
     ),
     learner_=Part(OnlineLearner, d="d"),
     held_=Part("Reservoir", d="d", c="c"),
@@ -51,6 +52,7 @@ _STALE = 0.2
     plausibility_=ArrayOf("b", low=0.0, high=1.0),
     score_=ArrayOf("b", low=0.0, high=1.0),
     is_suspect_=ArrayOf("b", of="flags"),
+    is_wrong_=ArrayOf("b", of="flags"),
     confidence_=ArrayOf("b", low=0.0, high=1.0),
     suggested_label_=ArrayOf("b", of="labels"),
 )  # fmt: skip
@@ -67,7 +69,7 @@ class StreamAudit(BaseEstimator):
 
     Attributes
     ----------
-    plausibility_, score_, is_suspect_, suggested_label_, confidence_ : ndarray of shape (n_batch,)
+    plausibility_, score_, is_suspect_, is_wrong_, suggested_label_, confidence_ : ndarray of shape (n_batch,)
         Of the last batch; see `LabelAudit`. A class that was never met before cannot be judged: its first rows have
         plausibility 1.
     noise_rate_ : float
@@ -163,6 +165,7 @@ class StreamAudit(BaseEstimator):
         self.noise_rate_: float = rate
         self.plausibility_, self.score_ = verdict.plausibility, verdict.score
         self.is_suspect_ = self._find_suspects()
+        self.is_wrong_ = call_wrong(self.is_suspect_, self.plausibility_)
         best, self.confidence_ = suggest_labels(
             lambda which: verdict.noise.joint(verdict.shares[which], verdict.codes[which]),
             verdict.codes, self.plausibility_, self.is_suspect_, verdict.shares.shape[1],
@@ -250,7 +253,7 @@ class StreamAudit(BaseEstimator):
         n = int(np.floor(self.noise_rate_ * len(seen) + 1e-9))
         if n == 0:
             return np.zeros(len(self.score_), dtype=bool)
-        return (self.score_ <= np.partition(seen, n - 1)[n - 1]) & (self.score_ < 1.0)
+        return (self.score_ <= np.partition(seen, n - 1)[n - 1]) & (self.score_ < 1.0) & (self.plausibility_ < 1.0)
 
 
 @dataclass

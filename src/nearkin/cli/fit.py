@@ -227,7 +227,6 @@ def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
     assert rows.y is not None
     classes, counts = np.unique(rows.y, return_counts=True)
     sizes = [f"{name}\N{NO-BREAK SPACE}({count:,})" for name, count in zip(classes, counts, strict=True)]
-    suspects = len(rows.X) - len(model.kept_)
     how = "estimated" if model.noise_rate == "auto" else "as given"
     if model.noise_rate == "auto" and getattr(getattr(model, "learner_", None), "loss", None) == "hinge":
         how = "the plain hinge trusts every label; use a robust learner"
@@ -244,8 +243,16 @@ def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
         ("classes", f"{len(classes)}: {_show.sum_up(sizes)}"),
         *(_describe_learner(model.learner_) if hasattr(model, "learner_") else _describe_jury(model.decision_.jury)),
         ("noise rate", f"{_show.percent(model.noise_rate_)} ({how}){by_class}"),
-        ("suspects", f"{_show.count(suspects, 'row')}, the least plausible labels" if suspects else "none"),
+        ("suspects", _describe_suspects(model.decision_)),
     ]
+
+
+def _describe_suspects(decision: Any) -> str:
+    n_suspects = int(decision.is_suspect.sum())
+    n_wrong = len(decision.is_suspect) - len(decision.kept)
+    if not hasattr(decision, "is_wrong") or not n_suspects:  # Algorithm 5 drops a share and knows no tiers
+        return f"{_show.count(n_suspects, 'row')}, the least plausible labels" if n_suspects else "none"
+    return f"{n_wrong:,} wrong, {n_suspects - n_wrong:,} worth a look"
 
 
 def _doubts(model: Any, rows: LabelledRows) -> dict[str, Any]:
@@ -259,5 +266,5 @@ def _doubts(model: Any, rows: LabelledRows) -> dict[str, Any]:
         "label": np.asarray(rows.y)[order],
         "plausibility": model.plausibility_[order],
         "score": score[order],
-        "doubtful": np.where(np.isin(order, model.kept_), "no", "yes"),
+        "doubtful": np.where(model.decision_.is_suspect[order], "yes", "no"),
     }

@@ -1,12 +1,18 @@
 """The default decision: voters, their shares, and what they say about labels together."""
 
+from nearkin.jury.cells import Cells
+from nearkin.jury.copies import Copies, Groups, find_copies
 from nearkin.jury.decision import JuryDecision, SuspectRules, assemble_jury
+from nearkin.jury.forest import ForestVoter, Trees
+from nearkin.jury.judged import JudgedRows
 from nearkin.jury.jury import Jury, Votes, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours
+from nearkin.jury.outside import OutsideVoter
 from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
-from nearkin.jury.voters import CrossFittedVoter, NeighbourVoter, Voter
+from nearkin.jury.voters import CrossFittedVoter, LearnedSpace, NeighbourVoter, Voter
 
 __all__ = [
-    "CrossFittedVoter", "Jury", "JuryDecision", "Landmarks", "LeadingDirections", "LocalNeighbours", "NeighbourVoter",
-    "RidgeVoter", "SuspectRules", "Voter", "Votes", "assemble_jury", "mix_votes", "stack_votes",
+    "Cells", "Copies", "CrossFittedVoter", "ForestVoter", "Groups", "JudgedRows", "Jury", "JuryDecision", "Landmarks",
+    "LeadingDirections", "LearnedSpace", "LocalNeighbours", "NeighbourVoter", "OutsideVoter", "RidgeVoter",
+    "SuspectRules", "Trees", "Voter", "Votes", "assemble_jury", "find_copies", "mix_votes", "stack_votes",
 ]  # fmt: skip

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.arrays import Array, Codes, Index
+from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
+from nearkin.jury.copies import Copies, Groups, find_copies, join_groups, number_equal_rows
+from nearkin.jury.forest import ForestVoter
+from nearkin.jury.judged import JudgedRows, choose_members, has_others
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
-from nearkin.jury.local_scaling import LocalNeighbours, narrow
-from nearkin.jury.ridge import N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
+from nearkin.jury.local_scaling import narrow
+from nearkin.jury.outside import OutsideVoter, cross_fit
+from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
-from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels
-from nearkin.stored import ArrayOf, Part, Text, stored
+from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_labels
+from nearkin.noise.model import VotesOn
+from nearkin.stored import ArrayOf, Items, Maybe, Part, Text, stored
 
-__all__ = ["JuryDecision", "SuspectRules", "assemble_jury", "check_size", "decide", "lowest_share"]
+__all__ = [
+    "COUNTED", "JuryDecision", "SuspectRules", "assemble_jury", "call_wrong", "check_size", "decide", "lowest_share",
+]  # fmt: skip
+
+#: Share of the rows that the estimate of the rate counts at least; see `nearkin.noise.estimate_noise_rate`.
+COUNTED = 0.1
+
+#: Plausibility below which a suspect is called wrong; from there on it is worth a look.
+_WRONG = 0.5
+
+#: Rounds of voting before the one that counts.
+_ROUNDS = 2
+
+#: Share of outvoted labels beyond the rate from which on a note says that votes do not settle the rate, and the rate
+#: above which the features hardly tell the classes apart, which is another note.
+_UNSETTLED = 0.08
+_HOPELESS = 0.4
 
 #: Most votes, rows times classes, that a jury counts: about three hours.
 _MOST_VOTES = 1e10
@@ -29,13 +51,17 @@ _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
 
 
 @stored(
-    jury=Part(Jury, n="n", c="c", d="d"),
+    jury=Part(Jury, n="r", c="c", d="d"),
+    judged=Maybe(Part(JudgedRows, n="n", r="r", d="d"), else_equal=("n", "r")),
+    heard=ArrayOf("r", low=0.0, high=1.0),
     noise=Part(NoiseModel, c="c"),
     classes=ArrayOf("c", of="labels"),
     weights=Text("auto", "plausibility", "uniform"),
     plausibility=ArrayOf("n", low=0.0, high=1.0),
     score=ArrayOf("n", low=0.0, high=1.0),
     is_suspect=ArrayOf("n", of="flags"),
+    is_wrong=ArrayOf("n", of="flags"),
+    notes=Items(Text()),
 )
 class JuryDecision:
     """A jury, its noise model, and what both say about the training labels.
@@ -52,17 +78,25 @@ class JuryDecision:
         What the numbers mean.
     weights : {"auto", "plausibility", "uniform"}
         What a label counts in a vote on new rows. "auto": all count alike, since voters look at many rows, so that
-        wrong labels cancel, and silencing doubtful ones costs right ones near a boundary. Otherwise suspects do not
+        wrong labels cancel, and silencing doubtful ones costs right ones near a boundary. Otherwise wrong labels do not
         vote and others count by their plausibility, or alike.
     rate_is_given : bool
         Whether the user knows the rate.
+    judged : JudgedRows or None, default=None
+        All training rows, where the jury knows some of them only.
 
     Attributes
     ----------
+    heard : ndarray of shape (n_members,)
+        What the label of every row that the jury knows counted in the votes on the others.
     plausibility, score : ndarray of shape (n_samples,)
-        Of the labels; see `nearkin.noise.judge_labels`.
+        Of the labels; see `nearkin.noise.rate_labels`.
     is_suspect : ndarray of bool of shape (n_samples,)
-        See `SuspectRules`.
+        Both tiers; see `SuspectRules`.
+    is_wrong : ndarray of bool of shape (n_samples,)
+        Suspects of the first tier, whose labels are more likely wrong than right; the others are worth a look.
+    notes : tuple of str
+        What a reader of the figures should know.
 
     Examples
     --------
@@ -78,19 +112,66 @@ class JuryDecision:
 
     def __init__(
         self, jury: Jury, noise: NoiseModel, codes: Codes, classes: NDArray[Any], weights: str = "auto", *,
-        rate_is_given: bool = False,
+        rate_is_given: bool = False, judged: JudgedRows | None = None,
     ):  # fmt: skip
-        self.jury, self.noise, self.classes, self.weights = jury, noise, classes, weights
+        self.jury, self.noise, self.classes, self.weights, self.judged = jury, noise, classes, weights, judged
         with one_blas_thread():
-            self.plausibility, self.score = judge_labels(jury.left_out, codes, noise)
-        self.is_suspect = SuspectRules().apply(self.score, codes, noise, rate_is_given=rate_is_given)
+            self.heard, _ = judge_labels(jury.left_out, self._of_members(codes), noise, _ROUNDS)
+            votes_on = self._votes_on()
+            noise.sharpen_for(votes_on, codes)
+            self.plausibility, self.score = rate_labels(votes_on, codes, noise)
+        rules = SuspectRules()
+        self.is_suspect: Mask = rules.apply(self.plausibility, self.score, codes, noise, rate_is_given=rate_is_given)
+        self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
+        self.notes: tuple[str, ...] = () if rate_is_given else self._notes()
+
+    @property
+    def rate_interval(self) -> tuple[float, float]:
+        """Interval of the rate; both ends are the rate itself where it was given."""
+        return self.noise.interval
+
+    def _notes(self) -> tuple[str, ...]:
+        (low, high), rate = self.noise.interval, self.noise.rate
+        if rate > _HOPELESS or float(np.mean(self.score < SuspectRules.outvoted)) - rate < _UNSETTLED:
+            return ()
+        part = f"up to {100 * high:.0f} % could be wrong" if low > 0.0 else f"none may be wrong, or {100 * high:.0f} %"
+        return (
+            f"the votes do not settle how many labels are wrong ({part}): classes overlap, or wrong labels follow the "
+            "features, and votes cannot tell these apart. Look at some of the suspects.",
+        )
+
+    @property
+    def kept(self) -> Index:
+        """Rows whose labels are not called wrong."""
+        return np.flatnonzero(~self.is_wrong)
+
+    def check_stored(self) -> None:
+        """Refuse tiers that contradict each other."""
+        if (self.is_wrong & ~self.is_suspect).any():
+            raise ValueError("a label is called wrong that is not a suspect")
+
+    def _of_members(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of the rows that the jury knows."""
+        return values if self.judged is None else values[self.judged.members]
+
+    def _votes_on(self) -> VotesOn:
+        """Votes on all training rows, each without its own label."""
+        jury, heard = self.jury, self.heard
+        return jury.left_out(heard) if self.judged is None else self.judged.votes_on(jury, heard)
+
+    @property
+    def copies(self) -> Copies | None:
+        """Rows that are copies of others, as far as they vote; None if there are none."""
+        found = self.jury.copies
+        return found if found is None or self.judged is None else found.among(self.judged.members, self.judged.others)
 
     @property
     def vote_weights(self) -> Array:
-        """What each training label counts in a vote on new rows."""
+        """What each label that the jury knows counts in a vote on new rows."""
         if self.weights == "auto":
-            return np.ones(len(self.plausibility))
-        return np.where(self.is_suspect, 0.0, self.plausibility if self.weights == "plausibility" else 1.0)
+            return np.ones(len(self.heard))
+        counts = self.plausibility if self.weights == "plausibility" else np.ones(len(self.plausibility))
+        return self._of_members(np.where(self.is_wrong, 0.0, counts))
 
     @property
     def neighbourhoods(self) -> list[NeighbourhoodVoter]:
@@ -112,7 +193,7 @@ class JuryDecision:
     def kneighbors(self, queries: Array, k: int) -> tuple[Array, Index]:
         """Rows that cast most of the neighbours' votes, and their parts of the jury's vote."""
         found = self.jury.cast(queries, self.vote_weights, k)
-        return found.total, found.rows
+        return found.total, found.rows if self.judged is None else self.judged.members[found.rows]
 
     def votes(self, queries: Array) -> Votes:
         """What every voter says about new scaled rows."""
@@ -120,15 +201,23 @@ class JuryDecision:
 
     def left_out_votes(self, rows: Index) -> Votes:
         """What every voter says about training rows without their labels, others counting by their plausibility."""
-        return self.jury.poll_left_out(rows, self.plausibility, self.classes)
+        if self.judged is not None:
+            return self.judged.poll(self.jury, rows, self.heard, self.classes)
+        return self.jury.poll_left_out(rows, self.heard, self.classes)
 
     def left_out_shares(self, rows: Any) -> Array:
         """Shares of the true classes of training rows, by the same votes."""
-        return self.noise.lift_zeros(self.jury.left_out(self.plausibility)(rows))
+        return self.noise.lift_zeros(self._votes_on()(rows))
+
+    def left_out_joint(self, rows: Any, codes: Codes) -> Array:
+        """Probabilities of the true classes of training rows, each times that of the labels; see `NoiseModel.joint`."""
+        return self.noise.joint(self.noise.sharpened(self._votes_on()(rows)), codes)
 
     def cast_left_out(self, rows: Index, k: int) -> CastVotes:
         """Who votes on training rows, without themselves."""
-        return self.jury.cast_left_out(rows, self.plausibility, k)
+        if self.judged is not None:
+            return self.judged.cast(self.jury, rows, self.heard, k)
+        return self.jury.cast_left_out(rows, self.heard, k)
 
     def embed(self, rows: Array) -> Array:
         """Scaled rows in the learned space that votes."""
@@ -156,11 +245,26 @@ def check_size(rows: Array, n_classes: int, owner: object) -> None:
 
 def decide(
     scaled: Array, codes: Codes, classes: NDArray[Any], noise_rate: float | str, weights: str, random_state: Any,
-    space: Array | Embedding | None = None,
+    space: Array | Embedding | None = None, *, groups: Index | None = None, pred_probs: Array | None = None,
+    models: Sequence[Any] = (),
 ) -> JuryDecision:  # fmt: skip
-    """Assemble the default jury and let it judge the labels of its own rows; see `assemble_jury`."""
-    jury, noise = assemble_jury(scaled, codes, len(classes), noise_rate, space=space, random_state=random_state)
-    return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=not isinstance(noise_rate, str))
+    """Assemble the default jury of at most 65,536 rows and let it judge the labels of all; see `assemble_jury`."""
+    scaled, members, judged, known = narrow(scaled), None, None, codes
+    if has_others(len(codes)):
+        # Copies vote together or not at all, so that none outside vouches for one inside.
+        equal = number_equal_rows(scaled)
+        members = choose_members(codes, len(classes), equal if groups is None else join_groups(equal, groups))
+    if members is not None:
+        judged = JudgedRows(members, scaled)
+        scaled, known = scaled[members], codes[members]
+        groups = None if groups is None else np.unique(groups[members], return_inverse=True)[1]
+        pred_probs = None if pred_probs is None else pred_probs[members]
+    jury, noise = assemble_jury(
+        scaled, known, len(classes), noise_rate, space=space, random_state=random_state, groups=groups,
+        pred_probs=pred_probs, models=models,
+    )  # fmt: skip
+    is_given = not isinstance(noise_rate, str)
+    return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
 
 
 def assemble_jury(
@@ -171,6 +275,9 @@ def assemble_jury(
     *,
     space: Array | Embedding | None = None,
     random_state: Any = None,
+    groups: Index | None = None,
+    pred_probs: Array | None = None,
+    models: Sequence[Any] = (),
 ) -> tuple[Jury, NoiseModel]:
     """Make the default voters, weigh them, and estimate the noise.
 
@@ -188,11 +295,17 @@ def assemble_jury(
         A learned space of the user's own; None learns two, cross-fitted.
     random_state : int, Generator, RandomState or None
         Seed of the learned spaces.
+    groups : ndarray of int64 of shape (n_samples,) or None
+        Numbers of groups of rows that may not vouch for each other, beside the copies that are found.
+    pred_probs : ndarray of shape (n_samples, n_classes) or None
+        Probabilities from a model that has not seen the labels of these rows; they vote as well.
+    models : sequence of classifier
+        More voters, cross-fitted on the scaled rows.
 
     Returns
     -------
     jury : Jury
-        Neighbours in the input space, in the learned space or spaces, and two ridge regressions.
+        Neighbours in the input space, in the learned space or spaces, two ridge regressions and a forest.
     noise : NoiseModel
         Given or estimated.
 
@@ -202,34 +315,46 @@ def assemble_jury(
     >>> codes = np.repeat([0, 1], 50)
     >>> jury, noise = assemble_jury(3.0 * codes[:, None] + rng.normal(size=(100, 2)), codes, 2, "auto", random_state=0)
     >>> [voter.name for voter in jury.voters], noise.rate < 0.05
-    (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks'], True)
+    (['input space', 'learned spaces', 'ridge on features', 'ridge on landmarks', 'forest'], True)
     """
-    ones = np.ones(len(codes))
     with one_blas_thread():
-        near = NeighbourVoter("input space", LocalNeighbours(narrow(scaled)), codes, n_classes)
-        votes = [near.left_out(ones)]
-        leading, landmarks = LeadingDirections(scaled), [Landmarks(scaled, one) for one in _SHARPNESS]
-        smooth = [
-            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading]),
-            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks),
+        scaled = narrow(scaled)
+        copies, search = find_copies(scaled, codes)
+        if copies is not None:  # one stands for all of them
+            scaled, codes = scaled[copies.first], codes[copies.first]
+            groups = None if groups is None else copies.reduce_groups(groups)
+            pred_probs = None if pred_probs is None else pred_probs[copies.first]
+        apart = None if groups is None or groups.max() + 1 == len(codes) else Groups(groups)
+        ones = np.ones(len(codes))
+        near = NeighbourVoter("input space", search, codes, n_classes, groups=apart)
+        leading, few = LeadingDirections(scaled), [Landmarks(scaled, one, N_CHOOSING) for one in _SHARPNESS]
+        sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few, apart).features.sharpness
+        landmarks = [Landmarks(scaled, sharpness)]
+        others: list[Voter] = [
+            RidgeVoter("ridge on features", scaled, codes, n_classes, [leading], apart),
+            RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, apart),
+            ForestVoter("forest", scaled, codes, n_classes, apart),
         ]
+        if pred_probs is not None:
+            others.append(OutsideVoter("pred_probs", pred_probs, "probabilities that were given"))
+        for i, model in enumerate(models):
+            others.append(cross_fit(model, f"{type(model).__name__} ({i + 1})", scaled, codes, n_classes, apart))
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
         # the labels that they contradict tell how many are wrong.
-        votes += [voter.left_out(ones) for voter in smooth]
-        shares = stack_votes(votes, codes, n_classes)
+        votes = [voter.left_out(ones) for voter in (near, *others)]
+        if space is None:
+            learned: Voter = learn_spaces(scaled, near, random_state)
+            votes.insert(1, learned.left_out(ones))
+        shares = draw_to_equal(stack_votes(votes, codes, n_classes))
         if isinstance(noise_rate, str):
             noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
         else:
             noise = NoiseModel(noise_rate, n_classes)
-        shares = draw_to_equal(shares)
-        if space is None:
-            learned: Voter = learn_spaces(scaled, near, random_state)
-            shares = draw_to_equal(stack_votes([votes[0], learned.left_out(ones), *votes[1:]], codes, n_classes))
-        else:
+        if space is not None:
             # This space has seen all labels, so they do not tell how much it should count.
             learned = neighbours_in(space, "learned space", scaled, near)
             shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
-        return Jury([near, learned, *smooth], shares), noise
+        return Jury([near, learned, *others], shares, copies), noise
 
 
 @dataclass(frozen=True)
@@ -242,70 +367,84 @@ class SuspectRules:
         Score below which another label has more votes.
     spared : int
         Rows of every class that are never suspects, so that no class disappears.
+    least_doubt : float
+        Least probability of being wrong of a label that is a suspect for that reason.
+    looked_at, more : float
+        Share of all labels that are suspects, as far as they are outvoted, whatever the rate, and the share of the rate
+        that is added to it: wrong labels that follow the features hide from the rate.
     excess : float
-        How many times the expected number of wrong labels of a class may be suspects.
-    clearly_outvoted : float
-        Score below which another label has twice the votes.
+        How many times the expected number of wrong labels of a class may be suspects, unless it is rare.
     beyond_rate : float
-        Largest share of a class that may be suspects for that reason alone.
+        Share of a class, unless it is rare, that may be suspects beyond that.
 
     Examples
     --------
     >>> score, codes = np.array([0.9, 0.8, 0.1, 0.7, 0.9, 0.8]), np.array([0, 0, 0, 1, 1, 1])
-    >>> SuspectRules().apply(score, codes, NoiseModel(0.2, 2), rate_is_given=True).tolist()
+    >>> SuspectRules().apply(score, score, codes, NoiseModel(0.2, 2), rate_is_given=True).tolist()
     [False, False, True, False, False, False]
     """
 
     outvoted: float = 0.5
     spared: int = 2
+    least_doubt: float = 0.2
+    looked_at: float = 0.09
+    more: float = 0.4
     excess: float = 1.25
-    clearly_outvoted: float = 1.0 / 3.0
     beyond_rate: float = 0.2
 
-    def apply(self, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool) -> NDArray[np.bool_]:
-        """Find the suspects by the scores of `nearkin.noise.score_labels`; a given rate alone decides how many."""
-        size, rank = np.bincount(codes), _ranks_within(score, codes)
-        share = noise.rate if rate_is_given else self._share(score, noise.rate)
-        is_suspect = lowest_share(score, share, self.outvoted) & (rank < size[codes] - self.spared)
-        if rate_is_given:
-            return is_suspect
-        is_clear = (score < self.clearly_outvoted) & (rank < self._beyond_rate(size)[codes])
-        return is_suspect & (rank < self._most_of_class(size, noise)[codes]) | is_clear
+    def apply(self, plausibility: Array, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool) -> Mask:
+        """Find the suspects, the least plausible labels; a given rate alone decides how many.
 
-    def _share(self, score: Array, rate: float) -> float:
-        """Share of all labels that are suspects.
-
-        The rate misses wrong labels that follow the features. Votes see more of them, but also right labels where
-        classes overlap. The geometric mean of both is zero on clean labels. It is limited to twice the rate, or to the
-        rate itself where that cannot be told from zero.
+        Otherwise labels are suspects by either of two rules: those that are so likely wrong that flagging them makes
+        the expected harmonic mean of precision and recall the largest, and a share of all labels that is worth a look.
+        No class has more suspects than flips explain, and a fifth of it where it is not rare: where classes overlap, a
+        small one loses most votes, right labels or not.
         """
-        share = float(np.sqrt(rate * np.mean(score < self.outvoted)))
-        chance = np.sqrt(rate * (1.0 - rate) * 4.0 / len(score))
-        return min(rate + max(0.0, rate - float(chance)), share)
+        size, rank = np.bincount(codes), _ranks_within(plausibility, codes)
+        is_outvoted = (score < self.outvoted) & (rank < size[codes] - self.spared)
+        first = np.where(is_outvoted, plausibility, 1.0)
+        if rate_is_given:
+            return is_outvoted & lowest_share(first, noise.rate)
+        wrong = 1.0 - plausibility
+        looked_at = max(noise.rate, min(float(np.mean(score < self.outvoted)), self.looked_at + self.more * noise.rate))
+        is_suspect = (wrong >= max(self.least_doubt, best_threshold(wrong))) | lowest_share(first, looked_at)
+        return is_outvoted & is_suspect & (rank < self._most_of_class(size, noise)[codes])
 
     def _most_of_class(self, size: Index, noise: NoiseModel) -> Array:
-        """Most suspects of each class by the rate.
-
-        Where classes overlap, a small one loses most votes, right labels or not, so it has no more suspects than flips
-        from the other classes explain.
-        """
-        expected = noise.expected_wrong(size)
-        return np.maximum(self.excess * expected, expected + np.sqrt(expected))
-
-    def _beyond_rate(self, size: Index) -> Array:
-        """Most suspects of each class because another label has twice the votes, whatever the rate.
-
-        Rare classes are exempt: their rows have few neighbours of their own.
-        """
-        return np.where(size >= size.mean() / 2.0, np.floor(self.beyond_rate * size), 0.0)
+        """Most suspects of each class; a rate that cannot be told from zero explains none."""
+        expected = noise.expected_wrong(size) * float(noise.interval[0] > 0.0)
+        beyond = np.maximum((self.excess - 1.0) * expected, np.sqrt(expected)) + np.floor(self.beyond_rate * size)
+        # Right rows of a rare class have few neighbours of their own, so its chance of being wrong is overrated.
+        most: Array = expected + np.where(size >= size.mean() / 2.0, beyond, 0.0)
+        return most
 
 
-def lowest_share(values: Array, share: float, below: float) -> NDArray[np.bool_]:
-    """Mark the given share of the rows, those with the lowest values, as far as these lie below a bound."""
-    order = np.argsort(values, kind="stable")
-    n_marked = min(int(np.floor(share * len(values) + 1e-9)), int(np.count_nonzero(values < below)))
+def best_threshold(chances: Array) -> float:
+    """Find the chance from which on things are picked so that the expected F1 is the largest.
+
+    Picking the k likeliest finds the sum of their chances in expectation, so F1 is about twice that sum over k plus the
+    sum of all chances.
+
+    Examples
+    --------
+    >>> best_threshold(np.array([0.9, 0.8, 0.3, 0.05, 0.05]))
+    0.8
+    """
+    order = np.sort(chances)[::-1]
+    found = np.cumsum(order) / (np.arange(1, len(order) + 1) + order.sum())
+    return float(order[int(np.argmax(found))])
+
+
+def call_wrong(is_suspect: Mask, plausibility: Array) -> Mask:
+    """Mark the suspects of the first tier: their labels are more likely wrong than right."""
+    found: Mask = is_suspect & (plausibility < _WRONG)
+    return found
+
+
+def lowest_share(values: Array, share: float) -> Mask:
+    """Mark the given share of the rows, those with the lowest values."""
     is_marked = np.zeros(len(values), dtype=bool)
-    is_marked[order[:n_marked]] = True
+    is_marked[np.argsort(values, kind="stable")[: int(np.floor(share * len(values) + 1e-9))]] = True
     return is_marked
 
 

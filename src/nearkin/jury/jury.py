@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, Voter
+from nearkin.jury.copies import Copies
+from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, SearchingVoter, Voter
 from nearkin.noise.model import VotesOn, split_rows
-from nearkin.stored import Items, Number, Part, stored
+from nearkin.stored import Items, Maybe, Number, Part, stored
 
 __all__ = ["CastVotes", "Jury", "Votes", "draw_to_equal", "mix_votes", "stack_votes", "whole_percents"]
 
@@ -74,8 +75,13 @@ class CastVotes:
 
 
 @stored(
-    voters=Items(Part("NeighbourVoter", "CrossFittedVoter", "RidgeVoter", n="n", c="c", d="d"), "v", least=1),
+    voters=Items(
+        Part("NeighbourVoter", "CrossFittedVoter", "RidgeVoter", "ForestVoter", "OutsideVoter", m="n", c="c", d="d"),
+        "v",
+        least=1,
+    ),
     shares=Items(Number(0.0, 1.0), "v"),
+    copies=Maybe(Part(Copies, n="n", m="m"), else_equal=("n", "m")),
 )
 class Jury:
     """Voters whose votes are averaged by their shares.
@@ -89,6 +95,8 @@ class Jury:
         All of the same training rows.
     shares : sequence of float
         How much each counts, up to a common factor; a voter with share 0 never votes.
+    copies : Copies or None, default=None
+        Rows for which others stand: the voters know only these. Positions and weights are those of all rows.
 
     Examples
     --------
@@ -101,7 +109,8 @@ class Jury:
     [0]
     """
 
-    def __init__(self, voters: Sequence[Voter], shares: Sequence[float] | Array):
+    def __init__(self, voters: Sequence[Voter], shares: Sequence[float] | Array, copies: Copies | None = None):
+        self.copies = copies
         total = float(sum(shares))
         self.voters, self.shares = list(voters), [float(one) / total for one in shares]
 
@@ -119,35 +128,61 @@ class Jury:
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows, each by all others."""
         voters, shares = self._voting
-        return mix_votes([voter.left_out(weights) for voter in voters], shares)
+        return self._for_all(mix_votes([voter.left_out(self._reduce(weights)) for voter in voters], shares))
+
+    def _reduce(self, weights: Array) -> Array:
+        """Weights of the rows that the voters know."""
+        return weights if self.copies is None else weights[self.copies.first]
+
+    def _for_all(self, votes: VotesOn) -> VotesOn:
+        """Votes on all rows, from those on the rows that the voters know."""
+        if self.copies is None:
+            return votes
+        known = self.copies.group_of_row
+        return lambda part: votes(known[part])
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
         voters, shares = self._voting
-        return mix_votes([voter.answers(queries, weights).__getitem__ for voter in voters], shares)(slice(None))
+        said = _ask(voters, queries, self._reduce(weights))
+        votes = [(one.__getitem__, share) for one, share in zip(said, shares, strict=True) if one is not None]
+        total = sum(share for _, share in votes)
+        return mix_votes([one for one, _ in votes], [share / total for _, share in votes])(slice(None))
 
     def poll_left_out(self, rows: Index, weights: Array, classes: NDArray[Any]) -> Votes:
         """What every voter says about training rows."""
-        return self._gather([one.left_out(weights)(rows) for one in self.voters], classes)
+        weights = self._reduce(weights)
+        return self._gather([self._for_all(one.left_out(weights))(rows) for one in self.voters], classes)
 
     def poll(self, queries: Array, weights: Array, classes: NDArray[Any]) -> Votes:
         """What every voter says about new scaled rows."""
-        return self._gather([one.answers(queries, weights) for one in self.voters], classes)
+        return self._gather(_ask(self.voters, queries, self._reduce(weights)), classes)
 
-    def _gather(self, said: list[Array], classes: NDArray[Any]) -> Votes:
-        return Votes(tuple(one.name for one in self.voters), np.array(self.shares), np.stack(said), classes)
+    def _gather(self, said: list[Array | None], classes: NDArray[Any]) -> Votes:
+        """What was said, by those who said something."""
+        heard = [
+            (voter.name, share, one)
+            for voter, share, one in zip(self.voters, self.shares, said, strict=True)
+            if one is not None
+        ]
+        names, shares, votes = zip(*heard, strict=True)
+        return Votes(names, np.array(shares) / sum(shares), np.stack(votes), classes)
 
     def cast_left_out(self, rows: Index, weights: Array, k: int) -> CastVotes:
         """Of the k nearest others of training rows by each voter, those k that cast most of the votes on them."""
+        weights, known = self._reduce(weights), rows if self.copies is None else self.copies.group_of_row[rows]
         k = min(k, N_VOTING, len(weights) - 1)
-        return self._cast(lambda voter, part: voter.neighbours_left_out(rows[part], weights), len(rows), k, k)
+        return self._cast(lambda voter, part: voter.neighbours_left_out(known[part], weights), len(rows), k, k)
 
     def cast(self, queries: Array, weights: Array, k: int) -> CastVotes:
         """Of all rows that vote on new scaled rows, those k that cast most of the votes."""
+        weights = self._reduce(weights)
         most = min(N_VOTING, len(weights))
+        found = _find_once(self._voting[0], queries)
         return self._cast(
-            lambda voter, part: voter.neighbours(queries[part], weights), len(queries), min(k, most), most
-        )
+            lambda voter, part: voter.neighbours(queries[part], weights, None if found is None else found[part]),
+            len(queries), min(k, most), most,
+        )  # fmt: skip
 
     def _cast(self, find: Any, n: int, k: int, n_candidates: int) -> CastVotes:
         voting = [pair for pair in zip(*self._voting, strict=True) if isinstance(pair[0], NeighbourhoodVoter)]
@@ -155,10 +190,26 @@ class Jury:
         blocks = [slice(start, start + step) for start in range(0, max(n, 1), step)]
         found = [_largest([(share, find(voter, part)) for voter, share in voting], k, n_candidates) for part in blocks]
         rows, parts, nearest = zip(*found, strict=True)
+        voted = np.concatenate(rows)
         return CastVotes(
-            tuple(voter.name for voter, _ in voting),
-            np.concatenate(rows), np.concatenate(parts, axis=1), np.concatenate(nearest, axis=1),
+            tuple(voter.name for voter, _ in voting), voted if self.copies is None else self.copies.first[voted],
+            np.concatenate(parts, axis=1), np.concatenate(nearest, axis=1),
         )  # fmt: skip
+
+
+def _ask(voters: Sequence[Voter], queries: Array, weights: Array) -> list[Array | None]:
+    """Votes of every voter on new scaled rows; their neighbours in the input space are found once."""
+    found = _find_once(voters, queries)
+    return [
+        one.answers(queries, weights, found) if isinstance(one, SearchingVoter) else one.answers(queries, weights)
+        for one in voters
+    ]
+
+
+def _find_once(voters: Sequence[Voter], queries: Array) -> Index | None:
+    """Candidates of new rows in the input space, if a voter has them."""
+    searching = [one for one in voters if isinstance(one, SearchingVoter) and one.searches_input]
+    return searching[0].find(queries) if searching else None
 
 
 def _largest(

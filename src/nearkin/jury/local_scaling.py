@@ -1,20 +1,30 @@
-"""Neighbours by locally scaled distances: exact, in tiles of bounded memory."""
+"""Neighbours by locally scaled distances, in tiles of bounded memory: exact, or in the nearest cells of many rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.arrays import Array, Index
+from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
+from nearkin.jury.cells import Cells, group_rows
 from nearkin.kernels import worker_pool
-from nearkin.stored import ArrayOf, stored
+from nearkin.stored import ArrayOf, Maybe, Part, stored
 
-__all__ = ["LocalNeighbours", "narrow", "search_from_afar", "spread_rows"]
+__all__ = ["LocalNeighbours", "is_far", "narrow", "search_from_afar", "spread_rows"]
+
+#: Most rows among which neighbours are exact. More are grouped into cells, and the nearest cells are searched; the
+#: scale of a row is found in fewer.
+_EXACT = 1 << 13
+_PROBES = 12
+_SCALE_PROBES = 3
+
+#: Rows whose cells are searched at the same time.
+_ASKED = 1 << 13
 
 #: Rows and columns of one tile, which fits into the second-level cache.
 _BLOCK = 512
@@ -40,6 +50,7 @@ _LEAST_RANK = 4
 
 #: Candidates that a row holds beyond k before the nearest are selected.
 _SPARE = 208
+_SPARE_IN_CELLS = 64
 
 #: Squared distance from the centre, as a multiple of the largest among the rows, beyond which a query is far: single
 #: precision no longer tells its distances apart.
@@ -55,6 +66,8 @@ _LEAST = 1e-3
     _norms=ArrayOf("n", low=0.0, dtype="T"),
     _factors=ArrayOf("n", low=0.0, dtype="T"),
     scale=ArrayOf("n", low=0.0),
+    _cells=Maybe(Part(Cells, n="n", d="d")),
+    _numbers=Maybe(ArrayOf("n", of="codes", low=0, below="n")),
 )
 class LocalNeighbours:
     """Neighbours of rows by ``d2(x, z) / s(z)`` where ``s(z)`` is the distance of z to about its own 7th neighbour.
@@ -67,8 +80,8 @@ class LocalNeighbours:
     rows : ndarray of shape (n_samples, n_features)
         Scaled, or mapped by a learner.
     n_scale : int, default=7
-        Which neighbour gives the scale. It is found among at most 2,048 rows, at the same quantile, and is at least the
-        second neighbour there.
+        Which neighbour gives the scale. Up to 8,192 rows it is found among at most 2,048, at the same quantile, and is
+        at least the second neighbour there; beyond it is found in the 3 nearest cells.
 
     Attributes
     ----------
@@ -78,8 +91,10 @@ class LocalNeighbours:
     Notes
     -----
     Zelnik-Manor and Perona (Self-tuning spectral clustering, NIPS 2004) introduced the scale by the 7th neighbour. It
-    need not be exact: a sample finds the same wrong labels. Neighbours are exact: all pairs are compared, ``O(n^2 d)``
-    by matrix products, and no more than a tile of them is held at once.
+    need not be exact: a sample finds the same wrong labels. Neighbours among up to 8,192 rows are exact: all pairs are
+    compared, ``O(n^2 d)`` by matrix products, and no more than a tile of them is held at once. More rows are grouped
+    into cells of about 256 (an inverted file), and a row is compared with those of the 12 cells whose centres are
+    nearest, so that the cost of a row does not depend on their number.
 
     Examples
     --------
@@ -100,24 +115,53 @@ class LocalNeighbours:
                 raise InputError("distances of these rows are too large to compute with. Are these values right?")
         n = len(rows)
         self._factors = np.ones(n, rows.dtype)
-        every, some = self._items, self._items.at(spread_rows(n, _SCALED))
-        rank = min(n_scale, n - 1) if len(some.rows) == n else max(2, round(n_scale * len(some.rows) / n))
-        parts = _blocks(n)
-        with worker_pool() as run:
-            far = np.concatenate(run(lambda part: _search(every.at(part), some, rank)[0][:, -1], parts))
-        self.scale = np.sqrt(far)
+        self._cells: Cells | None = None
+        self._numbers: Index | None = None
+        if n > _EXACT:
+            self._cells, self._numbers = group_rows(self._rows)
+            self._rows, self._norms = self._rows[self._numbers], self._norms[self._numbers]
+        far = self._scales(n_scale)
+        self.scale = np.empty(n)
+        self.scale[self._items.numbers] = np.sqrt(far)
         positive = self.scale[self.scale > 0]
         least = _LEAST * (np.median(positive) if len(positive) else 1.0)
-        self._factors = (1.0 / np.maximum(self.scale, least)).astype(rows.dtype)
+        self._factors = (1.0 / np.maximum(self.scale[self._items.numbers], least)).astype(rows.dtype)
+
+    def _scales(self, n_scale: int) -> Array:
+        """Squared distances to the neighbour that gives the scale, in the order of `_items`."""
+        every, n = self._items, len(self._rows)
+        if self._cells is not None:
+            return self._search_cells(every, n_scale, _SCALE_PROBES, lambda values, _: values[:, -1])
+        some = every.at(spread_rows(n, _SCALED))
+        rank = min(n_scale, n - 1) if len(some.rows) == n else max(2, round(n_scale * len(some.rows) / n))
+        with worker_pool() as run:
+            return np.concatenate(run(lambda part: _search(every.at(part), some, rank)[0][:, -1], _blocks(n)))
 
     @property
     def _items(self) -> _Rows:
-        return _Rows(self._rows, self._norms, self._factors, np.arange(len(self._rows), dtype=np.int32))
+        """All rows, in the order of their cells where there are cells."""
+        numbers = np.arange(len(self._rows)) if self._numbers is None else self._numbers
+        return _Rows(self._rows, self._norms, self._factors, numbers.astype(np.int32))
 
-    def among(self, k: int, which: Index | None = None) -> Index:
-        """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k)."""
+    def among(self, k: int, which: Index | None = None, candidates: Index | None = None) -> Index:
+        """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k).
+
+        Where some rows are ``candidates``, only these are found.
+        """
         items, n = self._items, len(self._rows)
         k = min(k, n - 1)
+        at = np.empty(n, np.int64)
+        at[items.numbers] = np.arange(n)
+        if candidates is not None:
+            rows = items if which is None else items.at(at[which])
+            return _search_blocks(rows, items.at(at[candidates]), min(k, len(candidates)))
+        if self._numbers is not None:
+            found = np.empty((n if which is None else len(which), k), np.int32)
+            if which is None:
+                found[items.numbers] = self._search_cells(items, k, _PROBES)
+            else:
+                found[:] = self._search_cells(items.at(at[which]), k, _PROBES)
+            return found
         if which is not None or n > _AT_ONCE:
             return _search_blocks(items if which is None else items.at(which), items, k)
         blocks = [items.at(part) for part in _blocks(n)]
@@ -151,20 +195,58 @@ class LocalNeighbours:
         with np.errstate(over="ignore"):  # what overflows is far
             rows = np.ascontiguousarray(shifted, dtype=self._rows.dtype)
             norms, nobody = (rows * rows).sum(axis=1), np.full(len(rows), -1, np.int32)
-        is_far = ~(norms <= _FAR * max(self._norms.max(), np.finfo(norms.dtype).tiny))
+        far = _are_far(norms, self._norms.max())
         whole = _Rows(rows, norms, norms, nobody)
-        if not is_far.any():
-            return _search_blocks(whole, items, k)
+        if not far.any():
+            return self._search_whole(whole, k)
         found = np.empty((len(rows), k), np.int64)
-        found[~is_far] = _search_blocks(whole.at(np.flatnonzero(~is_far)), items, k)
-        found[is_far] = search_from_afar(shifted[is_far], items.rows, k, items.factors)
+        found[~far] = self._search_whole(whole.at(np.flatnonzero(~far)), k)
+        found[far] = items.numbers[search_from_afar(shifted[far], items.rows, k, items.factors)]
         return found
+
+    def _search_whole(self, rows: _Rows, k: int) -> Index:
+        """Numbers of the k nearest of all rows."""
+        return _search_blocks(rows, self._items, k) if self._cells is None else self._search_cells(rows, k, _PROBES)
+
+    def _search_cells(self, rows: _Rows, k: int, n_probes: int, take: Any = lambda _, found: found) -> NDArray[Any]:
+        """Numbers of the k nearest of the rows in the cells nearest to each row; or what ``take`` makes of them."""
+        cells, items, n = self._cells, self._items, len(rows.rows)
+        assert cells is not None
+        tiles = [items.at(part) for part in cells.parts]
+
+        def search(part: slice) -> NDArray[Any]:
+            asked = rows.at(part)
+            held = _Reservoirs(len(asked.rows), k, asked.rows.dtype, _SPARE_IN_CELLS)
+            for cell, slots in cells.visits(asked.rows, n_probes):
+                some = asked.at(slots)
+                held.gather(some.rows @ tiles[cell].rows.T, some, tiles[cell], slots)
+            values, found, few = held.collect()
+            if len(few):  # the cells hold fewer than k rows
+                values[few], found[few] = _search(asked.at(few), items, k)
+            return take(values, found.astype(np.int32))
+
+        made, parts = [], [slice(start, min(start + _ASKED, n)) for start in range(0, n, _ASKED)]
+        with worker_pool() as run:
+            for start in range(0, len(parts), _TOGETHER):
+                made += run(search, parts[start : start + _TOGETHER])
+                progress.advance("comparing rows", parts[min(start + _TOGETHER, len(parts)) - 1].stop, n)
+        return np.concatenate(made) if made else take(np.empty((0, k)), np.empty((0, k), np.int64))
 
 
 def narrow(rows: Array) -> Array:
     """Rows in single precision; what overflows is refused by `LocalNeighbours`."""
     with np.errstate(over="ignore"):
-        return rows.astype(np.float32)
+        return rows.astype(np.float32, copy=False)
+
+
+def is_far(queries: Array, rows: Array) -> Mask:
+    """Whether queries lie so far from the rows, as seen from about their centre, that rounding hides differences."""
+    with np.errstate(over="ignore"):
+        return _are_far((queries * queries).sum(axis=1), np.einsum("ij,ij->i", rows, rows).max())
+
+
+def _are_far(norms: Array, largest: float) -> Mask:
+    return ~(norms <= _FAR * max(largest, np.finfo(norms.dtype).tiny))
 
 
 class _Rows(NamedTuple):
@@ -183,9 +265,9 @@ class _Rows(NamedTuple):
 class _Reservoirs:
     """Candidates for the k nearest of many rows."""
 
-    def __init__(self, n: int, k: int, dtype: np.dtype):
-        self.k = k
-        self.values, self.found = np.empty((n, k + _SPARE), dtype), np.empty((n, k + _SPARE), np.int32)
+    def __init__(self, n: int, k: int, dtype: np.dtype, spare: int | None = None):
+        self.k, width = k, k + (_SPARE if spare is None else spare)
+        self.values, self.found = np.empty((n, width), dtype), np.empty((n, width), np.int32)
         self.size, self.bounds = np.zeros(n, np.int64), np.full(n, np.inf, dtype)
 
     def at(self, part: slice) -> _Reservoirs:
@@ -195,12 +277,13 @@ class _Reservoirs:
         some.size, some.bounds = self.size[part], self.bounds[part]
         return some
 
-    def gather(self, products: Array, rows: _Rows, items: _Rows) -> None:
-        """Offer items, by their inner products with the rows, which are overwritten."""
+    def gather(self, products: Array, rows: _Rows, items: _Rows, slots: Index | None = None) -> None:
+        """Offer items to reservoirs, all or some, by their inner products with the rows, which are overwritten."""
         from nearkin.kernels.nearest import gather
 
+        slots = np.arange(len(self.size)) if slots is None else slots
         gather(
-            products, self.k, rows.norms, rows.numbers, items.norms, items.factors, items.numbers,
+            products, self.k, slots, rows.norms, rows.numbers, items.norms, items.factors, items.numbers,
             self.values, self.found, self.size, self.bounds,
         )  # fmt: skip
 

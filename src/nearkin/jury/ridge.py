@@ -7,8 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import spread_rows
 from nearkin.kernels import worker_pool
 from nearkin.noise.model import VotesOn
@@ -16,18 +19,26 @@ from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, Text, stored
 
 __all__ = ["FeatureMap", "Landmarks", "LeadingDirections", "RidgeVoter"]
 
-#: Most landmarks and leading directions.
+#: Most landmarks and leading directions, and landmarks that are enough to choose how fast nearness falls.
 N_LANDMARKS = 400
+N_CHOOSING = 128
 N_LEADING = 256
 
-#: Least eigenvalue of the landmarks' kernel matrix, as a share of the largest.
-_FLOOR = 1e-8
+#: What is added to the diagonal of the landmarks' kernel matrix, as a share of its largest eigenvalue.
+_FLOOR = 1e-6
+
+#: Rows from which leading directions are found, and most features for which all their pairs are summed.
+_SAMPLE = 4000
+_WIDE = 1024
 
 #: Penalties to choose from, per row.
 _PENALTIES = 10.0 ** np.arange(-5.0, 1.1, 0.5)
 
 #: Most rows on which the penalty and the features are chosen.
 _JUDGES = 4000
+
+#: Most of these rows from one group of rows.
+_OF_GROUP = 32
 
 #: Most classes, or groups of classes, for that choice.
 _GROUPS = 64
@@ -39,7 +50,7 @@ _CONSTANT = 3.0
 _LEAST = 1e-3
 
 #: Most numbers of features that are kept between votes, and that are computed at once where they are not kept.
-_KEPT = 1 << 24
+_KEPT = 1 << 25
 _AT_ONCE = 1 << 20
 
 #: Votes on new rows beyond this size are computed in double precision: the rows are far, and may overflow.
@@ -72,10 +83,8 @@ class LeadingDirections:
     def __init__(self, rows: Array):
         self.n_features = rows.shape[1]
         if self.n_features > N_LEADING:
-            from sklearn.utils.extmath import randomized_svd
-
-            some = rows[:: max(1, len(rows) // 4000)]
-            self.axes = randomized_svd(some - some.mean(axis=0), min(N_LEADING, len(some)), n_iter=4, random_state=0)[2]
+            some = rows[:: max(1, len(rows) // _SAMPLE)]
+            self.axes = _leading(some - some.mean(axis=0), min(N_LEADING, len(some)))
             self.n_features = len(self.axes)
 
     def check_stored(self) -> dict[str, int]:
@@ -89,7 +98,7 @@ class LeadingDirections:
 
     def of(self, rows: Array) -> Array:
         """Features of rows, of shape (n_rows, n_features)."""
-        return np.asarray(rows if self.axes is None else rows @ self.axes.T, dtype=np.float64)
+        return rows if self.axes is None else rows @ self.axes.T
 
 
 @stored(
@@ -102,19 +111,22 @@ class LeadingDirections:
 class Landmarks:
     """Nearness ``exp(-sharpness * d2 / spread)`` to some of the rows, rotated so that inner products are nearnesses.
 
-    This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) K^(-1/2)``.
-    ``spread`` is the mean squared distance of two rows.
+    This is Nystroem's method: with K the nearness of landmarks to each other, the features of x are ``k(x) L'^(-1)``
+    where ``L L' = K``. ``spread`` is the mean squared distance of two rows.
     """
 
-    def __init__(self, rows: Array, sharpness: float):
-        chosen = np.random.default_rng(0).permutation(len(rows))[:N_LANDMARKS]
+    def __init__(self, rows: Array, sharpness: float, n_landmarks: int = N_LANDMARKS):
+        chosen = np.random.default_rng(0).permutation(len(rows))[: min(n_landmarks, N_LANDMARKS)]
         # A sample is enough: the factor need not be exact, and a pass over all rows is saved.
-        spread = 2.0 * float(np.asarray(rows[chosen], dtype=np.float64).var(axis=0).sum())
+        marks = np.asarray(rows[chosen], dtype=np.float64)
+        spread = 2.0 * float(marks.var(axis=0).sum())
         self._rate = sharpness / (spread if spread > 0.0 else 1.0)
         self.sharpness = sharpness
-        self._marks = np.asarray(rows[chosen], dtype=np.float64)
-        values, vectors = np.linalg.eigh(self._nearness(self._marks))
-        self._turn = vectors / np.sqrt(np.maximum(values, _FLOOR * values[-1]))
+        self._marks = marks
+        near = self._nearness(marks)
+        near[np.diag_indices(len(near))] += _FLOOR * near.sum(axis=1).max()
+        self._marks = marks.astype(rows.dtype)
+        self._turn = solve_triangular(np.linalg.cholesky(near), np.eye(len(near)), lower=True).T.astype(rows.dtype)
         self.n_features = len(self._marks)
 
     @property
@@ -127,9 +139,13 @@ class Landmarks:
         return self._nearness(rows) @ self._turn
 
     def _nearness(self, rows: Array) -> Array:
-        squares = (rows * rows).sum(axis=1)[:, None] + (self._marks * self._marks).sum(axis=1)
-        near: Array = np.exp(-self._rate * np.maximum(squares - 2.0 * rows @ self._marks.T, 0.0))
-        return near
+        near: Array = rows @ self._marks.T
+        near *= -2.0
+        near += np.einsum("ij,ij->i", rows, rows)[:, None]
+        near += np.einsum("ij,ij->i", self._marks, self._marks)
+        np.maximum(near, 0.0, out=near)
+        near *= -self._rate
+        return np.exp(near, out=near)
 
 
 @stored(
@@ -142,6 +158,7 @@ class Landmarks:
     _shift=ArrayOf("m"),
     _factor=Number(),
     features=Part(LeadingDirections, Landmarks, d="d", m="m"),
+    groups=Maybe(Part(Groups, n="n")),
 )
 class RidgeVoter:
     """Least squares with a penalty, from features of rows to the indicators of their labels.
@@ -161,6 +178,8 @@ class RidgeVoter:
         Number of classes.
     candidates : sequence of FeatureMap
         Features to choose from, by the error on rows that are left out.
+    groups : Groups or None, default=None
+        Rows that are left out together with the one that is judged.
 
     Attributes
     ----------
@@ -174,7 +193,8 @@ class RidgeVoter:
     Notes
     -----
     With ``H = F (F'WF + penalty I)^-1 F'W`` the fit to row i without row i is ``(fit_i - H_ii y_i) / (1 - H_ii)``, so
-    nothing is fitted twice. Negative votes count as zero.
+    nothing is fitted twice. Without a group g of rows it is ``y_g - (I - H_gg)^-1 (y_g - fit_g)``. Negative votes count
+    as zero.
 
     Examples
     --------
@@ -195,9 +215,12 @@ class RidgeVoter:
     _equal: tuple[Array, Array] | None = None
     _last: tuple[Array, tuple[Array, Array]] | None = None
 
-    def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, candidates: Sequence[FeatureMap]):
-        self.name, self._rows, self._codes, self._n_classes = name, rows, codes, n_classes
-        some = spread_rows(len(rows), _JUDGES)
+    def __init__(
+        self, name: str, rows: Array, codes: Codes, n_classes: int, candidates: Sequence[FeatureMap],
+        groups: Groups | None = None,
+    ):  # fmt: skip
+        self.name, self._rows, self._codes, self._n_classes, self.groups = name, rows, codes, n_classes, groups
+        some = spread_rows(len(rows), _JUDGES) if groups is None else _sample_groups(groups)
         with worker_pool() as run:
             tried = run(lambda one: (*self._choose_penalty(one, some), one), candidates)
         self.error, self.penalty, self._shift, self._factor, self.features = min(tried, key=lambda one: one[0])
@@ -218,32 +241,63 @@ class RidgeVoter:
         values, vectors = np.linalg.eigh((X.T @ X).astype(np.float64))
         turned = X @ vectors.astype(np.float32)
         squares, sums = turned * turned, turned.T @ targets
+        sizes = None if self.groups is None else np.unique(self.groups.group[some], return_counts=True)[1]
         best = (np.inf, 1.0)
         for penalty in _PENALTIES * len(some):
             shrunk = (1.0 / (np.maximum(values, 0.0) + penalty)).astype(np.float32)
-            rest = np.maximum(1.0 - squares @ shrunk, 1e-6)
-            errors = (targets - turned @ (shrunk[:, None] * sums)) / rest[:, None]
+            errors = targets - turned @ (shrunk[:, None] * sums)
+            if sizes is None:
+                errors /= np.maximum(1.0 - squares @ shrunk, 1e-6)[:, None]
+            else:
+                errors = _leave_out(turned * shrunk, turned, errors, sizes)
             best = min(best, (float((errors * errors).mean()), float(penalty)))
-        return best[0], best[1], shift, factor
+        # As if that many rows had been asked: groups may offer fewer.
+        return best[0], best[1] * min(len(self._codes), _JUDGES) / len(some), shift, factor
 
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows by all other rows."""
         weights = np.maximum(weights, _LEAST)
         inverse, coefficients = self._solution(weights)
 
+        step = max(1, _AT_ONCE // max(self.features.n_features + 1, self._n_classes))
+
         def votes(part: Any) -> Array:
             at = np.arange(len(self._codes))[part]
-            X = self._features(part)
+            said = np.empty((len(at), self._n_classes))
+            for start in range(0, len(at), step):
+                said[start : start + step] = votes_at(at[start : start + step])
+            return said
+
+        def votes_at(at: Index) -> Array:
+            X = self._features(at)
             own = np.minimum(weights[at] * np.einsum("ij,ij->i", X @ inverse, X), 1.0 - 1e-6)
             fit = (X @ coefficients).astype(np.float64)
             fit[np.arange(len(at)), self._codes[at]] -= own
-            return _shares(fit / (1.0 - own)[:, None])
+            fit /= (1.0 - own)[:, None]
+            if self.groups is not None and not self.groups.is_alone[at].all():
+                grouped = np.flatnonzero(~self.groups.is_alone[at])
+                fit[grouped] = self._fit_without_group(at[grouped], weights, inverse, coefficients)
+            return _shares(fit)
 
         if len(self._codes) * self._n_classes > _AT_ONCE or not (weights == 1.0).all():
             return votes
         if self._said is None:  # these are needed again and again
             self._said = votes(slice(None))
         return self._said.__getitem__
+
+    def _fit_without_group(self, rows: Index, weights: Array, inverse: Array, coefficients: Array) -> Array:
+        """Fit to rows without all rows of their groups."""
+        assert self.groups is not None
+        members = self.groups.members(rows)
+        sizes = np.unique(self.groups.group[members], return_counts=True)[1]
+        X = self._features(members)
+        errors = -(X @ coefficients).astype(np.float64)
+        at, codes = np.arange(len(members)), self._codes[members]
+        errors[at, codes] += 1.0
+        fit = -_leave_out(X @ inverse, X * weights[members, None].astype(X.dtype), errors, sizes)
+        fit[at, codes] += 1.0
+        order = np.argsort(members)
+        return fit[order[np.searchsorted(members, rows, sorter=order)]]
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
@@ -259,6 +313,16 @@ class RidgeVoter:
         if self._made is not None:
             return self._made[part]
         return _standardise(self.features.of(self._rows[part]), self._shift, self._factor)
+
+    def _make(self, parts: list[slice], run: Any) -> Array:
+        """Features of all rows, made in parts."""
+        made = np.empty((len(self._codes), self.features.n_features + 1), np.float32)
+
+        def fill(part: slice) -> None:
+            made[part] = self._features(part)
+
+        run(fill, parts)
+        return made
 
     def _solution(self, weights: Array) -> tuple[Array, Array]:
         """Inverse and coefficients; those for equal weights and for the last others are kept."""
@@ -284,21 +348,74 @@ class RidgeVoter:
         # A loaded model solves again and must find the same bits, so parts are added in their order.
         with worker_pool() as run:
             if self._made is None and n * width <= _KEPT:
-                self._made = np.concatenate(run(self._features, parts))
+                self._made = self._make(parts, run)
             gram, right = np.zeros((width, width)), np.zeros((self._n_classes, width))
             for start in range(0, len(parts), _TOGETHER):
                 for its_gram, its_right in run(sums, parts[start : start + _TOGETHER]):
                     gram += its_gram
                     right += its_right
             gram[np.diag_indices(width)] += self.penalty * n / min(n, _JUDGES)
-            inverse = np.linalg.inv(gram)
+            inverse = _invert(gram)
             return inverse.astype(np.float32), (inverse @ right.T).astype(np.float32)
+
+
+def _sample_groups(groups: Groups) -> Index:
+    """Rows on which the penalty is chosen, group after group: whole groups, but of a large one only some rows."""
+    order = groups.order
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(groups.size) - groups.size, groups.size)
+    order = order[rank < _OF_GROUP]
+    size = np.minimum(groups.size, _OF_GROUP)
+    taken = np.zeros(groups.n_groups, bool)
+    taken[spread_rows(groups.n_groups, max(1, int(groups.n_groups * min(1.0, _JUDGES / size.sum()))))] = True
+    return order[taken[groups.group[order]]]
+
+
+def _leave_out(left: Array, right: Array, errors: Array, sizes: Index) -> Array:
+    """Return ``(I - H_gg)^-1 e_g`` for every group g of rows, with ``H_gg = left_g right_g'``.
+
+    Groups follow each other, and ``sizes`` says how many rows each has.
+    """
+    found, start = np.empty(errors.shape), np.cumsum(sizes) - sizes
+    for size in np.unique(sizes):
+        first = start[sizes == size]
+        if size > left.shape[1]:
+            for one in first:
+                g = slice(one, one + size)
+                L, R, e = (each[g].astype(np.float64) for each in (left, right, errors))
+                # (I - L R')^-1 = I + L (I - R'L)^-1 R', which is as wide as the features.
+                found[g] = e + L @ np.linalg.solve((1.0 + 1e-6) * np.eye(left.shape[1]) - R.T @ L, R.T @ e)
+            continue
+        step = max(1, _AT_ONCE // (size * left.shape[1]))
+        for begin in range(0, len(first), step):
+            at = first[begin : begin + step, None] + np.arange(size)
+            rest = (1.0 + 1e-6) * np.eye(size) - left[at] @ right[at].transpose(0, 2, 1)
+            found[at] = np.linalg.solve(rest, errors[at].astype(np.float64))
+    return found
+
+
+def _leading(centred: Array, n: int) -> Array:
+    """Leading principal directions of centred rows."""
+    if centred.shape[1] > _WIDE:
+        from sklearn.utils.extmath import randomized_svd
+
+        axes: Array = randomized_svd(centred, n, n_iter=4, random_state=0)[2]
+        return axes
+    return np.ascontiguousarray(np.linalg.eigh(centred.T @ centred)[1][:, : -n - 1 : -1].T)
+
+
+def _invert(positive: Array) -> Array:
+    """Inverse of a positive definite matrix, by Cholesky's factor where rounding leaves it definite."""
+    factor, failed = dpotrf(positive, lower=True)
+    if failed:
+        return np.linalg.inv(positive)
+    inverse, _ = dpotri(factor, lower=True, overwrite_c=True)
+    return np.tril(inverse) + np.tril(inverse, -1).T
 
 
 def _indicators(codes: Codes, n_classes: int) -> sparse.csr_array:
     """One row per class, one column per label."""
     n = len(codes)
-    return sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(n_classes, n))
+    return sparse.csr_array((np.ones(n, np.float32), (codes, np.arange(n))), shape=(n_classes, n))
 
 
 def _standardise(made: Array, shift: Array, factor: float, dtype: Any = np.float32) -> Array:

@@ -12,19 +12,36 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury.local_scaling import LocalNeighbours, narrow
+from nearkin.jury.copies import Groups
+from nearkin.jury.local_scaling import LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
+from nearkin.jury.outside import split_groups
+from nearkin.kernels import worker_pool
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import ArrayOf, Count, Either, Items, Maybe, Number, Part, Text, stored
 
 __all__ = [
-    "WIDE", "CrossFittedVoter", "Embedding", "NeighbourVoter", "NeighbourhoodVoter", "Voter", "default_learner",
-    "learn_spaces", "neighbours_in", "rank_votes",
+    "WIDE", "CrossFittedVoter", "Embedding", "LearnedSpace", "NeighbourVoter", "NeighbourhoodVoter", "SearchingVoter",
+    "Voter", "default_learner", "learn_spaces", "neighbours_in", "rank_votes",
 ]  # fmt: skip
 
-#: Neighbours of a row that vote, and bandwidths that are tried, in ranks.
+#: Neighbours of a row that vote, those in the input space among which learned spaces choose, and bandwidths that are
+#: tried, in ranks.
 N_VOTING = 60
+N_CANDIDATES = 120
 BANDWIDTHS = (2.0, 4.0, 8.0, 16.0, 32.0)
+
+#: Most rows on which the bandwidth is chosen, most votes that this may take, and most rows that a space learns from.
+_JUDGES = 1 << 14
+_JUDGED = 1 << 24
+_LEARNED = 1 << 13
+
+#: Rows whose candidates are ranked at the same time.
+_AT_ONCE = 1 << 11
+_VOTES_AT_ONCE = 1 << 20
+
+#: Most rows of a group for which its members are found and dropped; of larger groups only other rows are searched.
+_MANY = 64
 
 #: Most features for which matrices of all pairs of features are formed.
 WIDE = 1024
@@ -69,8 +86,8 @@ class Voter(Protocol):
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows, each by all others, whose labels count as much as ``weights`` says."""
 
-    def answers(self, queries: Array, weights: Array) -> Array:
-        """Votes on new scaled rows, of shape (n_queries, n_classes)."""
+    def answers(self, queries: Array, weights: Array) -> Array | None:
+        """Votes on new scaled rows, of shape (n_queries, n_classes); None abstains, and the others count for more."""
 
 
 @runtime_checkable
@@ -80,8 +97,8 @@ class NeighbourhoodVoter(Voter, Protocol):
     def neighbours_left_out(self, rows: Index, weights: Array) -> list[tuple[Index, Array]]:
         """Neighbours of training rows in each space that judges them, nearest first, with their parts of the vote."""
 
-    def neighbours(self, queries: Array, weights: Array) -> list[tuple[Index, Array]]:
-        """The same for new scaled rows."""
+    def neighbours(self, queries: Array, weights: Array, found: Index | None = None) -> list[tuple[Index, Array]]:
+        """The same for new scaled rows, where known among candidates that another voter has found."""
 
     def map_rows(self, rows: Array) -> Array:
         """Scaled rows in the space where nearness is judged."""
@@ -114,12 +131,17 @@ def rank_votes(index: Index, codes: Codes, weights: Array, n_classes: int, bandw
     >>> votes.round(3).tolist()
     [[0.506, 0.494]]
     """
-    n = len(index)
-    cells = np.arange(n)[:, None] * n_classes + codes[index]
-    cast = _cast(index, weights, bandwidth)
-    votes = np.bincount(cells.ravel(), cast.ravel(), n * n_classes).reshape(n, n_classes)
+    votes = np.empty((len(index), n_classes))
+    step = min(_AT_ONCE, max(1, _VOTES_AT_ONCE // n_classes))
+    for start in range(0, len(index), step):
+        some = index[start : start + step]
+        cells = np.arange(len(some))[:, None] * n_classes + codes[some]
+        counted = np.bincount(cells.ravel(), _cast(some, weights, bandwidth).ravel(), len(some) * n_classes)
+        votes[start : start + step] = counted.reshape(len(some), n_classes)
     total = votes.sum(axis=1, keepdims=True)
-    return np.divide(votes, total, out=np.full_like(votes, 1.0 / n_classes), where=total > 0)
+    votes /= np.where(total > 0, total, 1.0)
+    votes[total[:, 0] <= 0] = 1.0 / n_classes
+    return votes
 
 
 def _cast(index: Index, weights: Array, bandwidth: float) -> Array:
@@ -128,7 +150,24 @@ def _cast(index: Index, weights: Array, bandwidth: float) -> Array:
     return cast
 
 
-class _RankVoter:
+class SearchingVoter:
+    """A voter whose neighbours are found, or chosen among candidates that are found, by one search."""
+
+    @property
+    def searches_input(self) -> bool:
+        """Whether candidates are those of the input space, which several voters share."""
+        raise NotImplementedError
+
+    def find(self, queries: Array) -> Index:
+        """Training rows near new scaled rows, the nearest first."""
+        raise NotImplementedError
+
+    def answers(self, queries: Array, weights: Array, found: Index | None = None) -> Array:
+        """Votes on new scaled rows; where ``found`` is given it has candidates of the input space."""
+        raise NotImplementedError
+
+
+class _RankVoter(SearchingVoter):
     """Neighbours of training rows that vote with weights falling by rank; how they are found is left to its kinds."""
 
     # Found again when needed, and not stored.
@@ -141,7 +180,12 @@ class _RankVoter:
 
     @property
     def among(self) -> Index:
-        """Neighbours of every training row, of shape (n_samples, 60), found at the first use."""
+        """Neighbours of every training row outside its group, of shape (n_samples, 60), found at the first use."""
+        return self.candidates[:, :N_VOTING]
+
+    @property
+    def candidates(self) -> Index:
+        """The same, and more of them where others choose among them."""
         if self._among is None:
             self._among = self._find_among()
         return self._among
@@ -170,6 +214,7 @@ class _RankVoter:
     codes=ArrayOf("n", of="codes", low=0, below="c"),
     n_classes=Count(2, size="c"),
     bandwidth=Number(0.0, is_open=True),
+    groups=Maybe(Part(Groups, n="n")),
     space=Maybe(Either(ArrayOf("e", "d"), Part("MappedParameter", d="d"))),
 )
 class NeighbourVoter(_RankVoter):
@@ -191,6 +236,8 @@ class NeighbourVoter(_RankVoter):
         there they would.
     space : ndarray of shape (n_components, n_features), Embedding or None, default=None
         Map from scaled rows into the space; None for the scaled rows themselves.
+    groups : Groups or None, default=None
+        Rows that do not vote on each other.
 
     Examples
     --------
@@ -209,8 +256,10 @@ class NeighbourVoter(_RankVoter):
         n_classes: int,
         bandwidth: float | None = None,
         space: Array | Embedding | None = None,
+        groups: Groups | None = None,
     ):
-        self.name, self.near, self.codes, self.n_classes, self.space = name, near, codes, n_classes, space
+        self.name, self.near, self.codes, self.n_classes = name, near, codes, n_classes
+        self.space, self.groups = space, groups
         self.bandwidth = self._best_bandwidth() if bandwidth is None else bandwidth
 
     @property
@@ -223,33 +272,101 @@ class NeighbourVoter(_RankVoter):
         return {"d": len(self.near._center)} if self.space is None else {}
 
     def _find_among(self) -> Index:
-        return self.near.among(N_VOTING)
+        return find_others(self.near, self._n_found, self.groups).astype(np.int32, copy=False)
+
+    @property
+    def searches_input(self) -> bool:
+        """Whether the space is the input space."""
+        return self.space is None
+
+    @property
+    def _n_found(self) -> int:
+        return N_CANDIDATES if self.space is None else N_VOTING
 
     def _best_bandwidth(self) -> float:
         among, ones, right = self.among, np.ones(len(self.codes)), np.zeros(len(BANDWIDTHS))
-        for part in split_rows(len(self.codes), self.n_classes):
+        some = spread_rows(len(self.codes), min(_JUDGES, max(1, _JUDGED // self.n_classes)))
+        for part in split_rows(len(some), self.n_classes):
+            rows = some[part]
             for i, one in enumerate(BANDWIDTHS):
-                shares = rank_votes(among[part], self.codes, ones, self.n_classes, one)
-                right[i] += np.count_nonzero(shares.argmax(axis=1) == self.codes[part])
+                shares = rank_votes(among[rows], self.codes, ones, self.n_classes, one)
+                right[i] += np.count_nonzero(shares.argmax(axis=1) == self.codes[rows])
         return BANDWIDTHS[int(np.argmax(right))]
 
-    def answers(self, queries: Array, weights: Array) -> Array:
-        """Votes on new scaled rows by their neighbours."""
-        index = self.near.query(self.map_rows(queries), N_VOTING)
+    def find(self, queries: Array) -> Index:
+        """Training rows near new scaled rows, the nearest first."""
+        return self.near.query(self.map_rows(queries), self._n_found).astype(np.int32, copy=False)
+
+    def answers(self, queries: Array, weights: Array, found: Index | None = None) -> Array:
+        """Votes on new scaled rows by their neighbours, which `find` may have found before."""
+        index = self._known(queries, found)
         return rank_votes(index, self.codes, weights, self.n_classes, self.bandwidth)
 
-    def neighbours(self, queries: Array, weights: Array) -> list[tuple[Index, Array]]:
+    def neighbours(self, queries: Array, weights: Array, found: Index | None = None) -> list[tuple[Index, Array]]:
         """Neighbours of new scaled rows and their parts of the vote."""
-        return [self._weigh(self.near.query(self.map_rows(queries), N_VOTING), weights)]
+        return [self._weigh(self._known(queries, found), weights)]
+
+    def _known(self, queries: Array, found: Index | None) -> Index:
+        # Candidates that another voter has found are those of the input space.
+        found = found if found is not None and self.space is None else self.find(queries)
+        return found[:, :N_VOTING]
 
     def map_rows(self, rows: Array) -> Array:
         """Scaled rows in the space."""
         return map_rows(self.space, rows)
 
 
+@stored(space=ArrayOf("e", "d"), rows=ArrayOf("n", "e", dtype="T"), _center=ArrayOf("d"))
+class LearnedSpace:
+    """A learned space and the training rows in it.
+
+    Parameters
+    ----------
+    space : ndarray of shape (n_components, n_features)
+        Map from scaled rows.
+    rows : ndarray of shape (n_samples, n_features)
+        Scaled training rows.
+
+    Examples
+    --------
+    >>> space = LearnedSpace(np.array([[1.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 0.0], [1.0, 9.0]]))
+    >>> space.rank(np.array([[0, 1, 2]], np.int32), space.map_rows(np.array([[0.9, 0.0]])), 2).tolist()
+    [[2, 0]]
+    """
+
+    def __init__(self, space: Array, rows: Array):
+        self.space, self._center = space, rows.mean(axis=0, dtype=np.float64)
+        self.rows = np.ascontiguousarray(narrow(self.map_rows(rows)))
+
+    def map_rows(self, rows: Array) -> Array:
+        """Scaled rows in the space, as seen from the centre of the training rows."""
+        kind = rows.dtype
+        return (rows - self._center.astype(kind)) @ self.space.T.astype(kind)
+
+    def rank(self, candidates: Index, mapped: Array, k: int) -> Index:
+        """The k candidates of every mapped row that are nearest to it, the nearest first."""
+        from nearkin.kernels.nearest import rank_candidates
+
+        k = min(k, candidates.shape[1])
+        chosen = np.empty((len(candidates), k), np.int32)
+        with np.errstate(over="ignore"):  # what overflows is far
+            queries = np.ascontiguousarray(mapped, dtype=self.rows.dtype)
+
+        def rank(part: slice) -> None:
+            rank_candidates(np.ascontiguousarray(candidates[part]), queries[part], self.rows, chosen[part])
+
+        parts = [slice(start, start + _AT_ONCE) for start in range(0, len(candidates), _AT_ONCE)]
+        with worker_pool() as run:
+            run(rank, parts)
+        for i in np.flatnonzero(is_far(queries, self.rows)):
+            chosen[i] = candidates[i, search_from_afar(mapped[i : i + 1], self.rows[candidates[i]], k)[0]]
+        return chosen
+
+
 @stored(
     name=Text(),
-    voters=Items(Part(NeighbourVoter, n="n", c="c", d="d"), "v", least=1),
+    near=Part(NeighbourVoter, n="n", c="c", d="d"),
+    spaces=Items(Part(LearnedSpace, n="n", d="d"), "v", least=1),
     judge=ArrayOf("n", of="codes", low=0, below="v"),
     codes=ArrayOf("n", of="codes", low=0, below="c"),
     n_classes=Count(2, size="c"),
@@ -258,80 +375,116 @@ class NeighbourVoter(_RankVoter):
 class CrossFittedVoter(_RankVoter):
     """Neighbours in learned spaces; each training row is judged in a space that was learned without its label.
 
-    A space that has seen a wrong label may have moved the row to where its label looks right.
+    A space that has seen a wrong label may have moved the row to where its label looks right. Neighbours in a learned
+    space are the nearest of 120 that are near in the input space: no second search is needed, and what is far in the
+    input space does not become near by chance.
 
     Parameters
     ----------
     name : str
         Of the voter.
-    voters : sequence of NeighbourVoter
-        Neighbours in one space each, with equal bandwidths.
+    near : NeighbourVoter
+        Neighbours in the input space, with the bandwidth.
+    spaces : sequence of LearnedSpace
+        Spaces that judge.
     judge : ndarray of int64 of shape (n_samples,)
-        Number of the voter that judges each training row. All of them judge new rows.
+        Number of the space that judges each training row. All of them judge new rows.
 
     Examples
     --------
     >>> from nearkin.jury import LocalNeighbours
     >>> rows, codes = np.array([[0.0], [0.1], [0.3], [5.0], [5.1], [5.3]]), np.array([0, 0, 1, 1, 1, 1])
-    >>> halves = [NeighbourVoter("", LocalNeighbours(s * rows), codes, 2, 1.0, np.array([[s]])) for s in (1.0, 2.0)]
-    >>> both = CrossFittedVoter("learned spaces", halves, np.array([0, 1, 0, 1, 0, 1]))
+    >>> near = NeighbourVoter("input space", LocalNeighbours(rows), codes, 2, bandwidth=1.0)
+    >>> spaces = [LearnedSpace(np.array([[s]]), rows) for s in (1.0, 2.0)]
+    >>> both = CrossFittedVoter("learned spaces", near, spaces, np.array([0, 1, 0, 1, 0, 1]))
     >>> both.left_out(np.ones(6))(slice(None)).argmax(axis=1).tolist()
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(self, name: str, voters: Sequence[NeighbourVoter], judge: Index):
-        self.name, self.voters, self.judge, one = name, list(voters), judge, voters[0]
-        self.codes, self.n_classes, self.bandwidth = one.codes, one.n_classes, one.bandwidth
+    searches_input = True
+
+    def __init__(self, name: str, near: NeighbourVoter, spaces: Sequence[LearnedSpace], judge: Index):
+        self.name, self.near, self.spaces, self.judge = name, near, list(spaces), judge
+        self.codes, self.n_classes, self.bandwidth = near.codes, near.n_classes, near.bandwidth
 
     @property
     def votes_with(self) -> str:
         """What the votes rest on."""
-        return f"{self.voters[0].votes_with}, in {len(self.voters)} spaces, each learned without the rows it judges"
+        return f"{self.near.votes_with}, in {len(self.spaces)} spaces, each learned without the rows it judges"
 
     def _find_among(self) -> Index:
-        rows = [np.flatnonzero(self.judge == i) for i in range(len(self.voters))]
-        near = [one.near.among(N_VOTING, some) for one, some in zip(self.voters, rows, strict=True)]
-        return np.concatenate(near)[np.argsort(np.concatenate(rows))]
+        candidates = self.near.candidates
+        found = np.empty((len(self.codes), min(N_VOTING, candidates.shape[1])), np.int32)
+        for i, space in enumerate(self.spaces):
+            rows = np.flatnonzero(self.judge == i)
+            found[rows] = space.rank(candidates[rows], space.rows[rows], N_VOTING)
+        return found
 
-    def answers(self, queries: Array, weights: Array) -> Array:
-        """Votes on new scaled rows: the mean over the spaces."""
-        share = 1.0 / len(self.voters)
-        total = share * self.voters[0].answers(queries, weights)
-        for one in self.voters[1:]:
-            total += share * one.answers(queries, weights)
-        return total
+    def find(self, queries: Array) -> Index:
+        """Training rows near new scaled rows in the input space, the nearest first."""
+        return self.near.find(queries)
 
-    def neighbours(self, queries: Array, weights: Array) -> list[tuple[Index, Array]]:
+    def _rank(self, queries: Array, found: Index | None) -> list[Index]:
+        """Neighbours of new scaled rows in every space."""
+        found = self.find(queries) if found is None else found
+        return [space.rank(found, space.map_rows(queries), N_VOTING) for space in self.spaces]
+
+    def answers(self, queries: Array, weights: Array, found: Index | None = None) -> Array:
+        """Votes on new scaled rows: the mean over the spaces. `find` may have found candidates before."""
+        ranked = self._rank(queries, found)
+        total = rank_votes(ranked[0], self.codes, weights, self.n_classes, self.bandwidth)
+        for index in ranked[1:]:
+            total += rank_votes(index, self.codes, weights, self.n_classes, self.bandwidth)
+        return total / len(ranked)
+
+    def neighbours(self, queries: Array, weights: Array, found: Index | None = None) -> list[tuple[Index, Array]]:
         """Neighbours of new scaled rows in every space and their parts of the vote."""
-        found = [pair for one in self.voters for pair in one.neighbours(queries, weights)]
-        return [(index, part / len(found)) for index, part in found]
+        ranked = [self._weigh(index, weights) for index in self._rank(queries, found)]
+        return [(index, part / len(ranked)) for index, part in ranked]
 
     def map_rows(self, rows: Array) -> Array:
         """Scaled rows in all spaces side by side: squared distances are the means of those in the spaces."""
-        return np.concatenate([one.map_rows(rows) for one in self.voters], axis=1) / math.sqrt(len(self.voters))
+        return np.concatenate([one.map_rows(rows) for one in self.spaces], axis=1) / math.sqrt(len(self.spaces))
+
+
+def find_others(near: LocalNeighbours, k: int, groups: Groups | None) -> Index:
+    """The k nearest rows of every training row that belong to other groups, or fewer where there are not that many."""
+    if groups is None:
+        return near.among(k)
+    group = groups.group
+    n, size = len(group), groups.size[group]
+    k = min(k, n - int(size.max()))
+    found = np.empty((n, k), np.int64)
+    few = np.flatnonzero(size <= _MANY)
+    if len(few):
+        near_by = near.among(k + int(size[few].max()) - 1, None if len(few) == n else few)
+        is_own = group[near_by] == group[few, None]
+        found[few] = np.take_along_axis(near_by, np.argsort(is_own, axis=1, kind="stable")[:, :k], axis=1)
+    for one in np.unique(group[size > _MANY]):
+        found[group == one] = near.among(k, np.flatnonzero(group == one), np.flatnonzero(group != one))
+    return found
 
 
 def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: NeighbourVoter) -> NeighbourVoter:
     """Neighbours in a learned space, with the bandwidth of the input space."""
     found = LocalNeighbours(narrow(map_rows(space, scaled)))
-    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space)
+    return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space, near.groups)
 
 
 def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> CrossFittedVoter:
-    """Neighbours in two spaces, each learned from one half of the rows and judging the other."""
+    """Neighbours in two spaces, each learned from one half of the rows, or 8,192 of it, and judging the other."""
     codes = near.codes
-    # Every other row of a class, in an order that is independent of the features.
-    order, judge = np.lexsort((np.random.default_rng(0).random(len(codes)), codes)), np.empty(len(codes), np.int64)
-    judge[order] = np.arange(len(codes)) % 2
-    voters = []
+    judge = split_groups(codes, near.groups, 2)
+    spaces, rng = [], np.random.default_rng([len(codes), 2])
     for own in (0, 1):
         other = np.flatnonzero(judge != own)
+        if len(other) > _LEARNED:
+            other = np.sort(rng.permutation(other)[:_LEARNED])
         if len(np.unique(codes[other])) < 2:  # too few rows to halve
             other = np.arange(len(codes))
         learner = default_learner(random_state).set_params(scale=None, rescore=False)
-        space = learner.fit(scaled[other], codes[other]).components_
-        voters.append(neighbours_in(space, f"half {own}", scaled, near))
-    return CrossFittedVoter("learned spaces", voters, judge)
+        spaces.append(LearnedSpace(learner.fit(scaled[other], codes[other]).components_, scaled))
+    return CrossFittedVoter("learned spaces", near, spaces, judge)
 
 
 def default_learner(random_state: Any = None) -> OnlineLearner:

@@ -5,6 +5,9 @@ A number costs one comparison, where a heap would pay ``log k`` for each that it
 the order of the tiles: equal numbers go by their index.
 """
 
+import numpy as np
+
+from nearkin.errors import InputError
 from nearkin.kernels import check_shapes
 from nearkin.kernels.machine.compile import helper, kernel
 
@@ -53,21 +56,25 @@ def _select(values, found, k, size):
 
 def gather(products, k, *arrays):
     """Add a tile to the reservoirs of its rows; see `_gather` for the arrays."""
-    check_shapes("n m, n, n, m, m, m, n r, n r, n, n", products, *arrays, m=products.shape[1])
+    check_shapes("n m, n<s, n, n, m, m, m, s r, s r, s, s", products, *arrays, m=products.shape[1], s=len(arrays[-1]))
     _gather(products, k, *arrays)
 
 
 @kernel
-def _gather(products, k, row_norms, row_numbers, column_norms, factors, column_numbers, values, found, size, bounds):
+def _gather(
+    products, k, slots, row_norms, row_numbers, column_norms, factors, column_numbers, values, found, size, bounds
+):
     """Add ``(|x|^2 + |z|^2 - 2 x'z) * factor(z)`` of a tile of ``products`` to the reservoirs of its rows x.
 
-    The products are overwritten; norms are squared lengths, and a pair with equal numbers is left out. Each row of
-    ``values`` and ``found``, k numbers and a few runs long, is a reservoir of ``size`` numbers not above its bound.
+    Row i of the tile has the reservoir ``slots[i]``, and no two rows have the same. The products are overwritten; norms
+    are squared lengths, and a pair with equal numbers is left out. Each row of ``values`` and ``found``, k numbers and
+    a few runs long, is a reservoir of ``size`` numbers not above its bound.
     """
     n, m = products.shape
     full = values.shape[1] - _RUN
     for i in range(n):
-        norm, bound, held, own = row_norms[i], bounds[i], size[i], row_numbers[i]
+        slot = slots[i]
+        norm, bound, held, own = row_norms[i], bounds[slot], size[slot], row_numbers[i]
         zero = norm - norm  # of the same precision: a literal would make everything double
         for j in range(m):
             products[i, j] = max(norm + column_norms[j] - (products[i, j] + products[i, j]), zero) * factors[j]
@@ -83,17 +90,22 @@ def _gather(products, k, row_norms, row_numbers, column_norms, factors, column_n
             # All are written, and the next one overwrites those not taken: a branch would be mispredicted too often.
             for j in range(start, min(stop, m)):
                 value, number = products[i, j], column_numbers[j]
-                values[i, held], found[i, held] = value, number
+                values[slot, held], found[slot, held] = value, number
                 held += (value <= bound) & (number != own)
             if held > full:
-                _select(values[i], found[i], k, held)
-                bound, held = values[i, k - 1], k
-        size[i], bounds[i] = held, bound
+                _select(values[slot], found[slot], k, held)
+                bound, held = values[slot, k - 1], k
+        size[slot], bounds[slot] = held, bound
 
 
 @kernel
 def settle(k, values, found, size):
     """Sort the k smallest of every reservoir to its front."""
+    _sort_first(k, values, found, size)
+
+
+@helper
+def _sort_first(k, values, found, size):
     for row in range(values.shape[0]):
         _select(values[row], found[row], k, size[row])
         for i in range(1, min(k, size[row])):
@@ -103,3 +115,33 @@ def settle(k, values, found, size):
                 values[row, at], found[row, at] = values[row, at - 1], found[row, at - 1]
                 at -= 1
             values[row, at], found[row, at] = value, index
+
+
+def rank_candidates(candidates, queries, rows, chosen):
+    """Sort the nearest of every query's candidates into ``chosen``; see `_rank_candidates`."""
+    check_shapes("n c, n d, m d, n k", candidates, queries, rows, chosen)
+    if candidates.size and (candidates.min() < 0 or candidates.max() >= len(rows)):
+        raise InputError("a candidate is not a row. Was a file changed? Fit it again.")
+    if chosen.shape[1] > candidates.shape[1]:
+        raise InputError("more rows are wanted than there are candidates.")
+    _rank_candidates(candidates, queries, rows, chosen)
+
+
+@kernel
+def _rank_candidates(candidates, queries, rows, chosen):
+    """Write the candidates with the smallest ``|q - x|^2``, the nearest first; equals go by their number."""
+    n, m = candidates.shape
+    k, d = chosen.shape[1], queries.shape[1]
+    values, found = np.empty((1, m), rows.dtype), np.empty((1, m), np.int32)
+    size = np.full(1, m, np.int64)
+    for i in range(n):
+        for j in range(m):
+            number = candidates[i, j]
+            total = rows[number, 0] - rows[number, 0]
+            for f in range(d):
+                gap = queries[i, f] - rows[number, f]
+                total += gap * gap
+            values[0, j], found[0, j] = total, number
+        _sort_first(k, values, found, size)
+        for j in range(k):
+            chosen[i, j] = found[0, j]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearkin._version import __version__
-from nearkin.audit.exports import MIN_CONFIDENCE, Columns, Values
+from nearkin.audit.exports import MIN_CONFIDENCE, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
 from nearkin.audit.page.thumbnails import require_pillow
 from nearkin.errors import printable
@@ -69,15 +69,9 @@ def _hash(text: str) -> str:
 def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     """What was done."""
     model, jury = audit.classifier, audit.decision.jury
-    low, high = audit.noise_interval
-    rate = f"{100 * audit.noise_rate:.2f} %"
+    rate = describe_rate(audit)
     if audit.rate_is_estimated:
-        rate += (
-            f", counted on the rows on which the votes are most certain; {round(100 * LEVEL)} % interval "
-            f"{100 * low:.2f} to {100 * high:.2f} (Jeffreys)"
-        )
-    else:
-        rate += ", as given"
+        rate += f"; counted on the rows on which the votes are most certain, {round(100 * LEVEL)} % interval"
     voters = [
         f"{one.name} ({share} %): {one.votes_with}" for one, share in zip(jury.voters, jury.percents, strict=True)
     ]
@@ -88,8 +82,9 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
         **learned,
         "Noise rate": rate,
         "Noise by class": "differs" if audit.decision.noise.matrix is not None else "no sign that it differs",
-        "Suspects": "rows whose label has few votes against the best other label: about as many as the rate says, and "
-        "those where another label has twice the votes",
+        "Suspects": "rows whose label has few votes against the best other label",
+        "Wrong": "suspects whose label is more likely wrong than right: plausibility below 0.5",
+        "Worth a look": "all other suspects; cleaned labels keep them unless you decide otherwise",
         "Plausibility": "probability that the label is right, by Bayes' rule on the votes of all voters",
         "Confidence": "probability that the suggested label is right",
         "Map": "t-SNE of the rows in the learned space that votes",
@@ -112,11 +107,12 @@ def _figures(audit: LabelAudit) -> dict[str, Any]:
 
 
 def _headline(audit: LabelAudit) -> dict[str, Any]:
-    """The rate and its interval."""
+    """What the page says first, and the rate with its interval; the first must agree with the suspects below it."""
     low, high = (100 * one for one in audit.noise_interval)
     rate = 100 * audit.noise_rate
     digits = 0 if rate >= 9.5 else 1
     return {
+        "words": _first_words(audit, f"{rate:.{digits}f}"),
         "rate": f"{rate:.{digits}f}",
         "low": f"{low:.{digits}f}",
         "high": f"{high:.{digits}f}",
@@ -126,31 +122,48 @@ def _headline(audit: LabelAudit) -> dict[str, Any]:
     }
 
 
+def _first_words(audit: LabelAudit, rate: str) -> tuple[str, str, str]:
+    """Text before, in and after the figure of the headline."""
+    n_wrong, n_look = audit.n_wrong, audit.n_suspects - audit.n_wrong
+    if not audit.rate_is_estimated:
+        return "The", f"{audit.n_suspects:,}", "most doubtful labels"
+    if rate != "0.0":
+        share = f"{rate}\N{NO-BREAK SPACE}%"
+        return ("About", share, "of labels look wrong") if n_wrong else ("Perhaps", share, "are wrong, none clearly so")
+    if n_wrong:
+        return "", f"{n_wrong:,}", "label looks wrong" if n_wrong == 1 else "labels look wrong"
+    if n_look:
+        return "Only", f"{n_look:,}", "label is worth a look" if n_look == 1 else "labels are worth a look"
+    return "", "No sign", "of wrong labels"
+
+
 @dataclass(frozen=True)
 class Bar:
-    """One bar of the histogram, in the units of its picture."""
+    """One bar of the histogram, in the units of its picture: where each part begins, from below, and its height."""
 
     x: float
     title: str
-    rest: float
-    suspects: float
+    parts: tuple[tuple[str, float, float], ...]
 
 
 def _histogram(audit: LabelAudit) -> list[Bar]:
     """Rows by plausibility; heights are square roots, since hardly any row is doubted."""
     edges = np.linspace(0.0, 1.0, _BINS + 1)
     place = np.minimum((audit.plausibility * _BINS).astype(np.int64), _BINS - 1)
+    wrong, doubted = (np.bincount(place[one], minlength=_BINS) for one in (audit.is_wrong, audit.is_suspect))
     whole = np.bincount(place, minlength=_BINS)
-    doubted = np.bincount(place[audit.is_suspect], minlength=_BINS)
-    unit = 100.0 / np.sqrt(whole.max())
+    tops = np.sqrt([np.zeros(_BINS), wrong, doubted, whole]) * 100.0 / np.sqrt(whole.max())
     return [
         Bar(
             x=300.0 * i / _BINS,
-            title=f"plausibility {edges[i]:.2f} to {edges[i + 1]:.2f}: {n:,} rows, {bad:,} of them suspects",
-            rest=round(unit * (np.sqrt(n) - np.sqrt(bad)), 2),
-            suspects=round(unit * np.sqrt(bad), 2),
+            title=f"plausibility {edges[i]:.2f} to {edges[i + 1]:.2f}: {whole[i]:,} rows, {wrong[i]:,} of them wrong, "
+            f"{doubted[i] - wrong[i]:,} worth a look",
+            parts=tuple(
+                (name, round(100.0 - top, 2), round(top - low, 2))
+                for name, low, top in zip(("bad", "look", "rest"), tops[:3, i], tops[1:, i], strict=True)
+            ),
         )
-        for i, (n, bad) in enumerate(zip(whole.tolist(), doubted.tolist(), strict=True))
+        for i in range(_BINS)
     ]
 
 

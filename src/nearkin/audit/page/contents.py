@@ -92,8 +92,10 @@ def _classes(audit: LabelAudit, left_out: list[str]) -> dict[str, Any]:
 def _suspects(audit: LabelAudit, order: Index) -> dict[str, NDArray[Any]]:
     return {
         "row": order.astype(np.uint32),
+        "wrong": audit.is_wrong[order].astype(np.uint8),
         "best": smallest(audit.suggested_code)[order],
-        "plausibility": _steps(audit.plausibility[order]),
+        # A suspect never has plausibility 1, also when it is rounded.
+        "plausibility": np.minimum(_steps(audit.plausibility[order]), np.uint16(_STEPS - 1)),
         # Rounded down: what is below a bound must not reach it here.
         "confidence": np.floor(audit.confidence[order] * _STEPS + 1e-9).astype(np.uint16),
     }
@@ -153,7 +155,8 @@ def _map(audit: LabelAudit, left_out: list[str]) -> dict[str, NDArray[Any]]:
         "mapX": (flat[:, 0] * 4095).astype(np.uint16),
         "mapY": (flat[:, 1] * 4095).astype(np.uint16),
         "mapGiven": smallest(audit.given_code)[drawn],
-        "mapSuspect": audit.is_suspect[drawn].astype(np.uint8),
+        # 1 is worth a look, 2 is wrong.
+        "mapTier": audit.is_suspect[drawn].astype(np.uint8) + audit.is_wrong[drawn],
     }
 
 

@@ -93,18 +93,18 @@
     canvas.width = Math.round(width * scale); canvas.height = Math.round(height * scale);
     const pen = canvas.getContext("2d");
     pen.scale(scale, scale);
-    const ring = getComputedStyle(root).getPropertyValue("--doubt").trim();
+    const rings = [null, "--look-mark", "--doubt"].map((name) => name && getComputedStyle(root).getPropertyValue(name).trim());
     const many = held.mapRow.length > 1500;
-    for (const suspects of [0, 1]) {
+    for (const tier of [0, 1, 2]) {
       for (let i = 0; i < held.mapRow.length; i++) {
-        if (held.mapSuspect[i] !== suspects) continue;
+        if (held.mapTier[i] !== tier) continue;
         const [x, y] = placeOf(i, width, height), mine = only < 0 || held.mapGiven[i] === only;
-        pen.globalAlpha = mine ? (suspects ? 0.95 : 0.55) : 0.06;
+        pen.globalAlpha = mine ? (tier ? 0.95 : 0.55) : 0.06;
         pen.fillStyle = colour(held.mapGiven[i]);
         pen.beginPath();
-        pen.arc(x, y, suspects ? (many ? 2.4 : 4) : many ? 2 : 2.8, 0, 7);
+        pen.arc(x, y, tier ? (many ? 2.4 : 4) : many ? 2 : 2.8, 0, 7);
         pen.fill();
-        if (suspects) { pen.lineWidth = many ? 0.9 : 1.6; pen.strokeStyle = ring; pen.stroke(); }
+        if (tier) { pen.lineWidth = many ? 0.9 : 1.6; pen.strokeStyle = rings[tier]; pen.stroke(); }
       }
     }
     nameClasses(pen, width, height);
@@ -118,7 +118,7 @@
   const middles = new Map(); /* of the rows of a class that are not suspects */
   if (classes.length <= 12) {
     for (let code = 0; code < classes.length; code++) {
-      const mine = [...held.mapRow.keys()].filter((i) => held.mapGiven[i] === code && !held.mapSuspect[i]);
+      const mine = [...held.mapRow.keys()].filter((i) => held.mapGiven[i] === code && !held.mapTier[i]);
       const middle = (values) => mine.map((i) => values[i]).sort((a, b) => a - b)[mine.length >> 1];
       if (mine.length) middles.set(code, [middle(held.mapX) / 4095, middle(held.mapY) / 4095]);
     }
@@ -163,11 +163,12 @@
     for (let i = 0; i < held.mapRow.length; i++) {
       if (only >= 0 && held.mapGiven[i] !== only) continue;
       const [x, y] = placeOf(i, here.width, here.height);
-      const far = (x - px) ** 2 + (y - py) ** 2 - (held.mapSuspect[i] ? 30 : 0);
+      const far = (x - px) ** 2 + (y - py) ** 2 - (held.mapTier[i] ? 30 : 0);
       if (far < least) { least = far; best = i; }
     }
     return best;
   }
+  const tierOf = (i) => (held.wrong[i] ? "wrong" : "worth a look");
   const placeInTable = new Map();
   for (let i = 0; i < n; i++) placeInTable.set(held.row[i], i);
   canvas.addEventListener("pointermove", (event) => {
@@ -178,7 +179,7 @@
     if (found >= 0) {
       const row = held.mapRow[found], i = placeInTable.get(row);
       tip.replaceChildren(make("bdi", { textContent: nameOf(row) }), ": given ", make("bdi", { className: "cut", textContent: names[held.mapGiven[found]] }));
-      if (i !== undefined) tip.append(", suggested ", make("bdi", { className: "cut", textContent: names[held.best[i]] }));
+      if (i !== undefined) tip.append(", suggested ", make("bdi", { className: "cut", textContent: names[held.best[i]] }), `; ${tierOf(i)}`);
       const [x, y] = placeOf(found, box.clientWidth, box.clientHeight);
       tip.style.left = `${Math.min(x + 12, box.clientWidth - 160)}px`;
       tip.style.top = `${Math.max(0, y - 40)}px`;
@@ -200,6 +201,7 @@
   const rank = new Uint32Array(classes.length);
   [...classes.keys()].sort((a, b) => classes[a].localeCompare(classes[b], undefined, { numeric: true })).forEach((code, i) => { rank[code] = i; });
   const decisions = new Uint8Array(n); /* 0 none yet, 1 suggested, 2 given, 3 drop */
+  let isSaved = true; /* whether the last download holds all decisions */
   const opened = new Set();
   let shown = [], start = 0, key = "", direction = 1, picked = -1;
   const collator = new Intl.Collator(undefined, { numeric: true });
@@ -213,13 +215,14 @@
   const thousands = (count) => count.toLocaleString("en");
 
   function refresh() {
-    const words = at("query").value.trim().toLowerCase(), given = at("by-given").value, best = at("by-best").value;
+    const words = at("query").value.trim().toLowerCase(), given = at("by-given").value, best = at("by-best").value, tier = at("by-tier").value;
     const least = Number(at("by-confidence").value) * data.steps;
     shown = [];
     for (let i = 0; i < n; i++) {
       if (picked >= 0 && i !== picked) continue;
       if (given !== "" && held.given[i] !== Number(given)) continue;
       if (best !== "" && held.best[i] !== Number(best)) continue;
+      if (tier !== "" && held.wrong[i] !== Number(tier)) continue;
       if (held.confidence[i] < least) continue;
       if (words) {
         const row = held.row[i];
@@ -232,7 +235,7 @@
     start = 0;
     show();
   }
-  const short = (value) => (value < 0.01 ? "< 0.01" : value.toFixed(2));
+  const short = (value) => (value < 0.01 ? "< 0.01" : value > 0.99 ? "> 0.99" : value.toFixed(2));
   function meter(steps, isLow) {
     const value = share(steps), width = 44;
     const bar = draw("svg", { width, height: 6, "aria-hidden": "true" },
@@ -306,6 +309,7 @@
     line.classList.toggle("decided", decisions[i] > 0);
     choice.addEventListener("change", () => {
       decisions[i] = Number(choice.value);
+      isSaved = false;
       line.classList.toggle("decided", decisions[i] > 0);
       tell();
       foretell();
@@ -316,13 +320,13 @@
     const row = held.row[i], line = make("tr", { className: opened.has(i) ? "open" : "" });
     const name = make("div", { className: "name" });
     if (pictures[row]) name.append(picture(row));
-    const words = make("div", {}, make("bdi", { textContent: nameOf(row) }));
+    const words = make("div", {}, make("bdi", { textContent: nameOf(row) }), make("span", { className: held.wrong[i] ? "tier bad" : "tier look", textContent: tierOf(i) }));
     if (texts[row]) words.append(make("p", { className: "text", dir: "auto", textContent: paragraphs(texts[row]) }));
     name.append(words);
     line.append(
       make("td", { className: "wide", "data-title": visible(data.idName || "Row") }, name),
       make("td", { "data-title": "Given" }, label(held.given[i], false)),
-      make("td", { "data-title": "Suggested" }, label(held.best[i], true)),
+      make("td", { "data-title": "Suggested" }, label(held.best[i], held.wrong[i])),
       make("td", { "data-title": "Plausibility" }, meter(held.plausibility[i], true)),
       make("td", { "data-title": "Confidence" }, meter(held.confidence[i], false)),
       evidence(i), decision(i, line));
@@ -330,7 +334,9 @@
   }
   function tell() {
     const decided = decisions.reduce((sum, one) => sum + (one > 0), 0);
-    const some = shown.length === n ? `${thousands(n)} suspects${key ? "" : ", the most doubtful first"}` : `${thousands(shown.length)} of ${thousands(n)} suspects`;
+    const wrong = held.wrong.reduce((sum, one) => sum + one, 0);
+    const all = `${thousands(wrong)} wrong, ${thousands(n - wrong)} worth a look${key ? "" : "; the most doubtful first"}`;
+    const some = shown.length === n ? all : `${thousands(shown.length)} of ${thousands(n)} suspects`;
     at("count").textContent = decided ? `${some}, ${thousands(decided)} decided` : some;
   }
   function show() {
@@ -363,8 +369,17 @@
     at(id).append(...found.map((code) => make("option", { value: String(code), textContent: names[code].length > 60 ? names[code].slice(0, 59) + "…" : names[code] })));
     at(id).addEventListener("change", () => { picked = -1; refresh(); });
   }
-  at("by-confidence").addEventListener("change", () => { picked = -1; refresh(); });
+  for (const id of ["by-tier", "by-confidence"]) at(id).addEventListener("change", () => { picked = -1; refresh(); });
   at("query").addEventListener("input", () => { picked = -1; refresh(); });
+  at("bulk").addEventListener("change", () => {
+    const how = Number(at("bulk").value);
+    if (at("bulk").value !== "") for (const i of shown) decisions[i] = how;
+    at("bulk").value = "";
+    isSaved = false;
+    show();
+    foretell();
+  });
+  addEventListener("beforeunload", (event) => { if (!isSaved) event.preventDefault(); });
   at("filters").addEventListener("submit", (event) => event.preventDefault());
   at("filters").addEventListener("reset", () => { picked = -1; setTimeout(refresh); });
   at("before").addEventListener("click", () => turn(-PAGE));
@@ -378,10 +393,10 @@
     const safe = isFormula(text) ? `'${text}` : text;
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   };
-  /* 1 suggested, 2 given, 3 drop; a row without a decision follows the rule below the table. */
+  /* 1 suggested, 2 given, 3 drop; a row without a decision follows the rule of its tier below the table. */
   function fate(i) {
     if (decisions[i]) return decisions[i];
-    const rest = Number(at("rest").value);
+    const rest = Number(at(held.wrong[i] ? "rest" : "rest-look").value);
     return rest === 1 && held.confidence[i] < Number(at("least").value) * data.steps ? 3 : rest;
   }
   function outcome() {
@@ -416,14 +431,14 @@
     return lines.join("\n") + "\n";
   }
   function foretell() {
-    at("least-label").hidden = at("rest").value !== "1";
+    at("least-label").hidden = at("rest").value !== "1" && at("rest-look").value !== "1";
     at("done").textContent = `${outcome()}.`;
   }
-  at("rest").addEventListener("change", foretell);
-  at("least").addEventListener("change", foretell);
+  for (const id of ["rest", "rest-look", "least"]) at(id).addEventListener("change", foretell);
   at("download").addEventListener("click", () => {
     const link = make("a", { href: URL.createObjectURL(new Blob([cleaned()], { type: "text/csv" })), download: "cleaned-labels.csv" });
     link.click();
+    isSaved = true;
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     at("done").textContent = `Downloaded: ${outcome()}.`;
   });

@@ -1,0 +1,156 @@
+"""More rows than a jury needs: some are its members, and the others are only judged, block by block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin import progress
+from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.jury import CastVotes, Jury, Votes
+from nearkin.noise.model import VotesOn
+from nearkin.stored import ArrayOf, stored
+
+__all__ = ["MOST_MEMBERS", "JudgedRows", "choose_members", "has_others"]
+
+#: Most rows that vote, and rows of every class that vote where it has that many.
+MOST_MEMBERS = 1 << 16
+_OF_CLASS = 30
+
+#: Rows that are judged at the same time.
+_AT_ONCE = 1 << 13
+
+
+def has_others(n: int) -> bool:
+    """Whether only some of n rows are members of their jury."""
+    return n > MOST_MEMBERS
+
+
+def choose_members(codes: Codes, n_classes: int, groups: Index | None = None) -> Index | None:
+    """Choose the rows that vote: at most 65,536, every class as its size, but 30 rows of each; None for all rows.
+
+    ``groups`` are numbers of rows that may not vouch for each other; such rows are chosen together.
+
+    Examples
+    --------
+    >>> choose_members(np.array([0, 1, 0, 1]), 2) is None
+    True
+    >>> codes = np.repeat([0, 1], [99_990, 10])
+    >>> np.bincount(codes[choose_members(codes, 2)]).tolist()
+    [65526, 10]
+    """
+    n = len(codes)
+    if not has_others(n):
+        return None
+    group = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+    its_code = codes[np.unique(group, return_index=True)[1]]
+    size = np.bincount(its_code, minlength=n_classes)
+    # Seeds of their own: a sample by seed 0 would be the rows that `flip_labels` flips with seed 0.
+    order = np.lexsort((np.random.default_rng([n, 16]).random(len(its_code)), its_code))
+    rank = np.empty(len(its_code), np.int64)
+    rank[order] = np.arange(len(its_code)) - np.repeat(np.cumsum(size) - size, size)
+    few = np.minimum(size, _OF_CLASS)
+    share = max(0.0, MOST_MEMBERS * len(its_code) / n - few.sum()) / max(1, (size - few).sum())
+    is_member = rank < few[its_code] + np.floor(share * (size - few))[its_code]
+    return np.flatnonzero(is_member[group])
+
+
+@stored(
+    members=ArrayOf("r", of="codes", low=0, below="n"),
+    others=ArrayOf("m", of="codes", low=0, below="n"),
+    rows=ArrayOf("m", "d"),
+)
+class JudgedRows:
+    """All training rows: members of the jury, judged without their own labels, and others, judged like new rows.
+
+    Parameters
+    ----------
+    members : ndarray of int64 of shape (n_members,)
+        Numbers of the rows that the jury knows, in its order.
+    scaled : ndarray of shape (n_samples, n_features)
+        All rows, scaled.
+
+    Attributes
+    ----------
+    others : ndarray of int64 of shape (n_others,)
+        Numbers of the other rows.
+    rows : ndarray of shape (n_others, n_features)
+        These rows, in single precision.
+
+    Examples
+    --------
+    >>> judged = JudgedRows(np.array([0, 2]), np.array([[0.0], [1.0], [2.0]]))
+    >>> judged.others.tolist(), judged.rows.tolist()
+    ([1], [[1.0]])
+    """
+
+    _at: Index | None = None
+
+    def __init__(self, members: Index, scaled: Array):
+        is_other = np.ones(len(scaled), bool)
+        is_other[members] = False
+        self.members, self.others = members, np.flatnonzero(is_other)
+        self.rows = scaled[self.others].astype(np.float32, copy=False)
+
+    def check_stored(self) -> dict[str, int]:
+        """Return the number of rows."""
+        n = len(self.members) + len(self.others)
+        if len(np.unique(np.concatenate([self.members, self.others]))) != n:
+            raise ValueError("a row is judged twice")
+        return {"n": n}
+
+    def _split(self, rows: Any) -> tuple[Index, Index, Index, Index]:
+        """Positions of members among some rows, and their numbers in the jury; the same for the others."""
+        if self._at is None:
+            at = np.empty(len(self.members) + len(self.others), np.int64)
+            at[self.members] = np.arange(len(self.members))
+            at[self.others] = -1 - np.arange(len(self.others))
+            self._at = at
+        at = self._at[rows]
+        is_member = at >= 0
+        inside, outside = np.flatnonzero(is_member), np.flatnonzero(~is_member)
+        return inside, at[inside], outside, -1 - at[outside]
+
+    def votes_on(self, jury: Jury, weights: Array) -> VotesOn:
+        """Votes on all rows, by members that count as much as ``weights`` says."""
+        left_out = jury.left_out(weights)
+
+        def votes(part: Any) -> Array:
+            inside, members, outside, others = self._split(part)
+            found: Array | None = None
+            for at, numbers, ask in (
+                (inside, members, left_out),
+                (outside, others, lambda some: jury.answers(self.rows[some], weights)),
+            ):
+                for start in range(0, len(at), _AT_ONCE):
+                    some = slice(start, start + _AT_ONCE)
+                    said = ask(numbers[some])
+                    if found is None:
+                        found = np.empty((len(inside) + len(outside), said.shape[1]))
+                    found[at[some]] = said
+                    if numbers is others:
+                        progress.advance("judging rows", min(start + _AT_ONCE, len(at)), len(at))
+            return jury.answers(self.rows[:0], weights) if found is None else found
+
+        return votes
+
+    def poll(self, jury: Jury, rows: Index, weights: Array, classes: NDArray[Any]) -> Votes:
+        """What every voter says about some rows."""
+        inside, members, outside, others = self._split(rows)
+        ours, theirs = jury.poll_left_out(members, weights, classes), jury.poll(self.rows[others], weights, classes)
+        votes = np.concatenate([ours.votes, theirs.votes], axis=1)
+        return Votes(ours.voters, ours.shares, votes[:, np.argsort(np.concatenate([inside, outside]))], classes)
+
+    def cast(self, jury: Jury, rows: Index, weights: Array, k: int) -> CastVotes:
+        """Who votes on some rows, by their numbers among all rows."""
+        inside, members, outside, others = self._split(rows)
+        ours, theirs = jury.cast_left_out(members, weights, k), jury.cast(self.rows[others], weights, k)
+        order = np.argsort(np.concatenate([inside, outside]))
+        voting = np.concatenate([ours.rows, theirs.rows])[order]
+        parts, nearest = (
+            np.concatenate(pair, axis=1)[:, order]
+            for pair in ((ours.parts, theirs.parts), (ours.is_nearest, theirs.is_nearest))
+        )
+        return CastVotes(ours.voters, self.members[voting], parts, nearest)
