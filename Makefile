@@ -1,9 +1,10 @@
 # Every target runs in .venv, which make builds from pyproject.toml. You need Python 3.11 or newer, nothing else.
 PYTHON ?= python3
 VENV := .venv
-# Bytecode is kept, and with it the checks that pytest writes into tests: every worker and process would compile anew.
-export PYTHONDONTWRITEBYTECODE :=
 BIN := $(VENV)/bin
+# Python keeps the bytecode of what it imports, pytest that of tests; of all that pip installs most is never imported.
+export PYTHONDONTWRITEBYTECODE :=
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: help demo test test-all lint types docs scale clean
 .DEFAULT_GOAL := help
@@ -67,23 +68,23 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(INSTALL) -e '.[test]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plots]'
+	$(INSTALL) -e '.[plots]'
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	@touch $@
 
 # One call: pip builds the package and looks for versions once.
 $(VENV)/.parts: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[browser,images,cleanlab,dask,engines,docs]' cryptography \
+	$(INSTALL) -e '.[browser,images,cleanlab,dask,engines,docs]' cryptography \
 	  torch==2.13.0 triton safetensors pytorch-metric-learning ziglang
 	@touch $@ $(VENV)/.base $(VENV)/.docs

@@ -19,14 +19,16 @@ from .audit_sets import AuditSet
 def list_jobs(
     sets: Mapping[str, AuditSet], parts: Iterable[str], n_draws: int, noises: Sequence[str] | None = None
 ) -> list[Job]:
-    """All jobs, draw by draw, so that a stopped run has compared all sets; dear ones first, so that none ends late."""
+    """All jobs, draw by draw and kind by kind, so that a stopped run has compared all sets; dear ones first."""
+    kinds = {name: audit_noise.list_kinds(data) for name, data in sets.items()}
     return [
         Job(name, noise, draw, part)
         for draw in range(n_draws)
         for part in parts
-        for name, data in sorted(sets.items(), key=lambda one: -guess_seconds(part, one[1]))
-        for noise in audit_noise.list_kinds(data)
+        for noise in dict.fromkeys(noise for some in kinds.values() for noise in some)
         if noises is None or noise in noises
+        for name, data in sorted(sets.items(), key=lambda one: -guess_seconds(part, one[1]))
+        if noise in kinds[name]
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,23 +122,38 @@ def calibration_error(bins: np.ndarray) -> float:
 
 
 def render(lines: Sequence[Line]) -> str:
-    """The whole report."""
+    """The whole report; marks let a page of the documentation take a table."""
     plain = Cells(one for one in lines if one.set not in RARE)
     rare = Cells(one for one in lines if one.set in RARE)
     parts = ["# The audit beside its rivals", "", *_explain(lines), ""]
     if OURS in plain.lines:
-        parts += _goals(plain)
-        parts += _compare(plain, "Accuracy", percent("accuracy"), CLASSIFIERS, HINDSIGHT, CLASSIFIERS)
+        parts += _section("goals", "Goals", _goals(plain))
+        table = _compare(plain, percent("accuracy"), CLASSIFIERS, {f"best of {', '.join(HINDSIGHT)}": HINDSIGHT})
+        parts += _section("accuracy", "Accuracy", table)
         for title, name in (("AUROC", "auroc"), ("Average precision", "ap"), ("F1 of the flags", "f1")):
-            parts += _compare(plain, title, percent(name), DETECTORS, None, CLEANLAB)
-        parts += _figures(plain)
-        parts += _reliability(plain)
+            table = _compare(plain, percent(name), DETECTORS, {"best of cleanlab": CLEANLAB})
+            parts += _section(name, title, table)
+        parts += _section("figures", "Rate, interval, flags", _figures(plain))
+        parts += _section("confidence", "Confidence", _reliability(plain))
     if OURS in rare.lines:
-        parts += _rare(rare)
+        parts += ["## A rare class", ""]
+        for kind in RARE_KINDS:
+            parts += _section(f"rare-{kind.replace(' ', '-')}", kind, _rare(rare, kind), level=3)
     parts += _failures(lines)
     if OURS in plain.lines:
-        parts += _sets(plain)
+        parts += _section("sets", "By set", _sets(plain))
     return "\n".join(parts)
+
+
+def _section(mark: str, title: str, table: list[str], level: int = 2) -> list[str]:
+    return [
+        f"{'#' * level} {title}",
+        "",
+        f"<!-- --8<-- [start:{mark}] -->",
+        *table,
+        f"<!-- --8<-- [end:{mark}] -->",
+        "",
+    ]
 
 
 def _explain(lines: Sequence[Line]) -> list[str]:
@@ -148,8 +163,8 @@ def _explain(lines: Sequence[Line]) -> list[str]:
     return [
         f"- nearkin {__version__} with defaults, not told how many labels are wrong. `python -m benchmarks "
         "audit-rivals` makes this page; its docstring says how.",
-        f"- {len(plain)} sets and {len(sets) - len(plain)} with a rare class (half: {' and '.join(halves)}), up to "
-        f"{draws} draws: {', '.join(sets)}.",
+        f"- {len(plain)} sets and {len(sets) - len(plain)} with a rare class (half: {' and '.join(halves)}), "
+        f"{draws} draw{'s' if draws > 1 else ''}: {', '.join(sets)}.",
         "- Every set counts the same; ± is a standard error over sets. Points are percent. *Best by hindsight* takes "
         "the best of the methods in each single draw, which nobody can choose beforehand.",
         "- Noise: uniform 10 / 20 / 40 % (two classes: 30 instead of 40), next class (20 %, more than two classes), by "
@@ -190,30 +205,25 @@ def _goals(cells: Cells) -> list[str]:
     rows.append(("confidence off by (calibration error, suspects pooled)", "≤ 5", f"{error:.1f}", error <= 5))
     lost = subtract(cells.values(percent("recall"), OURS), cells.values(percent("recall"), DOUBLED))
     add("recall lost when every row is doubled", "≤ 3", over_sets(lost), lambda x: x <= 3)
-    lines = ["## Goals", "", "| | goal | found | |", "|---|---|---|---|"]
+    lines = ["| | goal | found | |", "|---|---|---|---|"]
     lines += [
         f"| {words} | {goal} | {found} | {'met' if is_met else '**missed**'} |" for words, goal, found, is_met in rows
     ]
-    return [*lines, ""]
+    return lines
 
 
-def _compare(
-    cells: Cells, title: str, figure: Figure, rivals: Sequence[str], some: Sequence[str] | None, best: Sequence[str]
-) -> list[str]:
-    """One table: nearkin by kind of noise, then by how much it is ahead of each rival."""
+def _compare(cells: Cells, figure: Figure, rivals: Sequence[str], hindsight: Mapping[str, Sequence[str]]) -> list[str]:
+    """nearkin by kind of noise, then by how many points it is ahead of each rival and of the best by hindsight."""
     kinds = [kind for kind in KINDS_SHOWN if cells.mean(figure, OURS, kind).n_sets]
-    lines = [f"## {title}", "", "nearkin, then by how many points it is ahead of each rival.", ""]
-    lines += [f"| | all kinds | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
     columns = (None, *kinds)
+    lines = [f"| | all kinds | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
     lines.append("| **nearkin** | " + " | ".join(f"{cells.mean(figure, OURS, kind)}" for kind in columns) + " |")
-    others: list[tuple[str, str | Sequence[str]]] = [(name, name) for name in rivals if name in cells.lines]
-    if some:
-        others.append((f"best of {', '.join(some)} by hindsight", some))
-    name = "best of cleanlab by hindsight" if tuple(best) == CLEANLAB else "best of all by hindsight"
-    others.append((name, best))
-    for shown, other in others:
-        lines.append(f"| {shown} | " + " | ".join(_signed(cells.ahead(figure, other, kind)) for kind in columns) + " |")
-    return [*lines, ""]
+    others: dict[str, str | Sequence[str]] = {name: name for name in rivals if name in cells.lines}
+    others |= {f"{name} by hindsight": some for name, some in hindsight.items()}
+    for name, other in others.items():
+        gaps = (_signed(cells.ahead(figure, other, kind)) for kind in columns)
+        lines.append(f"| ahead of {name} | {' | '.join(gaps)} |")
+    return lines
 
 
 def _signed(one: Estimate) -> str:
@@ -236,15 +246,15 @@ def _figures(cells: Cells) -> list[str]:
         "first tier: flagged": percent("act_flagged"),
         "first tier: precision": percent("act_precision"),
         "first tier: recall": percent("act_recall"),
-        "seconds x 100": percent("seconds"),
+        "seconds": lambda one: one.seconds,
     }
     kinds = [kind for kind in KINDS_SHOWN if cells.mean(figures["flagged"], OURS, kind).n_sets]
-    lines = ["## Rate, interval, flags", "", f"| | all kinds | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
+    lines = [f"| | all kinds | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
     for name, figure in figures.items():
         means = [cells.mean(figure, OURS, kind) for kind in (None, *kinds)]
         if means[0].n_sets:
             lines.append(f"| {name} | {' | '.join(map(str, means))} |")
-    for rival in CLEANLAB:
+    for rival in CLEANLAB[:-1]:  # the margin orders rows, and leaves the rate as it is
         means = [cells.mean(rate_error, rival, kind) for kind in (None, *kinds)]
         if means[0].n_sets:
             lines.append(f"| *error of the rate, {rival}* | {' | '.join(map(str, means))} |")
@@ -252,22 +262,21 @@ def _figures(cells: Cells) -> list[str]:
     for kind in (None, *kinds):
         found = calibration_error(read_bins(one for at, one in cells.lines[OURS].items() if _is_of(at[1], kind)))
         errors.append("–" if np.isnan(found) else f"{found:.1f}")
-    return [*lines, f"| confidence off by | {' | '.join(errors)} |", ""]
+    return [*lines, f"| confidence off by | {' | '.join(errors)} |"]
 
 
 def _reliability(cells: Cells) -> list[str]:
     bins = read_bins(cells.lines[OURS].values())
-    lines = ["## Confidence", "", "Suspects of all cells by what `confidence` says of the suggested label.", ""]
-    lines += ["| | suspects | says | right |", "|---|---|---|---|"]
+    lines = ["| confidence | suspects | says | suggestion is right |", "|---|---|---|---|"]
     for at, (n, says, right) in enumerate(bins):
         if n:
             lines.append(
                 f"| {at / N_BINS:.1f} to {(at + 1) / N_BINS:.1f} | {n:.0f} | {says / n:.2f} | {right / n:.2f} |"
             )
-    return [*lines, ""]
+    return lines
 
 
-def _rare(cells: Cells) -> list[str]:
+def _rare(cells: Cells, kind: str) -> list[str]:
     """Sets with a rare class: how well it is found, and whether flags eat it."""
     figures = {
         "sensitivity": "sensitivity",
@@ -278,14 +287,11 @@ def _rare(cells: Cells) -> list[str]:
         "found, wrong rare": "rare_found",
         "F1": "f1",
     }
-    lines = ["## A rare class", ""]
-    for kind in RARE_KINDS:
-        lines += [f"### {kind}", "", f"| | {' | '.join(figures)} |", "|---" * (len(figures) + 1) + "|"]
-        for method in (OURS, *CLASSIFIERS, *DETECTORS):
-            means = [cells.mean(percent(name), method, kind) for name in figures.values()]
-            if any(one.n_sets for one in means):
-                lines.append(f"| {f'**{OURS}**' if method == OURS else method} | {' | '.join(map(str, means))} |")
-        lines.append("")
+    lines = [f"| | {' | '.join(figures)} |", "|---" * (len(figures) + 1) + "|"]
+    for method in (OURS, *CLASSIFIERS, *DETECTORS):
+        means = [cells.mean(percent(name), method, kind) for name in figures.values()]
+        if any(one.n_sets for one in means):
+            lines.append(f"| {f'**{OURS}**' if method == OURS else method} | {' | '.join(map(str, means))} |")
     return lines
 
 
@@ -310,8 +316,8 @@ def _sets(cells: Cells) -> list[str]:
         "error of the rate": cells.values(rate_error, OURS),
         "interval holds": cells.values(holds, OURS),
     }
-    lines = ["## By set", "", f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for name in sorted({at[0] for at in cells.lines[OURS]}):
         own = [over_sets({at: value for at, value in column.items() if at[0] == name}) for column in columns.values()]
         lines.append(f"| {name} | {' | '.join(map(str, own))} |")
-    return [*lines, ""]
+    return lines

@@ -41,6 +41,11 @@ def pytest_addoption(parser):
     parser.addoption("--case", default="", help="of the tests over many cases, run those with this text in their name")
 
 
+def pytest_xdist_auto_num_workers(config):
+    """One more than there are cores: often one waits, for a process that it started or a loop that another compiles."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config):
     """Let one worker compile a loop while the others wait for its file: they need the same loops at the same time."""
     if "PYTEST_XDIST_WORKER" not in os.environ or os.name != "posix":

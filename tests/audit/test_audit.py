@@ -128,7 +128,9 @@ def test_a_suggestion_is_bayes_rule_under_uniform_noise(rng):
     best, confidence = suggest_labels(lambda rows: shares[rows], codes, plausibility, np.ones(n, dtype=bool), k)
     literal[np.arange(n), codes] = -1
     assert np.array_equal(best, literal.argmax(axis=1))
-    assert np.allclose(confidence, literal.max(axis=1))
+    # Wrong labels that follow the features escape the rate: a suspect is wrong with a probability of 0.4 at least.
+    raised = np.maximum(1.0 - plausibility, 0.4) / (1.0 - plausibility)
+    assert np.allclose(confidence, literal.max(axis=1) * raised)
 
 
 def test_a_suggestion_without_any_vote_for_it_is_still_another_class():
@@ -337,7 +339,7 @@ def test_cleaned_labels_are_of_the_kind_that_came(noisy, kind, how):
     X = noisy[0]
     y = KINDS[kind](["abcd"[code] for code in noisy[1]])
     found = nearkin.audit_labels(X, y, random_state=0)
-    least = 0.6 if how == "relabel" else None
+    least = 0.9 if how == "relabel" else None
     at, labels = found.clean(np.arange(len(X)), y, how, min_confidence=least)
     assert type(labels) is type(y)
     assert 0 < len(X) - len(at) <= found.n_suspects

@@ -98,6 +98,7 @@ def test_a_run_that_was_stopped_goes_on_and_ours_is_measured_alone(tmp_path, mon
     for name, value in (("N_TREES", 20), ("N_BAGGED", 20), ("SVM_C", (1.0,)), ("LOGISTIC_C", (1.0,))):
         monkeypatch.setattr(audit_methods, name, value)
     monkeypatch.setattr(audit_methods, "count_rounds", lambda k: 3)
+    monkeypatch.setattr(audit_methods, "_is_warm", True)  # times do not matter here
     packed, out = tmp_path / "sets.npz", tmp_path / "cells.csv"
     audit_sets.pack([make_set("wine", n=90)], packed)
     options = ["--half", "choose", "--sets", "wine", "--noise", "none,uniform 20", "--draws", "1"]

@@ -26,7 +26,7 @@ def literal_votes(audit, row):
         if not hasattr(voter, "neighbours"):
             continue
         bandwidth = jury.voters[0].bandwidth
-        cast = np.exp(-np.arange(min(N_VOTING, 119)) / bandwidth) * audit.plausibility[voter.among[row]]
+        cast = np.exp(-np.arange(min(N_VOTING, 119)) / bandwidth) * audit.decision.heard[voter.among[row]]
         parts[voter.name] = dict(zip(voter.among[row].tolist(), (share * cast / cast.sum()).tolist(), strict=True))
     return parts
 
@@ -69,7 +69,7 @@ def test_opinions_are_the_votes_of_every_voter_and_sum_to_what_judged_the_label(
         code = names.index(why.given_label)
         mixed = sum(one.share * one.for_given for one in why.opinions)
         assert mixed == pytest.approx(votes.total[0, code])
-        expected = audit.decision.jury.left_out(audit.plausibility)(np.array([row]))
+        expected = audit.decision.jury.left_out(audit.decision.heard)(np.array([row]))
         np.testing.assert_allclose(votes.total, expected, rtol=1e-12)
 
 

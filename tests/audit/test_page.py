@@ -115,6 +115,7 @@ class GuessedDecision:
     def __init__(self, jury, classes, n, rate):
         self.jury, self.classes, self.n, self.rng = jury, classes, n, np.random.default_rng(0)
         self.neighbourhoods, self.noise, self.notes = jury.voters[:2], NoiseModel(rate, len(classes)), ()
+        self.copies = None
 
     def left_out_votes(self, rows):
         votes = self.rng.dirichlet(np.ones(len(self.classes)), (len(self.jury.voters), len(rows)))

@@ -177,7 +177,7 @@ import sys
 from nearkin import streams
 from nearkin.errors import InputError
 whole, path = open(sys.argv[1], "rb").read(), sys.argv[1] + ".flipped.parquet"
-for at in range(len(whole) - int(sys.argv[2]), len(whole), 3):
+for at in range(len(whole) - int(sys.argv[2]), len(whole), 7):
     for bit in (1, 16, 128):
         open(path, "wb").write(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1:])
         try:

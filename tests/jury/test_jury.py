@@ -31,6 +31,7 @@ from nearkin.jury import (
 )
 from nearkin.jury import local_scaling as local
 from nearkin.jury import voters as voters_of
+from nearkin.jury.decision import best_threshold
 from nearkin.jury.voters import BANDWIDTHS, learn_spaces, rank_votes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels
@@ -426,42 +427,45 @@ def test_a_rate_beyond_belief_does_not_turn_the_answers_round(rate, rng):
     assert ((model.plausibility_ > 0) & (model.plausibility_ <= 1)).all()
 
 
-def kept_by_rate(score, rate, codes):
-    """Rows that are not suspects where the rate alone decides."""
-    noise = NoiseModel(rate, int(codes.max()) + 1)
-    return np.flatnonzero(~SuspectRules().apply(score, codes, noise, rate_is_given=True))
-
-
 def test_doubtful_rows_are_the_lowest_scores_below_half_and_two_of_a_class_stay(rng):
     for _ in range(200):
         n, k = int(rng.integers(2, 30)), int(rng.integers(1, 6))
         codes = np.concatenate([np.arange(k), rng.integers(0, k, n)])
         score, rate = rng.integers(0, 10, n + k) / 10, rng.random()
         order = sorted(range(n + k), key=lambda i: (score[i], i))
-        doubtful = [i for i in order if score[i] < 0.5][: int(rate * (n + k) + 1e-9)]
-        for one in range(k):
-            best = [i for i in reversed(order) if codes[i] == one][:2]
-            doubtful = [i for i in doubtful if i not in best]
-        found = SuspectRules().apply(score, codes, NoiseModel(rate, max(k, 2)), rate_is_given=True)
+        best = [i for one in range(k) for i in [i for i in reversed(order) if codes[i] == one][:2]]
+        doubtful = [i for i in order if score[i] < 0.5 and i not in best][: int(rate * (n + k) + 1e-9)]
+        found = SuspectRules().apply(score, score, codes, NoiseModel(rate, max(k, 2)), rate_is_given=True)
         assert np.flatnonzero(found).tolist() == sorted(doubtful)
 
 
-def test_doubtful_rows_are_as_many_as_the_rate_says_or_between_that_and_all_that_lose(blobs):
+def test_suspects_are_as_many_as_a_given_rate_says_and_else_outvoted_and_the_least_plausible(blobs):
     X, y = blobs(n=120, d=3, spread=0.9)
     noisy, _ = flip_labels(y, 0.3, random_state=0)
-    given = RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(X, noisy)
-    kept = np.flatnonzero(~given.decision_.is_suspect)
-    np.testing.assert_array_equal(kept, kept_by_rate(given.score_, 0.1, noisy))
-    assert len(kept) == 108
-    guessed = RobustKNeighborsClassifier(random_state=0).fit(X, noisy)
-    n_losing, n_guessed = np.count_nonzero(guessed.score_ < 0.5), guessed.noise_rate_ * 120
-    kept, dropped = (np.flatnonzero(one) for one in (~guessed.decision_.is_suspect, guessed.decision_.is_suspect))
-    assert min(n_losing, n_guessed) - 1 <= len(dropped) <= max(n_losing, n_guessed)
-    assert guessed.score_[dropped].max() < 0.5
-    by_rate = kept_by_rate(guessed.score_, float(np.sqrt(guessed.noise_rate_ * n_losing / 120)), noisy)
-    beyond = set(by_rate) - set(kept)
-    assert set(kept) <= set(by_rate)
-    assert all(guessed.score_[i] < 1 / 3 for i in beyond)
+    given = RobustKNeighborsClassifier(noise_rate=0.1, random_state=0).fit(X, noisy).decision_
+    assert np.count_nonzero(given.is_suspect) == 12
+    guessed = RobustKNeighborsClassifier(random_state=0).fit(X, noisy).decision_
+    is_outvoted = guessed.score < 0.5
+    assert not (guessed.is_suspect & ~is_outvoted).any()
+    assert guessed.is_suspect.sum() >= min(is_outvoted.sum(), np.floor(0.9 * guessed.noise.rate * 120))
+    assert (guessed.plausibility[guessed.is_suspect] < 1.0).all()
+    for one in range(3):
+        its = is_outvoted & (noisy == one)
+        if (its & ~guessed.is_suspect).any() and (its & guessed.is_suspect).any():
+            least = guessed.plausibility[its & ~guessed.is_suspect].min()
+            assert guessed.plausibility[its & guessed.is_suspect].max() <= least
+
+
+def test_the_threshold_makes_the_expected_f1_the_largest(rng):
+    for _ in range(20):
+        chances = rng.random(12) ** 2
+
+        def expected(threshold, chances=chances):
+            picked = chances >= threshold
+            return 2.0 * chances[picked].sum() / (picked.sum() + chances.sum())
+
+        best = max(expected(one) for one in chances)
+        assert expected(best_threshold(chances)) == pytest.approx(best)
 
 
 def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_not_in_rare_classes(rng):
@@ -481,9 +485,8 @@ def test_wrong_labels_that_follow_the_features_are_doubted_beyond_the_rate_but_n
     rare = np.repeat([0, 1], [2000, 20])
     rows = rng.normal(size=(2020, 3)) + 2.5 * rare[:, None] * [1.0, 0.0, 0.0]
     clean = RobustKNeighborsClassifier(random_state=0).fit(rows, rare)
-    share = min(2 * clean.noise_rate_, float(np.sqrt(clean.noise_rate_ * np.mean(clean.score_ < 0.5))))
-    by_rate = kept_by_rate(clean.score_, share, rare)
-    assert not clean.decision_.is_suspect[by_rate[by_rate >= 2000]].any()  # what a class may have at most spares more
+    explained = clean.decision_.noise.expected_wrong(np.array([2000, 20]))[1]
+    assert clean.decision_.is_suspect[2000:].sum() <= np.ceil(explained)
     assert np.count_nonzero(clean.score_[2000:] < 1 / 3) > 2  # the votes alone would doubt some
 
 

@@ -149,7 +149,7 @@ def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
     decision, at, names = audit.decision, np.array([row]), audit.classes.tolist()
     given, best = int(audit.given_code[row]), int(audit.suggested_code[row])
     if best == given:  # no suspect; a label compared with itself would say nothing
-        shares = decision.noise.joint(decision.left_out_shares(at), at * 0 + given)[0].copy()
+        shares = decision.left_out_joint(at, at * 0 + given)[0].copy()
         shares[given] = -1.0
         best = int(shares.argmax())
     said, cast = decision.left_out_votes(at), decision.cast_left_out(at, n_neighbors)

@@ -121,7 +121,8 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
             f"much of {_short(lost[0])}{' and others' if len(lost) > 1 else ''} is doubted: classes overlap, or many "
             "labels strayed into a small one. Look at some suspects before you drop them all."
         )
-    if audit.rate_is_estimated and audit.noise_interval[0] < _NOTHING and audit.n_suspects:
+    is_settled = not audit.decision.notes  # otherwise that says the same
+    if audit.rate_is_estimated and is_settled and audit.noise_interval[0] < _NOTHING and audit.n_suspects:
         found.append(
             "the share of wrong labels cannot be told from zero, so every suspect may be right: look at each before "
             "you act."
@@ -145,7 +146,7 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
 
 def _tell_of_copies(audit: LabelAudit) -> list[str]:
     """How many rows are copies of others, and how many of these contradict each other."""
-    copies = getattr(audit.decision, "copies", None)
+    copies = audit.decision.copies
     if copies is None:
         return []
     first = audit.given_code[copies.first][copies.group_of_row]
@@ -155,7 +156,8 @@ def _tell_of_copies(audit: LabelAudit) -> list[str]:
         f"{copies.n_exact + copies.n_near:,} rows are copies of others ({', '.join(parts)}) and do not vouch for them"
     )
     if n_other:
-        words += f"; {n_other:,} of them have another label than their copy, so one of the two is wrong"
+        have = "has" if n_other == 1 else "have"
+        words += f"; {n_other:,} of them {have} another label than their copy, so one of the two is wrong"
     return [f"{words}."]
 
 

@@ -121,7 +121,7 @@ class LabelAudit:
         self.is_wrong: Mask = self.decision.is_wrong
         noise = self.decision.noise
         best, self.confidence = suggest_labels(
-            lambda rows: noise.joint(self.decision.left_out_shares(rows), codes[rows]),
+            lambda rows: self.decision.left_out_joint(rows, codes[rows]),
             codes, self.plausibility, self.is_suspect, len(self.classes),
         )  # fmt: skip
         self.suggested_label = np.where(self.is_suspect, self.classes[best], labels)

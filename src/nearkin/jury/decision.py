@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.copies import Copies, Groups, find_copies, join_groups, number_equal_rows
 from nearkin.jury.forest import ForestVoter
 from nearkin.jury.judged import JudgedRows, choose_members, has_others
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
-from nearkin.jury.local_scaling import narrow
+from nearkin.jury.local_scaling import narrow, spread_rows
+from nearkin.jury.outside import OutsideVoter, cross_fit
 from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
-from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_interval
-from nearkin.noise.model import VotesOn, rate_labels
-from nearkin.stored import ArrayOf, Items, Maybe, Number, Part, Text, stored
+from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_labels
+from nearkin.noise.model import VotesOn
+from nearkin.stored import ArrayOf, Items, Maybe, Part, Text, stored
 
 __all__ = [
     "COUNTED", "JuryDecision", "SuspectRules", "assemble_jury", "call_wrong", "check_size", "decide", "lowest_share",
@@ -33,8 +36,19 @@ COUNTED = 0.1
 #: Plausibility below which a suspect is called wrong; from there on it is worth a look.
 _WRONG = 0.5
 
+#: Rounds of voting before the one that counts.
+_ROUNDS = 2
+
+#: Share of outvoted labels beyond the rate from which on a note says that votes do not settle the rate, and the rate
+#: above which the features hardly tell the classes apart, which is another note.
+_UNSETTLED = 0.08
+_HOPELESS = 0.4
+
 #: Most votes, rows times classes, that a jury counts: about three hours.
 _MOST_VOTES = 1e10
+
+#: Most votes of a voter, rows times classes, by which voters are weighed and the noise is estimated.
+_MOST_WEIGHED = 1 << 25
 
 #: How fast nearness to landmarks falls with the distance, to choose from.
 _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
@@ -51,7 +65,6 @@ _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
     score=ArrayOf("n", low=0.0, high=1.0),
     is_suspect=ArrayOf("n", of="flags"),
     is_wrong=ArrayOf("n", of="flags"),
-    rate_interval=Items(Number(0.0, 1.0), least=2),
     notes=Items(Text()),
 )
 class JuryDecision:
@@ -81,13 +94,11 @@ class JuryDecision:
     heard : ndarray of shape (n_members,)
         What the label of every row that the jury knows counted in the votes on the others.
     plausibility, score : ndarray of shape (n_samples,)
-        Of the labels; see `nearkin.noise.judge_labels`.
+        Of the labels; see `nearkin.noise.rate_labels`.
     is_suspect : ndarray of bool of shape (n_samples,)
         Both tiers; see `SuspectRules`.
     is_wrong : ndarray of bool of shape (n_samples,)
         Suspects of the first tier, whose labels are more likely wrong than right; the others are worth a look.
-    rate_interval : tuple of float
-        Interval of the rate; both ends are the rate itself where it was given.
     notes : tuple of str
         What a reader of the figures should know.
 
@@ -108,17 +119,32 @@ class JuryDecision:
         rate_is_given: bool = False, judged: JudgedRows | None = None,
     ):  # fmt: skip
         self.jury, self.noise, self.classes, self.weights, self.judged = jury, noise, classes, weights, judged
+        progress.begin("judging labels")
         with one_blas_thread():
-            self.heard, self.score = judge_labels(jury.left_out, self._of_members(codes), noise)
-            self.plausibility = self.heard
-            if judged is not None:
-                self.plausibility, self.score = rate_labels(self._votes_on(), codes, noise)
-        self.is_suspect: Mask = SuspectRules().apply(self.score, codes, noise, rate_is_given=rate_is_given)
+            self.heard, _ = judge_labels(jury.left_out, self._of_members(codes), noise, _ROUNDS)
+            votes_on = self._votes_on()
+            noise.sharpen_for(votes_on, codes)
+            self.plausibility, self.score = rate_labels(votes_on, codes, noise)
+        progress.begin("suggesting labels")
+        rules = SuspectRules()
+        self.is_suspect: Mask = rules.apply(self.plausibility, self.score, codes, noise, rate_is_given=rate_is_given)
         self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
-        self.rate_interval = (noise.rate, noise.rate)
-        if not rate_is_given:
-            self.rate_interval = rate_interval(noise.rate, max(1, round(COUNTED * len(self.heard))))
-        self.notes: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = () if rate_is_given else self._notes()
+
+    @property
+    def rate_interval(self) -> tuple[float, float]:
+        """Interval of the rate; both ends are the rate itself where it was given."""
+        return self.noise.interval
+
+    def _notes(self) -> tuple[str, ...]:
+        (low, high), rate = self.noise.interval, self.noise.rate
+        if rate > _HOPELESS or float(np.mean(self.score < SuspectRules.outvoted)) - rate < _UNSETTLED:
+            return ()
+        part = f"up to {100 * high:.0f} % could be wrong" if low > 0.0 else f"none may be wrong, or {100 * high:.0f} %"
+        return (
+            f"the votes do not settle how many labels are wrong ({part}): classes overlap, or wrong labels follow the "
+            "features, and votes cannot tell these apart. Look at some of the suspects.",
+        )
 
     @property
     def kept(self) -> Index:
@@ -190,6 +216,10 @@ class JuryDecision:
         """Shares of the true classes of training rows, by the same votes."""
         return self.noise.lift_zeros(self._votes_on()(rows))
 
+    def left_out_joint(self, rows: Any, codes: Codes) -> Array:
+        """Probabilities of the true classes of training rows, each times that of the labels; see `NoiseModel.joint`."""
+        return self.noise.joint(self.noise.sharpened(self._votes_on()(rows)), codes)
+
     def cast_left_out(self, rows: Index, k: int) -> CastVotes:
         """Who votes on training rows, without themselves."""
         if self.judged is not None:
@@ -222,7 +252,8 @@ def check_size(rows: Array, n_classes: int, owner: object) -> None:
 
 def decide(
     scaled: Array, codes: Codes, classes: NDArray[Any], noise_rate: float | str, weights: str, random_state: Any,
-    space: Array | Embedding | None = None, groups: Index | None = None,
+    space: Array | Embedding | None = None, *, groups: Index | None = None, pred_probs: Array | None = None,
+    models: Sequence[Any] = (),
 ) -> JuryDecision:  # fmt: skip
     """Assemble the default jury of at most 65,536 rows and let it judge the labels of all; see `assemble_jury`."""
     scaled, members, judged, known = narrow(scaled), None, None, codes
@@ -234,9 +265,11 @@ def decide(
         judged = JudgedRows(members, scaled)
         scaled, known = scaled[members], codes[members]
         groups = None if groups is None else np.unique(groups[members], return_inverse=True)[1]
+        pred_probs = None if pred_probs is None else pred_probs[members]
     jury, noise = assemble_jury(
-        scaled, known, len(classes), noise_rate, space=space, random_state=random_state, groups=groups
-    )
+        scaled, known, len(classes), noise_rate, space=space, random_state=random_state, groups=groups,
+        pred_probs=pred_probs, models=models,
+    )  # fmt: skip
     is_given = not isinstance(noise_rate, str)
     return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
 
@@ -250,6 +283,8 @@ def assemble_jury(
     space: Array | Embedding | None = None,
     random_state: Any = None,
     groups: Index | None = None,
+    pred_probs: Array | None = None,
+    models: Sequence[Any] = (),
 ) -> tuple[Jury, NoiseModel]:
     """Make the default voters, weigh them, and estimate the noise.
 
@@ -269,6 +304,10 @@ def assemble_jury(
         Seed of the learned spaces.
     groups : ndarray of int64 of shape (n_samples,) or None
         Numbers of groups of rows that may not vouch for each other, beside the copies that are found.
+    pred_probs : ndarray of shape (n_samples, n_classes) or None
+        Probabilities from a model that has not seen the labels of these rows; they vote as well.
+    models : sequence of classifier
+        More voters, cross-fitted on the scaled rows.
 
     Returns
     -------
@@ -287,13 +326,16 @@ def assemble_jury(
     """
     with one_blas_thread():
         scaled = narrow(scaled)
+        progress.begin("comparing rows")
         copies, search = find_copies(scaled, codes)
         if copies is not None:  # one stands for all of them
             scaled, codes = scaled[copies.first], codes[copies.first]
             groups = None if groups is None else copies.reduce_groups(groups)
+            pred_probs = None if pred_probs is None else pred_probs[copies.first]
         apart = None if groups is None or groups.max() + 1 == len(codes) else Groups(groups)
         ones = np.ones(len(codes))
         near = NeighbourVoter("input space", search, codes, n_classes, groups=apart)
+        progress.begin("making voters")
         leading, few = LeadingDirections(scaled), [Landmarks(scaled, one, N_CHOOSING) for one in _SHARPNESS]
         sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few, apart).features.sharpness
         landmarks = [Landmarks(scaled, sharpness)]
@@ -302,22 +344,35 @@ def assemble_jury(
             RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, apart),
             ForestVoter("forest", scaled, codes, n_classes, apart),
         ]
+        if pred_probs is not None:
+            others.append(OutsideVoter("pred_probs", pred_probs, "probabilities that were given"))
+        for i, model in enumerate(models):
+            others.append(cross_fit(model, f"{type(model).__name__} ({i + 1})", scaled, codes, n_classes, apart))
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
         # the labels that they contradict tell how many are wrong.
         votes = [voter.left_out(ones) for voter in (near, *others)]
-        shares = draw_to_equal(stack_votes(votes, codes, n_classes))
+        if space is None:
+            progress.begin("learning spaces")
+            learned: Voter = learn_spaces(scaled, near, random_state, leading.axes)
+            votes.insert(1, learned.left_out(ones))
+        progress.begin("weighing the voters")
+        some = spread_rows(len(codes), max(1, _MOST_WEIGHED // n_classes))
+        votes = [_only(one, some) for one in votes] if len(some) < len(codes) else votes
+        shares = draw_to_equal(stack_votes(votes, codes[some], n_classes))
         if isinstance(noise_rate, str):
-            noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
+            noise = estimate_noise_model(mix_votes(votes, shares), codes[some], n_classes)
         else:
             noise = NoiseModel(noise_rate, n_classes)
-        if space is None:
-            learned: Voter = learn_spaces(scaled, near, random_state, leading.axes)
-            shares = draw_to_equal(stack_votes([votes[0], learned.left_out(ones), *votes[1:]], codes, n_classes))
-        else:
+        if space is not None:
             # This space has seen all labels, so they do not tell how much it should count.
             learned = neighbours_in(space, "learned space", scaled, near)
             shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
         return Jury([near, learned, *others], shares, copies), noise
+
+
+def _only(votes_on: VotesOn, rows: Index) -> VotesOn:
+    """The votes on some rows alone."""
+    return lambda part: votes_on(rows[part])
 
 
 @dataclass(frozen=True)
@@ -330,62 +385,72 @@ class SuspectRules:
         Score below which another label has more votes.
     spared : int
         Rows of every class that are never suspects, so that no class disappears.
+    least_doubt : float
+        Least probability of being wrong of a label that is a suspect for that reason.
+    looked_at, more : float
+        Share of all labels that are suspects, as far as they are outvoted, whatever the rate, and the share of the rate
+        that is added to it: wrong labels that follow the features hide from the rate.
     excess : float
-        How many times the expected number of wrong labels of a class may be suspects.
-    clearly_outvoted : float
-        Score below which another label has twice the votes.
+        How many times the expected number of wrong labels of a class may be suspects, unless it is rare.
     beyond_rate : float
-        Largest share of a class that may be suspects for that reason alone.
+        Share of a class, unless it is rare, that may be suspects beyond that.
 
     Examples
     --------
     >>> score, codes = np.array([0.9, 0.8, 0.1, 0.7, 0.9, 0.8]), np.array([0, 0, 0, 1, 1, 1])
-    >>> SuspectRules().apply(score, codes, NoiseModel(0.2, 2), rate_is_given=True).tolist()
+    >>> SuspectRules().apply(score, score, codes, NoiseModel(0.2, 2), rate_is_given=True).tolist()
     [False, False, True, False, False, False]
     """
 
     outvoted: float = 0.5
     spared: int = 2
+    least_doubt: float = 0.2
+    looked_at: float = 0.09
+    more: float = 0.4
     excess: float = 1.25
-    clearly_outvoted: float = 1.0 / 3.0
     beyond_rate: float = 0.2
 
-    def apply(self, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool) -> NDArray[np.bool_]:
-        """Find the suspects by the scores of `nearkin.noise.score_labels`; a given rate alone decides how many."""
-        size, rank = np.bincount(codes), _ranks_within(score, codes)
-        share = noise.rate if rate_is_given else self._share(score, noise.rate)
-        is_suspect = lowest_share(score, share, self.outvoted) & (rank < size[codes] - self.spared)
-        if rate_is_given:
-            return is_suspect
-        is_clear = (score < self.clearly_outvoted) & (rank < self._beyond_rate(size)[codes])
-        return is_suspect & (rank < self._most_of_class(size, noise)[codes]) | is_clear
+    def apply(self, plausibility: Array, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool) -> Mask:
+        """Find the suspects, the least plausible labels; a given rate alone decides how many.
 
-    def _share(self, score: Array, rate: float) -> float:
-        """Share of all labels that are suspects.
-
-        The rate misses wrong labels that follow the features. Votes see more of them, but also right labels where
-        classes overlap. The geometric mean of both is zero on clean labels. It is limited to twice the rate, or to the
-        rate itself where that cannot be told from zero.
+        Otherwise labels are suspects by either of two rules: those that are so likely wrong that flagging them makes
+        the expected harmonic mean of precision and recall the largest, and a share of all labels that is worth a look.
+        No class has more suspects than flips explain, and a fifth of it where it is not rare: where classes overlap, a
+        small one loses most votes, right labels or not.
         """
-        share = float(np.sqrt(rate * np.mean(score < self.outvoted)))
-        chance = np.sqrt(rate * (1.0 - rate) * 4.0 / len(score))
-        return min(rate + max(0.0, rate - float(chance)), share)
+        size, rank = np.bincount(codes), _ranks_within(plausibility, codes)
+        is_outvoted = (score < self.outvoted) & (rank < size[codes] - self.spared)
+        first = np.where(is_outvoted, plausibility, 1.0)
+        if rate_is_given:
+            return is_outvoted & lowest_share(first, noise.rate)
+        wrong = 1.0 - plausibility
+        looked_at = max(noise.rate, min(float(np.mean(score < self.outvoted)), self.looked_at + self.more * noise.rate))
+        is_suspect = (wrong >= max(self.least_doubt, best_threshold(wrong))) | lowest_share(first, looked_at)
+        return is_outvoted & is_suspect & (rank < self._most_of_class(size, noise)[codes])
 
     def _most_of_class(self, size: Index, noise: NoiseModel) -> Array:
-        """Most suspects of each class by the rate.
+        """Most suspects of each class; a rate that cannot be told from zero explains none."""
+        expected = noise.expected_wrong(size) * float(noise.interval[0] > 0.0)
+        beyond = np.maximum((self.excess - 1.0) * expected, np.sqrt(expected)) + np.floor(self.beyond_rate * size)
+        # Right rows of a rare class have few neighbours of their own, so its chance of being wrong is overrated.
+        most: Array = expected + np.where(size >= size.mean() / 2.0, beyond, 0.0)
+        return most
 
-        Where classes overlap, a small one loses most votes, right labels or not, so it has no more suspects than flips
-        from the other classes explain.
-        """
-        expected = noise.expected_wrong(size)
-        return np.maximum(self.excess * expected, expected + np.sqrt(expected))
 
-    def _beyond_rate(self, size: Index) -> Array:
-        """Most suspects of each class because another label has twice the votes, whatever the rate.
+def best_threshold(chances: Array) -> float:
+    """Find the chance from which on things are picked so that the expected F1 is the largest.
 
-        Rare classes are exempt: their rows have few neighbours of their own.
-        """
-        return np.where(size >= size.mean() / 2.0, np.floor(self.beyond_rate * size), 0.0)
+    Picking the k likeliest finds the sum of their chances in expectation, so F1 is about twice that sum over k plus the
+    sum of all chances.
+
+    Examples
+    --------
+    >>> best_threshold(np.array([0.9, 0.8, 0.3, 0.05, 0.05]))
+    0.8
+    """
+    order = np.sort(chances)[::-1]
+    found = np.cumsum(order) / (np.arange(1, len(order) + 1) + order.sum())
+    return float(order[int(np.argmax(found))])
 
 
 def call_wrong(is_suspect: Mask, plausibility: Array) -> Mask:
@@ -394,12 +459,10 @@ def call_wrong(is_suspect: Mask, plausibility: Array) -> Mask:
     return found
 
 
-def lowest_share(values: Array, share: float, below: float) -> NDArray[np.bool_]:
-    """Mark the given share of the rows, those with the lowest values, as far as these lie below a bound."""
-    order = np.argsort(values, kind="stable")
-    n_marked = min(int(np.floor(share * len(values) + 1e-9)), int(np.count_nonzero(values < below)))
+def lowest_share(values: Array, share: float) -> Mask:
+    """Mark the given share of the rows, those with the lowest values."""
     is_marked = np.zeros(len(values), dtype=bool)
-    is_marked[order[:n_marked]] = True
+    is_marked[np.argsort(values, kind="stable")[: int(np.floor(share * len(values) + 1e-9))]] = True
     return is_marked
 
 

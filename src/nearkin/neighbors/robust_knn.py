@@ -86,7 +86,7 @@ class RobustKNN:
         noise: NoiseModel, n_neighbors: int, *, is_weighted: bool,
     ):  # fmt: skip
         self.learner, self.plausibility, self.noise, self.n_neighbors = learner, plausibility, noise, n_neighbors
-        self.is_suspect = lowest_share(plausibility, noise.rate, 1.0)
+        self.is_suspect = lowest_share(plausibility, noise.rate) & (plausibility < 1.0)
         kept = self.kept = np.flatnonzero(~self.is_suspect)
         self._codes = codes[kept]
         self._weights = plausibility[kept] if is_weighted else np.ones(len(kept))

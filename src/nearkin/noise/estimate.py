@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes
 from nearkin.errors import InputError
-from nearkin.noise.model import NoiseModel, VotesOn, max_rate, split_rows
+from nearkin.noise.anchors import find_anchors, trust_in_flips
+from nearkin.noise.model import NoiseModel, VotesOn, max_rate, split_rows, spread_rows, uniform_flips
 from nearkin.settings import Integer, Real
 
 __all__ = ["LEVEL", "certain_rate", "estimate_noise_model", "estimate_noise_rate", "rate_interval", "survey"]
@@ -18,30 +19,34 @@ _CERTAIN = (0.25, 0.5)
 #: Share of the rows over which the smoothed contradiction is averaged.
 _MOST_CERTAIN = 0.1
 
-#: Share of the most certain rows of each class whose labels are counted for a flip matrix.
-_CERTAIN_OF_CLASS = 0.25
-
-#: A matrix is used if uniform flips would give such counts with less than this probability.
-_SIGNIFICANT = 1e-3
-
-#: Smallest difference between the rates of two classes that overlap does not explain, and the rows needed to tell.
-_CLEAR = 0.2
-_ENOUGH = 10
-
-#: A matrix must explain at least this share of all contradicted labels, or else leave at most this share of them in
-#: classes that are hardly mistaken.
-_EXPLAINED = 0.5
-_UNEXPLAINED = 0.1
-
-#: Most classes for which a matrix is estimated: with more there are too few rows for each pair.
+#: Most classes for which flips by class are estimated: with more there are too few rows for each pair.
 _MOST_CLASSES = 200
+
+#: Most votes, rows times classes, and most rows that an estimate rests on.
+_MOST_VOTES = 1 << 22
+_MOST_ROWS = 1 << 15
+
+#: Share of contradicted labels beyond the rate from which on the certain rows of single classes are not counted.
+_OVERLAP = 0.2
+
+#: Least share of wrong labels that is reckoned with: no label is beyond doubt.
+_LEAST_PRIOR = 0.02
+
+#: Share of the fall of contradiction, from the most doubtful quarter of the rows to the most certain one, that may go
+#: on beyond it; and share of the contradicted labels which the rate leaves unexplained that may have a wrong label
+#: beside them with which the votes agree.
+_GOES_ON = 0.25
+_UNSEEN = 0.5
+
+#: Expected number of wrong labels among the counted ones below which there may be none.
+_FEW = 1.5
 
 #: Share of intervals that should contain the true rate.
 LEVEL = 0.95
 
 
 def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> NoiseModel:
-    """Estimate how often labels are wrong, and whether that depends on the class.
+    """Estimate how often labels are wrong, whether that depends on the class, and how sure that is.
 
     Parameters
     ----------
@@ -55,17 +60,19 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     Returns
     -------
     NoiseModel
-        Uniform, unless the labels of the most certain rows of the classes clearly contradict that.
+        Uniform, unless the labels of the most certain rows of the classes clearly contradict that; with an interval.
 
     Notes
     -----
-    The labels of the most certain quarter of the rows of every predicted class are counted. If a chi-squared test finds
-    them incompatible with uniform flips, and overlap of the classes does not explain it, they give the rows of the
-    matrix, shrunk towards uniform flips by as much as the spread between classes allows (moments of a beta-binomial).
-    Rows are then predicted anew with that matrix, and counted again. A rate of one class that is less than 0.2 above
-    that of another cannot be told from overlap, and is ignored. So is a matrix that leaves most contradicted labels
-    unexplained, and many in the classes that it takes to be right: wrong labels then follow the features, and what
-    certain rows say of the classes does not hold for the others.
+    A label that is contradicted where the votes are most certain is wrong, rather than near a boundary
+    (`estimate_noise_rate`). The labels of the rows with most votes for each class give the flips by class
+    (`nearkin.noise.anchors.find_anchors`), which are mixed with uniform flips by how far they can be believed
+    (`nearkin.noise.anchors.trust_in_flips`).
+
+    The interval tells chance, and what the votes leave open. Its lower end is lowered by how much contradiction falls
+    from doubtful rows to certain ones, since it may fall further: that much may be overlap. Its upper end reaches at
+    least the share of contradicted labels and half of what the rate leaves unexplained of it, because wrong labels
+    that follow the features mislead the voters too.
 
     Examples
     --------
@@ -73,93 +80,52 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     >>> true = rng.integers(0, 2, 2000)
     >>> codes = np.where((true == 0) & (rng.random(2000) < 0.3), 1, true)
     >>> shares = np.where(true[:, None] == 0, [0.7, 0.3], [0.0, 1.0])
-    >>> estimate_noise_model(shares.__getitem__, codes, 2).rates.round(1).tolist()
-    [0.3, 0.0]
+    >>> noise = estimate_noise_model(shares.__getitem__, codes, 2)
+    >>> noise.rates.round(1).tolist(), noise.interval[0] < 0.15 < noise.interval[1]
+    ([0.3, 0.0], True)
     """
-    n = len(codes)
-    predicted, certainty = survey(votes_on, n, n_classes)
-    rate = certain_rate(predicted != codes, certainty, n_classes)
+    rows = spread_rows(len(codes), min(_MOST_ROWS, max(1, _MOST_VOTES // min(n_classes, _MOST_CLASSES))))
+    labels = codes[rows]
     if n_classes > _MOST_CLASSES:
-        return NoiseModel(rate, n_classes)
-    counts = _count_labels(predicted, certainty, codes, n_classes)
-    if not _is_uneven(counts, predicted, certainty, codes):
-        return NoiseModel(rate, n_classes)
-    for _ in range(2):
-        counts = _count_labels(predicted, certainty, codes, n_classes)
-        model = NoiseModel(rate, n_classes, _shrink(counts, rate))
-        predicted, certainty = survey(_corrected(votes_on, model), n, n_classes)
-    present = np.bincount(predicted, minlength=n_classes)
-    contradicted = np.bincount(predicted[predicted != codes], minlength=n_classes)
-    model.rate = float(present @ model.rates / n)
-    hardly = model.rates <= model.rate
-    left = contradicted[hardly].sum() / max(1, present[hardly].sum())
-    follows_features = model.rate * n < _EXPLAINED * contradicted.sum() and left > _UNEXPLAINED
-    return NoiseModel(rate, n_classes) if follows_features else model
+        predicted, certainty = survey(lambda part: votes_on(rows[part]), len(rows), n_classes)
+        found, trust = None, 0.0
+    else:
+        votes = np.concatenate([votes_on(rows[part]) for part in split_rows(len(rows), n_classes)])
+        predicted, certainty = votes.argmax(axis=1), votes.max(axis=1)
+        found = find_anchors(votes, labels)
+        trust = trust_in_flips(found, votes, labels)
+    is_contradicted = predicted != labels
+    rates = [certain_rate(is_contradicted, certainty, n_classes)]
+    if found is not None:
+        rates.append(min(found.rate, max_rate(n_classes)))
+    # Certain rows of all classes together are the most certain of the easy ones; those of each class say more where
+    # classes do not overlap, and of two classes that are mistaken unevenly they alone tell.
+    overlap = max(0.0, float(is_contradicted.mean()) - rates[0])
+    believed = max(float(trust > 0.0) if n_classes == 2 else trust, 1.0 - overlap / _OVERLAP, 0.0)
+    rate = (1.0 - believed) * rates[0] + believed * rates[-1]
+    prior = max(rate, _LEAST_PRIOR)
+    interval = _interval(rate, min(rates), is_contradicted, certainty)
+    if found is None or trust == 0.0:
+        return NoiseModel(rate, n_classes, prior=prior, interval=interval)
+    matrix = (1.0 - trust) * uniform_flips(prior, n_classes) + trust * found.flips
+    return NoiseModel(rate, n_classes, matrix, prior=prior, interval=interval, rates=1.0 - np.diag(found.flips))
 
 
-def _corrected(votes_on: VotesOn, model: NoiseModel) -> VotesOn:
-    return lambda part: model.true_shares(votes_on(part))
-
-
-def _count_labels(predicted: Codes, certainty: Array, codes: Codes, n_classes: int) -> Array:
-    """Count the labels of the most certain rows: ``counts[k, j]`` rows of predicted class k are labelled j."""
-    order = np.lexsort((-certainty, predicted))
-    size = np.bincount(predicted, minlength=n_classes)
-    first = np.cumsum(size) - size
-    rank = np.arange(len(order)) - first[predicted[order]]
-    certain = order[rank < np.ceil(_CERTAIN_OF_CLASS * size[predicted[order]])]
-    cells = predicted[certain] * n_classes + codes[certain]
-    return np.bincount(cells, minlength=n_classes * n_classes).reshape(n_classes, n_classes).astype(float)
-
-
-def _chi_squared(counts: Array, *, given_rates: bool = False) -> tuple[float, int]:
-    """Chi-squared of the wrong labels against uniform flips, and its degrees of freedom.
-
-    With ``given_rates`` each class has a rate of its own, and only the choice among the other labels is tested.
-    """
-    n_classes = len(counts)
-    is_other = ~np.eye(n_classes, dtype=bool)
-    wrong = np.where(is_other, counts, 0.0).sum(axis=1, keepdims=True)
-    usual = wrong if given_rates else counts.sum(axis=1, keepdims=True) * wrong.sum() / max(counts.sum(), 1.0)
-    expected = np.repeat(usual / (n_classes - 1), n_classes, axis=1)
-    tested = is_other & (expected > 0)
-    # Where less than half a row is expected, a single one does not surprise.
-    squared = (counts - expected)[tested] ** 2 / np.maximum(expected[tested], 0.5)
-    known = int(np.count_nonzero(wrong)) if given_rates else 1
-    return float(squared.sum()), max(1, int(tested.sum()) - known)
-
-
-def _is_uneven(counts: Array, predicted: Codes, certainty: Array, codes: Codes) -> bool:
-    """Whether flips depend on the class more clearly than overlap of the classes would explain.
-
-    Where classes overlap, rows that are predicted as a rare class are often labelled as a common one, though nothing is
-    wrong. So either the wrong labels of a class must prefer some others, or the classes must differ much in the rate
-    that is left when overlap is smoothed away.
-    """
-    from scipy.stats import chi2
-
-    if chi2.sf(*_chi_squared(counts)) >= _SIGNIFICANT:
-        return False
-    if len(counts) > 2 and chi2.sf(*_chi_squared(counts, given_rates=True)) < _SIGNIFICANT:
-        return True
-    present = [np.flatnonzero(predicted == one) for one in range(len(counts))]
-    rates = [smoothed_rate(codes[at] != predicted[at], certainty[at]) for at in present if len(at) >= _ENOUGH]
-    return bool(rates) and max(rates) - min(rates) >= _CLEAR
-
-
-def _shrink(counts: Array, rate: float) -> Array:
-    """Shares of labels by class, drawn towards uniform flips as far as the spread between classes allows."""
-    n_classes = len(counts)
-    uniform = np.full_like(counts, rate / (n_classes - 1))
-    uniform[np.diag_indices(n_classes)] = 1.0 - rate
-    squared, freedom = _chi_squared(counts)
-    ratio, counted = squared / freedom, counts.sum(axis=1)
-    if ratio <= 1.0:
-        return uniform
-    usual = counted[counted > 0].mean()
-    strength = max(1.0, (usual - ratio) / (ratio - 1.0))
-    shrunk: Array = (counts + strength * uniform) / (counted[:, None] + strength)
-    return shrunk
+def _interval(rate: float, lowest: float, is_contradicted: NDArray[np.bool_], certainty: Array) -> tuple[float, float]:
+    """Interval of the rate; see the notes of `estimate_noise_model`."""
+    n = len(certainty)
+    ordered = is_contradicted[np.argsort(-certainty, kind="stable")].astype(float)
+    quarters = [one.mean() for one in np.array_split(ordered, 4) if len(one)]
+    counted, share = max(min(8, n), n // 4), float(ordered.mean())
+    first, second, last = quarters[0], quarters[min(1, len(quarters) - 1)], quarters[-1]
+    usual = (first + second) / 2.0
+    chance = float(np.sqrt(2.0 * usual * (1.0 - usual) / counted))
+    falls = max(0.0, second - first - chance) + _GOES_ON * max(0.0, last - first - chance)
+    least = max(0.0, lowest - falls)
+    low = 0.0 if least * counted < _FEW else rate_interval(least, counted)[0]
+    unseen = min(1.0, share + _UNSEEN * max(0.0, share - rate))
+    high = max(rate_interval(one, m)[1] for one, m in ((rate, counted), (second, counted), (unseen, n)))
+    return min(low, rate), max(high, rate)
 
 
 def survey(votes_on: VotesOn, n_rows: int, n_classes: int) -> tuple[Codes, Array]:

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.arrays import SMALLEST, Array, Codes, Mask
-from nearkin.stored import ArrayOf, Count, Maybe, Number, stored
+from nearkin.arrays import SMALLEST, Array, Codes, Index, Mask
+from nearkin.stored import ArrayOf, Count, Items, Maybe, Number, stored
 
-__all__ = ["NoiseModel", "VotesOn", "judge_labels", "max_rate", "score_labels", "split_rows", "suggest_labels"]
+__all__ = [
+    "NoiseModel", "VotesOn", "judge_labels", "max_rate", "rate_labels", "score_labels", "split_rows", "spread_rows",
+    "suggest_labels", "uniform_flips",
+]  # fmt: skip
 
 #: Votes on some rows, chosen by a slice or by their positions: shares of shape (n_rows, n_classes).
 VotesOn = Callable[[Any], Array]
@@ -27,6 +30,14 @@ _ROUNDS = 3
 
 #: Smallest share of a class, times the number of classes, before shares are normalised.
 _FLOOR = 2e-3
+
+#: Powers of shares to choose from, and most rows and votes that the choice rests on.
+_SHARPNESS = np.geomspace(0.5, 8.0, 17)
+_JUDGED = 4000
+_JUDGED_VOTES = 1 << 20
+
+#: Probability that the label of a suspect is wrong, at least.
+_WRONG_AT_LEAST = 0.4
 
 #: Smallest part of the usual probability that a label gets from any class when labels are ranked: none is impossible.
 _POSSIBLE = 0.1
@@ -43,7 +54,28 @@ def max_rate(n_classes: int) -> float:
     return 0.9 * (1.0 - 1.0 / n_classes)
 
 
-@stored(rate=Number(0.0, 1.0), n_classes=Count(2, size="c"), matrix=Maybe(ArrayOf("c", "c", low=0.0, high=1.0)))
+def spread_rows(n: int, most: int) -> Index:
+    """At most ``most`` of n rows, evenly spread."""
+    return np.linspace(0, n - 1, min(n, most)).astype(np.int64)
+
+
+def uniform_flips(rate: float, n_classes: int) -> Array:
+    """Probabilities of labels by class where all wrong labels are equally likely."""
+    flips = np.full((n_classes, n_classes), rate / (n_classes - 1))
+    flips[np.diag_indices(n_classes)] = 1.0 - rate
+    return flips
+
+
+@stored(
+    rate=Number(0.0, 1.0),
+    n_classes=Count(2, size="c"),
+    matrix=Maybe(ArrayOf("c", "c", low=0.0, high=1.0)),
+    prior=Number(0.0, 1.0),
+    interval=Items(Number(0.0, 1.0), least=2),
+    rates=ArrayOf("c", low=0.0, high=1.0),
+    sharpness=Number(0.0, is_open=True),
+    usual=ArrayOf("c", low=0.0, high=1.0),
+)
 class NoiseModel:
     """Probabilities with which a row of one class is labelled as another.
 
@@ -55,6 +87,21 @@ class NoiseModel:
         Number of classes.
     matrix : ndarray of shape (n_classes, n_classes) or None, default=None
         ``matrix[k, j]`` is the probability that a row of class k is labelled j; None is uniform noise.
+    prior : float or None, default=None
+        Share of wrong labels that judgements reckon with; None is the rate. An estimate of zero does not put every
+        label beyond doubt.
+    interval : tuple of float or None, default=None
+        Ends of the interval for the rate; None for a rate that is known.
+    rates : ndarray of shape (n_classes,) or None, default=None
+        Share of wrong labels among the rows of every class; None is that of the matrix, or the rate. A matrix that is
+        believed in part only lies nearer to uniform flips.
+
+    Attributes
+    ----------
+    sharpness : float
+        Power of the votes that fits the labels best; see `sharpen_for`.
+    usual : ndarray of shape (n_classes,)
+        Mean share of the votes for each class.
 
     Examples
     --------
@@ -66,15 +113,17 @@ class NoiseModel:
     [1.0, 0.83]
     """
 
-    def __init__(self, rate: float, n_classes: int, matrix: Array | None = None):
+    def __init__(
+        self, rate: float, n_classes: int, matrix: Array | None = None, *, prior: float | None = None,
+        interval: tuple[float, float] | None = None, rates: Array | None = None,
+    ):  # fmt: skip
         self.rate, self.n_classes, self.matrix = float(rate), n_classes, matrix
-
-    @property
-    def rates(self) -> Array:
-        """Share of wrong labels among the rows of every class."""
-        if self.matrix is None:
-            return np.full(self.n_classes, self.rate)
-        return 1.0 - np.diag(self.matrix)
+        self.prior = self.rate if prior is None else float(prior)
+        self.interval = (self.rate, self.rate) if interval is None else (float(interval[0]), float(interval[1]))
+        if rates is None:
+            rates = np.full(n_classes, self.rate) if matrix is None else 1.0 - np.diag(matrix)
+        self.rates: Array = rates
+        self.sharpness, self.usual = 1.0, np.full(n_classes, 1.0 / n_classes)
 
     def true_shares(self, votes: Array) -> Array:
         """Shares of the true classes, from shares of the labels as given."""
@@ -106,7 +155,7 @@ class NoiseModel:
 
     def _uniform(self) -> tuple[float, float]:
         """Rate and probability of any one wrong label; at a higher rate votes would mean nothing, or the opposite."""
-        rate = min(self.rate, max_rate(self.n_classes))
+        rate = min(self.prior, max_rate(self.n_classes))
         return rate, rate / (self.n_classes - 1)
 
     def lift_zeros(self, votes: Array) -> Array:
@@ -114,15 +163,57 @@ class NoiseModel:
         shares: Array = votes + _FLOOR / self.n_classes
         return shares / shares.sum(axis=1, keepdims=True)
 
+    def sharpened(self, votes: Array) -> Array:
+        """Votes as probabilities of the true classes, none of them zero: see `sharpen_for`."""
+        return self._sharpened(votes, self.sharpness)
+
+    def _sharpened(self, votes: Array, power: float) -> Array:
+        shares: Array = self.usual * (self.lift_zeros(votes) / self.usual) ** power
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    def sharpen_for(self, votes_on: VotesOn, codes: Codes) -> None:
+        """Set `sharpness` to the power of the votes under which the labels as given are most likely.
+
+        It is a power of how much more votes than usual a class has: that it is rare is not said twice. Averages over
+        neighbours, and over voters, are less certain than they could be, the more so the more classes there are. What
+        is contradicted because labels are wrong counts as such, so noise does not blur the choice.
+
+        Examples
+        --------
+        >>> noise, codes = NoiseModel(0.1, 2), np.repeat([0, 1], 50)
+        >>> noise.sharpen_for(np.where(codes[:, None] == [0, 1], 0.7, 0.3).__getitem__, codes)
+        >>> noise.sharpness > 1.0
+        True
+        """
+        n_asked = min(_JUDGED, max(1, _JUDGED_VOTES // self.n_classes))
+        rows = spread_rows(len(codes), n_asked)
+        votes, labels = votes_on(rows), codes[rows]
+        self.usual = self.lift_zeros(votes).mean(axis=0)
+        found = [(self._likelihood_at(power, votes, labels), power) for power in _SHARPNESS]
+        self.sharpness = float(max(found)[1])
+
+    def _likelihood_at(self, power: float, votes: Array, codes: Codes) -> float:
+        shares = self._sharpened(votes, power)
+        return float(np.log(np.maximum(self._label_shares(shares, codes), SMALLEST)).sum())
+
+    def log_likelihood(self, votes: Array, codes: Codes) -> Array:
+        """Log-likelihood of each label, where the votes are on the labels as given."""
+        found: Array = np.log(np.maximum(self._label_shares(self.true_shares(votes), codes), SMALLEST))
+        return found
+
+    def _label_shares(self, shares: Array, codes: Codes) -> Array:
+        """Probability of each label as given, from the shares of the true classes."""
+        if self.matrix is not None:
+            found: Array = np.einsum("ij,ji->i", shares, self.matrix[:, codes])
+            return found
+        own = shares[np.arange(len(codes)), codes]
+        return (1.0 - self.prior) * own + self.prior / (self.n_classes - 1) * (1.0 - own)
+
     def probability_right(self, shares: Array, codes: Codes) -> Array:
         """Probability that a label is right, by Bayes' rule, where ``shares`` are those of the true classes."""
         own = shares[np.arange(len(codes)), codes]
-        if self.matrix is None:
-            kept = (1.0 - self.rate) * own
-            all_ways = (1.0 - self.rate) * own + self.rate / (self.n_classes - 1) * (1.0 - own)
-        else:
-            kept = self.matrix[codes, codes] * own
-            all_ways = np.einsum("ij,ji->i", shares, self.matrix[:, codes])
+        kept = (1.0 - self.prior) * own if self.matrix is None else self.matrix[codes, codes] * own
+        all_ways = self._label_shares(shares, codes)
         found: Array = np.divide(kept, all_ways, out=np.ones_like(own), where=all_ways > 0)
         return found
 
@@ -182,12 +273,12 @@ def judge_labels(
     """
     n, n_classes = len(codes), noise.n_classes
     plausibility, score = np.ones(n), np.empty(n)
-    for done in range(n_rounds if noise.rate > 0.0 else 1):
+    for done in range(n_rounds if noise.prior > 0.0 else 1):
         votes_on, found = left_out(plausibility), np.ones(n)
         for part in split_rows(n, n_classes):
             votes = votes_on(part)
-            shares = noise.lift_zeros(votes) if done or noise.rate <= 0.0 else noise.true_shares(votes)
-            if noise.rate > 0.0:
+            shares = noise.lift_zeros(votes) if done or noise.prior <= 0.0 else noise.true_shares(votes)
+            if noise.prior > 0.0:
                 found[part] = np.maximum(noise.probability_right(shares, codes[part]), SMALLEST)
             # Corrected shares are cut at zero, where plain votes still tell rows apart.
             told = shares if noise.matrix is not None else noise.lift_zeros(votes)
@@ -197,12 +288,29 @@ def judge_labels(
 
 
 def rate_labels(votes_on: VotesOn, codes: Codes, noise: NoiseModel) -> tuple[Array, Array]:
-    """Do the same as the last round of `judge_labels`, by votes that need no correction."""
-    n, n_classes = len(codes), noise.n_classes
-    plausibility, score = np.ones(n), np.empty(n)
-    for part in split_rows(n, n_classes):
-        shares = noise.lift_zeros(votes_on(part))
-        if noise.rate > 0.0:
+    """Return the probability that each label is right, and its score, from votes in which doubtful labels count less.
+
+    Parameters
+    ----------
+    votes_on : callable
+        Shares of the votes on some rows by all others, which count by their plausibility.
+    codes : ndarray of int64 of shape (n_samples,)
+        Column of each row's label.
+    noise : NoiseModel
+        How labels go wrong, with the sharpness of these votes.
+
+    Returns
+    -------
+    plausibility : ndarray of shape (n_samples,)
+        Probability that the label is right, in (0, 1]; see `judge_labels`.
+    score : ndarray of shape (n_samples,)
+        Votes for the label against those for the best other one, in [0, 1]; with flips by class each counts by how much
+        more often than usual its rows get the label.
+    """
+    plausibility, score = np.ones(len(codes)), np.empty(len(codes))
+    for part in split_rows(len(codes), noise.n_classes):
+        shares = noise.sharpened(votes_on(part))
+        if noise.prior > 0.0:
             plausibility[part] = np.maximum(noise.probability_right(shares, codes[part]), SMALLEST)
         score[part] = score_labels(noise.relative_likelihood(shares, codes[part]), codes[part])
     return plausibility, score
@@ -226,7 +334,9 @@ def suggest_labels(
     A row that is not a suspect keeps its label, which is right with the row's plausibility q. A suspect gets the best
     other class. Class k has the probability ``(1 - q) t_k / (sum of t over all other classes)``, where t is the share
     of k in the votes times the probability that a row of class k is labelled as this one is; ``joint(rows)`` gives it
-    for some rows, up to a factor (`NoiseModel.joint`).
+    for some rows, up to a factor (`NoiseModel.joint`). 1 - q counts as 0.4 at least: q rests on a rate that wrong
+    labels which follow the features escape, and of the suspects that only these explain, that share was wrong in the
+    experiments of the documentation.
     """
     best, confidence = codes.copy(), plausibility.astype(np.float64)
     suspects = np.flatnonzero(is_suspect)
@@ -240,5 +350,5 @@ def suggest_labels(
         total = others.sum(axis=1)
         # Where all votes agree with the label, every other class is as likely.
         share = np.divide(others[at, best[here]], total, out=np.full(len(here), 1.0 / (n_classes - 1)), where=total > 0)
-        confidence[here] = (1.0 - plausibility[here]) * share
+        confidence[here] = np.maximum(1.0 - plausibility[here], _WRONG_AT_LEAST) * share
     return best, confidence
