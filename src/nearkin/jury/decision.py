@@ -387,7 +387,7 @@ class SuspectRules:
     outvoted: float = 0.5
     spared: int = 2
     least_doubt: float = 0.2
-    looked_at: float = 0.09
+    looked_at: float = 0.08
     more: float = 0.4
     excess: float = 1.25
     beyond_rate: float = 0.2
