@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from nearkin.jury.forest import ForestVoter
 from nearkin.jury.judged import JudgedRows, choose_members, has_others
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
 from nearkin.jury.local_scaling import narrow
+from nearkin.jury.outside import OutsideVoter, cross_fit
 from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
@@ -243,7 +245,8 @@ def check_size(rows: Array, n_classes: int, owner: object) -> None:
 
 def decide(
     scaled: Array, codes: Codes, classes: NDArray[Any], noise_rate: float | str, weights: str, random_state: Any,
-    space: Array | Embedding | None = None, groups: Index | None = None,
+    space: Array | Embedding | None = None, *, groups: Index | None = None, pred_probs: Array | None = None,
+    models: Sequence[Any] = (),
 ) -> JuryDecision:  # fmt: skip
     """Assemble the default jury of at most 65,536 rows and let it judge the labels of all; see `assemble_jury`."""
     scaled, members, judged, known = narrow(scaled), None, None, codes
@@ -255,9 +258,11 @@ def decide(
         judged = JudgedRows(members, scaled)
         scaled, known = scaled[members], codes[members]
         groups = None if groups is None else np.unique(groups[members], return_inverse=True)[1]
+        pred_probs = None if pred_probs is None else pred_probs[members]
     jury, noise = assemble_jury(
-        scaled, known, len(classes), noise_rate, space=space, random_state=random_state, groups=groups
-    )
+        scaled, known, len(classes), noise_rate, space=space, random_state=random_state, groups=groups,
+        pred_probs=pred_probs, models=models,
+    )  # fmt: skip
     is_given = not isinstance(noise_rate, str)
     return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
 
@@ -271,6 +276,8 @@ def assemble_jury(
     space: Array | Embedding | None = None,
     random_state: Any = None,
     groups: Index | None = None,
+    pred_probs: Array | None = None,
+    models: Sequence[Any] = (),
 ) -> tuple[Jury, NoiseModel]:
     """Make the default voters, weigh them, and estimate the noise.
 
@@ -290,6 +297,10 @@ def assemble_jury(
         Seed of the learned spaces.
     groups : ndarray of int64 of shape (n_samples,) or None
         Numbers of groups of rows that may not vouch for each other, beside the copies that are found.
+    pred_probs : ndarray of shape (n_samples, n_classes) or None
+        Probabilities from a model that has not seen the labels of these rows; they vote as well.
+    models : sequence of classifier
+        More voters, cross-fitted on the scaled rows.
 
     Returns
     -------
@@ -312,6 +323,7 @@ def assemble_jury(
         if copies is not None:  # one stands for all of them
             scaled, codes = scaled[copies.first], codes[copies.first]
             groups = None if groups is None else copies.reduce_groups(groups)
+            pred_probs = None if pred_probs is None else pred_probs[copies.first]
         apart = None if groups is None or groups.max() + 1 == len(codes) else Groups(groups)
         ones = np.ones(len(codes))
         near = NeighbourVoter("input space", search, codes, n_classes, groups=apart)
@@ -323,6 +335,10 @@ def assemble_jury(
             RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, apart),
             ForestVoter("forest", scaled, codes, n_classes, apart),
         ]
+        if pred_probs is not None:
+            others.append(OutsideVoter("pred_probs", pred_probs, "probabilities that were given"))
+        for i, model in enumerate(models):
+            others.append(cross_fit(model, f"{type(model).__name__} ({i + 1})", scaled, codes, n_classes, apart))
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
         # the labels that they contradict tell how many are wrong.
         votes = [voter.left_out(ones) for voter in (near, *others)]

@@ -14,6 +14,7 @@ import numpy as np
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
+from nearkin.jury.outside import split_groups
 from nearkin.kernels import worker_pool
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.noise.model import VotesOn, split_rows
@@ -85,8 +86,8 @@ class Voter(Protocol):
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows, each by all others, whose labels count as much as ``weights`` says."""
 
-    def answers(self, queries: Array, weights: Array) -> Array:
-        """Votes on new scaled rows, of shape (n_queries, n_classes)."""
+    def answers(self, queries: Array, weights: Array) -> Array | None:
+        """Votes on new scaled rows, of shape (n_queries, n_classes); None abstains, and the others count for more."""
 
 
 @runtime_checkable
@@ -473,7 +474,7 @@ def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: Neig
 def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> CrossFittedVoter:
     """Neighbours in two spaces, each learned from one half of the rows, or 8,192 of it, and judging the other."""
     codes = near.codes
-    judge = _halve(codes, near.groups)
+    judge = split_groups(codes, near.groups, 2)
     spaces, rng = [], np.random.default_rng([len(codes), 2])
     for own in (0, 1):
         other = np.flatnonzero(judge != own)
@@ -484,15 +485,6 @@ def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> Cros
         learner = default_learner(random_state).set_params(scale=None, rescore=False)
         spaces.append(LearnedSpace(learner.fit(scaled[other], codes[other]).components_, scaled))
     return CrossFittedVoter("learned spaces", near, spaces, judge)
-
-
-def _halve(codes: Codes, groups: Groups | None) -> Index:
-    """Half of each row, 0 or 1: every other row of a class, or group by its first row, in random order."""
-    group = np.arange(len(codes)) if groups is None else groups.group
-    its_code = codes[np.unique(group, return_index=True)[1]]
-    order, half = np.lexsort((np.random.default_rng(0).random(len(its_code)), its_code)), np.empty_like(its_code)
-    half[order] = np.arange(len(its_code)) % 2
-    return half[group]
 
 
 def default_learner(random_state: Any = None) -> OnlineLearner:
