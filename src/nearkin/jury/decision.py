@@ -14,7 +14,7 @@ from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.copies import Copies, Groups, find_copies, join_groups, number_equal_rows
 from nearkin.jury.forest import ForestVoter
-from nearkin.jury.judged import JudgedRows, choose_members, has_others
+from nearkin.jury.judged import MOST_MEMBERS, JudgedRows, choose_members, has_others
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
 from nearkin.jury.local_scaling import narrow, spread_rows
 from nearkin.jury.outside import OutsideVoter, cross_fit
@@ -235,9 +235,10 @@ class JuryDecision:
 def check_size(rows: Array, n_classes: int, owner: object) -> None:
     """Refuse, before anything is computed, rows that a jury could not hold or votes that it would count for hours."""
     n, d = rows.shape
-    # Copies of the rows, candidates for the neighbours of each, landmarks, votes, and the rest; measured.
-    needed = n * (6.5 * rows.dtype.itemsize * d + 2700) + 32 * min(n, N_LANDMARKS) * d
-    needed += 40 * min(n * n_classes, 1 << 22) + 1.5e8
+    members = min(n, MOST_MEMBERS)
+    # Copies of the rows, what is kept of rows that vote, landmarks, votes, and the rest; measured.
+    needed = 12.0 * d * (n + members) + 4200 * members + 32 * min(n, N_LANDMARKS) * d
+    needed += 40 * min(n * n_classes, 1 << 22) + 1.1e8
     reduce = "Reduce the features first, for example with PCA(100), or take a part of the rows; StreamAudit and "
     check_memory(
         needed, f"a jury of {n:,} rows with {d:,} features",
@@ -256,7 +257,7 @@ def decide(
     space: Array | Embedding | None = None, *, groups: Index | None = None, pred_probs: Array | None = None,
     models: Sequence[Any] = (),
 ) -> JuryDecision:  # fmt: skip
-    """Assemble the default jury of at most 65,536 rows and let it judge the labels of all; see `assemble_jury`."""
+    """Assemble the default jury of at most 49,152 rows and let it judge the labels of all; see `assemble_jury`."""
     scaled, members, judged, known = narrow(scaled), None, None, codes
     if has_others(len(codes)):
         # Copies vote together or not at all, so that none outside vouches for one inside.

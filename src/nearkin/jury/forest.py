@@ -11,7 +11,7 @@ from scipy import sparse
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
-from nearkin.noise.model import VotesOn
+from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import ArrayOf, Count, Part, Text, stored
 
 __all__ = ["ForestVoter", "Trees"]
@@ -311,7 +311,7 @@ class ForestVoter:
 
         if not is_equal or len(self._codes) * self._n_classes > _FULL:
             return votes
-        self._said = votes(slice(None))
+        self._said = np.concatenate([votes(part) for part in split_rows(len(self._codes), self._n_classes)])
         return self._said.__getitem__
 
     def answers(self, queries: Array, weights: Array) -> Array:
@@ -325,7 +325,7 @@ class ForestVoter:
 
     def _find_leaves(self, part: Any) -> Index:
         if self._leaves is None and len(self._codes) * self.trees.n_trees <= _KEPT:
-            self._leaves = self.trees.find_leaves(self._rows)
+            self._leaves = self.trees.find_leaves(self._rows).astype(np.int32)
         return self.trees.find_leaves(self._rows[part]) if self._leaves is None else self._leaves[part]
 
     def _table(self, weights: Array) -> Any:
