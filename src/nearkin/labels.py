@@ -16,7 +16,7 @@ from nearkin.arrays import Codes
 from nearkin.errors import InputError
 from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
-__all__ = ["Labels", "as_labels", "check_labels", "first_appearance", "sorted_classes"]
+__all__ = ["Labels", "as_labels", "as_names", "check_labels", "first_appearance", "sorted_classes"]
 
 
 def check_labels(y: Any, n_rows: int, owner: str) -> NDArray[Any]:
@@ -27,6 +27,27 @@ def check_labels(y: Any, n_rows: int, owner: str) -> NDArray[Any]:
     if len(labels) != n_rows:
         raise InputError(f"X has {n_rows} rows but y has {len(labels)} labels.", owner=owner)
     return labels
+
+
+def as_names(values: Any, what: str) -> NDArray[Any]:
+    """One-dimensional array of names of any hashable kind, one of each row; missing ones are refused.
+
+    Examples
+    --------
+    >>> as_names(["a", None], "groups")
+    Traceback (most recent call last):
+    nearkin.errors.InputError: `groups` holds None at row 1; give every row one.
+    """
+    try:
+        names = _one_array(values)
+    except ValueError as error:
+        raise InputError(f"`{what}`: {error}") from None
+    names = _objects(list(names)) if names.dtype.kind in "mM" else names
+    is_missing = np.isnan(names) if names.dtype.kind == "f" else np.array([_is_missing(one) for one in names], bool)
+    if is_missing.any():
+        row = int(np.argmax(is_missing))
+        raise InputError(f"`{what}` holds {names[row]!r} at row {row}; give every row one.")
+    return names
 
 
 def as_labels(y: Any, owner: str) -> NDArray[Any]:

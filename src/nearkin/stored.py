@@ -15,6 +15,7 @@ returns further sizes.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -314,16 +315,21 @@ class Declaration:
     fields: Mapping[str, Kind]
     but: tuple[str, ...]
     together: tuple[str, ...]
+    instead: Mapping[str, tuple[Any, str]]
 
 
 _DECLARED: dict[type, Declaration] = {}
 
 
-def stored(*, but: tuple[str, ...] = (), together: tuple[str, ...] = (), **fields: Kind) -> Callable[[Class], Class]:
+def stored(
+    *, but: tuple[str, ...] = (), together: tuple[str, ...] = (), instead: Mapping[str, tuple[Any, str]] | None = None,
+    **fields: Kind,
+) -> Callable[[Class], Class]:  # fmt: skip
     """Let objects of a class stand in files, with these attributes, each of its kind.
 
     An estimator may lack them before `fit`, but if it has the first of those that come ``together``, it has all; files
-    hold what it has ``but`` what is made again when needed. Subclasses of estimators inherit the declaration, others
+    hold what it has ``but`` what is made again when needed. For a setting that may hold what no file can, they hold a
+    value ``instead``, and a warning says so in words. Subclasses of estimators inherit the declaration, others
     declare themselves.
 
     >>> @stored(weights=ArrayOf("k", low=0.0), n=Count(size="k"))
@@ -340,7 +346,7 @@ def stored(*, but: tuple[str, ...] = (), together: tuple[str, ...] = (), **field
     """
 
     def declare(cls: Class) -> Class:
-        _DECLARED[cls] = Declaration(fields, but, together)
+        _DECLARED[cls] = Declaration(fields, but, together, instead or {})
         if not declared_fields(cls):
             raise TypeError(f"{cls.__name__} must say what its attributes are: @stored(name=Kind, ...)")
         return cls
@@ -364,10 +370,19 @@ def _left_out(cls: type) -> set[str]:
     return {name for one in cls.__mro__ if one in _DECLARED for name in _DECLARED[one].but}
 
 
+def _replaced(cls: type) -> dict[str, tuple[Any, str]]:
+    return {name: one for base in cls.__mro__ if base in _DECLARED for name, one in _DECLARED[base].instead.items()}
+
+
 def state_of(value: Any) -> dict[str, Any]:
     """Return the attributes of an object that a file holds, by name."""
     if hasattr(value, "get_params"):
-        return {name: one for name, one in vars(value).items() if name not in _left_out(type(value))}
+        found = {name: one for name, one in vars(value).items() if name not in _left_out(type(value))}
+        for name, (other, words) in _replaced(type(value)).items():
+            if found.get(name):
+                warnings.warn(f"{type(value).__name__}: {words}.", UserWarning, stacklevel=2)
+                found[name] = other
+        return found
     return {name: getattr(value, name) for name in declared_fields(type(value))}
 
 
@@ -432,8 +447,8 @@ class Checker:
             fields, is_whole = {**_COMMON, **fields}, bool(fitted)
             known = attributes.keys() - _left_out(type(value))
             _check_names(known, fields.keys() | settings.keys(), fitted | settings.keys(), where)
-            for name, one in settings.items():
-                self.visit(one, f"{where}.{name}")
+            for name in settings.keys() - _replaced(type(value)).keys():
+                self.visit(settings[name], f"{where}.{name}")
         else:
             is_whole = True
             needed = {name for name, kind in fields.items() if not isinstance(kind, Maybe)}

@@ -242,3 +242,16 @@ def test_without_pillow_one_line_says_how_to_get_it(folder, wine, monkeypatch):
         folder / "wine.csv", "--label", "cultivar", "--drop", "bottle", "--image", "note", "-o", folder / "out.html"
     )
     assert "pip install 'nearkin[images]'" in line
+
+
+def test_rows_of_a_group_do_not_vouch_for_each_other(tmp_path, wine):
+    frame = wine.drop(columns=["note", "bottle"]).assign(cellar=[f"c{i // 4}" for i in range(len(wine))])
+    frame.to_csv(tmp_path / "wine.csv", index=False)
+    given = tmp_path / "wine.csv", "--label", "cultivar", "-o", tmp_path / "out.html", "--all", tmp_path / "all.csv"
+    outcome = run(*given, "--group", "cellar", "--seed", 0)
+    assert outcome.exit_code == 0, outcome.stderr
+    assert "13 features" in outcome.stdout
+    X = frame.drop(columns=["cultivar", "cellar"]).to_numpy()
+    expected = nearkin.audit_labels(X, frame["cultivar"], random_state=0, groups=frame["cellar"])
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "all.csv").sort_values("row")["score"], expected.score, atol=1e-6)
+    assert "vineyard" in fails(*given, "--group", "vineyard")

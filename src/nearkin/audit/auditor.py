@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from nearkin.arrays import Array
 from nearkin.audit.label_audit import LabelAudit
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
+from nearkin.jury.cost import announce_cost
 from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
@@ -32,6 +34,9 @@ def audit_labels(
     random_state: Any = None,
     *,
     noise_rate: float | str = "auto",
+    groups: ArrayLike | None = None,
+    pred_probs: ArrayLike | None = None,
+    voters: Any = (),
 ) -> LabelAudit:
     """Find labels that are probably wrong, what they should be, and how many there are.
 
@@ -52,6 +57,14 @@ def audit_labels(
         Seed.
     noise_rate : float in [0, 1) or "auto", default="auto"
         Share of wrong labels, if you know it; that many rows are then suspects.
+    groups : array-like of shape (n_samples,) or None, default=None
+        Group of each row, for example a patient or a document. Rows of a group do not vouch for each other. Copies of
+        rows are found without it.
+    pred_probs : array-like of shape (n_samples, n_classes) or None, default=None
+        Probabilities from a model of your own for rows that it has not seen, columns in the order of the sorted
+        classes. They join the jury as one more voter.
+    voters : sequence of scikit-learn classifiers, default=()
+        More voters. Each is fitted five times on scaled rows, to judge rows that it has not seen.
 
     Returns
     -------
@@ -68,10 +81,12 @@ def audit_labels(
     >>> round(audit.noise_rate, 1), bool(is_wrong[audit.is_suspect].mean() > 0.8)
     (0.2, True)
     """
-    return _audit(X, y, learner, random_state, noise_rate, "audit_labels")
+    given = {"groups": groups, "pred_probs": pred_probs}
+    return _audit(X, y, learner, random_state, noise_rate, "audit_labels", voters, given)
 
 
 @stored(
+    instead={"voters": ((), "models in `voters` cannot stand in a file; their votes are kept")},
     together=("audit_", "classes_", "n_features_in_"),
     audit_=Part(LabelAudit, c="c", d="d"),
     classes_=ArrayOf("c", of="labels"),
@@ -116,9 +131,12 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
         doc="Share of wrong labels, if you know it.",
     )  # fmt: skip
     random_state: Any = setting(None, SEED, doc="Seed.")
+    voters: Any = setting((), kind="sequence of classifiers", doc="See `audit_labels`.")
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, pred_probs: ArrayLike | None = None
+    ) -> Self:
         """Audit the labels.
 
         Parameters
@@ -127,13 +145,20 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
             Rows.
         y : array-like of shape (n_samples,)
             Labels, some of which may be wrong.
+        groups : array-like of shape (n_samples,) or None, default=None
+            See `audit_labels`.
+        pred_probs : array-like of shape (n_samples, n_classes) or None, default=None
+            See `audit_labels`.
 
         Returns
         -------
         self
             With `audit_`.
         """
-        self.audit_ = _audit(X, y, self.learner, self.random_state, self.noise_rate, type(self).__name__)
+        given = {"groups": groups, "pred_probs": pred_probs}
+        self.audit_ = _audit(
+            X, y, self.learner, self.random_state, self.noise_rate, type(self).__name__, self.voters, given
+        )
         model = self.audit_.classifier
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
         if hasattr(model, "feature_names_in_"):
@@ -156,8 +181,9 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
 
 
 def _audit(
-    X: ArrayLike, y: ArrayLike, learner: Any, random_state: Any, noise_rate: float | str, owner: str
-) -> LabelAudit:
+    X: ArrayLike, y: ArrayLike, learner: Any, random_state: Any, noise_rate: float | str, owner: str, voters: Any,
+    given: dict[str, Any],
+) -> LabelAudit:  # fmt: skip
     if sparse.issparse(X):
         raise InputError(
             "X is sparse, and neighbours are searched among dense rows; reduce it first, for example with "
@@ -180,18 +206,29 @@ def _audit(
     if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
         raise InputError("all rows of X are equal, so nothing tells right labels from wrong ones.", owner=owner)
     if isinstance(learner, RobustKNeighborsClassifier):
+        settled = [name for name, one in {**given, "voters": voters or None}.items() if one is not None]
+        if settled:
+            raise InputError(
+                f"the voters of a fitted classifier are settled; give `{settled[0]}` to the classifier.", owner=owner
+            )
         return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels)
     chosen = "auto" if learner is None else learner
-    model = RobustKNeighborsClassifier(chosen, noise_rate=noise_rate, random_state=random_state)
-    with owned_by(owner, instead_of=model):
-        model.fit(X, labels)
-    if not isinstance(model.decision_, JuryDecision):
-        raise InputError(
-            f"{type(model.learner_).__name__} has no single map into a space with distances; give another, such "
-            "as RobustLODML.",
-            owner=owner,
-        )
-    return LabelAudit(model, X, labels)
+    model = RobustKNeighborsClassifier(chosen, noise_rate=noise_rate, random_state=random_state, voters=voters)
+    with _announced(X, n_classes):
+        with owned_by(owner, instead_of=model):
+            model.fit(X, labels, **given)
+        if not isinstance(model.decision_, JuryDecision):
+            raise InputError(
+                f"{type(model.learner_).__name__} has no single map into a space with distances; give another, such "
+                "as RobustLODML.",
+                owner=owner,
+            )
+        return LabelAudit(model, X, labels)
+
+
+def _announced(X: Any, n_classes: int) -> AbstractContextManager[None]:
+    """Say before the work about how long it takes, and report all of it as one task."""
+    return nullcontext() if isinstance(X, Mapping) else announce_cost(*np.shape(X), n_classes)
 
 
 def _differ(X: Any) -> bool:

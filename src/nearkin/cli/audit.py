@@ -70,6 +70,9 @@ class AuditOptions(Source):
     ids: tuple[str, ...] = option(
         "--id", multiple=True, metavar="COL", help="Column that names rows, in page and tables. Repeatable."
     )
+    group: str | None = option(
+        metavar="COL", help="Column of groups, such as patients: rows of a group do not vouch for each other."
+    )
     text: str | None = option(metavar="COL", help="Column of texts to show beside the rows.")
     image: str | None = option(metavar="COL", help="Column of image files to show; paths start at the folder of DATA.")
     noise_rate: float | str = option(
@@ -121,13 +124,16 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
         raise InputError(f"{given.output}: the page is HTML, so its name must end in .html.")
     check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
     begun = time.perf_counter()
-    shown = [one for one in (given.text, given.image) if one]
+    shown = [one for one in (given.text, given.image, given.group) if one]
     rows = read_training(data, given.label, given.labels, given.features, given.drop, [*given.ids, *shown])
     assert rows.y is not None
     pictures = None if given.image is None else _pictures(rows, given.image, data)
     ids = {name: rows.others[name] for name in given.ids}
     with _show.progress_bar(quiet=quiet):
-        found = audit_labels(rows.X, rows.y, random_state=given.seed, noise_rate=given.noise_rate)
+        found = audit_labels(
+            rows.X, rows.y, random_state=given.seed, noise_rate=given.noise_rate,
+            groups=None if given.group is None else rows.others[given.group],
+        )  # fmt: skip
         found.to_html(
             given.output,
             title=given.title or data.name,

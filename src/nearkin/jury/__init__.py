@@ -7,11 +7,12 @@ from nearkin.jury.forest import ForestVoter, Trees
 from nearkin.jury.judged import JudgedRows
 from nearkin.jury.jury import Jury, Votes, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours
+from nearkin.jury.outside import OutsideVoter
 from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import CrossFittedVoter, LearnedSpace, NeighbourVoter, Voter
 
 __all__ = [
     "Cells", "Copies", "CrossFittedVoter", "ForestVoter", "Groups", "JudgedRows", "Jury", "JuryDecision", "Landmarks",
-    "LeadingDirections", "LearnedSpace", "LocalNeighbours", "NeighbourVoter", "RidgeVoter", "SuspectRules", "Trees",
-    "Voter", "Votes", "assemble_jury", "find_copies", "mix_votes", "stack_votes",
+    "LeadingDirections", "LearnedSpace", "LocalNeighbours", "NeighbourVoter", "OutsideVoter", "RidgeVoter",
+    "SuspectRules", "Trees", "Voter", "Votes", "assemble_jury", "find_copies", "mix_votes", "stack_votes",
 ]  # fmt: skip

@@ -76,7 +76,9 @@ class CastVotes:
 
 @stored(
     voters=Items(
-        Part("NeighbourVoter", "CrossFittedVoter", "RidgeVoter", "ForestVoter", m="n", c="c", d="d"), "v", least=1
+        Part("NeighbourVoter", "CrossFittedVoter", "RidgeVoter", "ForestVoter", "OutsideVoter", m="n", c="c", d="d"),
+        "v",
+        least=1,
     ),
     shares=Items(Number(0.0, 1.0), "v"),
     copies=Maybe(Part(Copies, n="n", m="m"), else_equal=("n", "m")),
@@ -143,7 +145,9 @@ class Jury:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
         voters, shares = self._voting
         said = _ask(voters, queries, self._reduce(weights))
-        return mix_votes([one.__getitem__ for one in said], shares)(slice(None))
+        votes = [(one.__getitem__, share) for one, share in zip(said, shares, strict=True) if one is not None]
+        total = sum(share for _, share in votes)
+        return mix_votes([one for one, _ in votes], [share / total for _, share in votes])(slice(None))
 
     def poll_left_out(self, rows: Index, weights: Array, classes: NDArray[Any]) -> Votes:
         """What every voter says about training rows."""
@@ -154,8 +158,15 @@ class Jury:
         """What every voter says about new scaled rows."""
         return self._gather(_ask(self.voters, queries, self._reduce(weights)), classes)
 
-    def _gather(self, said: list[Array], classes: NDArray[Any]) -> Votes:
-        return Votes(tuple(one.name for one in self.voters), np.array(self.shares), np.stack(said), classes)
+    def _gather(self, said: list[Array | None], classes: NDArray[Any]) -> Votes:
+        """What was said, by those who said something."""
+        heard = [
+            (voter.name, share, one)
+            for voter, share, one in zip(self.voters, self.shares, said, strict=True)
+            if one is not None
+        ]
+        names, shares, votes = zip(*heard, strict=True)
+        return Votes(names, np.array(shares) / sum(shares), np.stack(votes), classes)
 
     def cast_left_out(self, rows: Index, weights: Array, k: int) -> CastVotes:
         """Of the k nearest others of training rows by each voter, those k that cast most of the votes on them."""
@@ -186,7 +197,7 @@ class Jury:
         )  # fmt: skip
 
 
-def _ask(voters: Sequence[Voter], queries: Array, weights: Array) -> list[Array]:
+def _ask(voters: Sequence[Voter], queries: Array, weights: Array) -> list[Array | None]:
     """Votes of every voter on new scaled rows; their neighbours in the input space are found once."""
     found = _find_once(voters, queries)
     return [

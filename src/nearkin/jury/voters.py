@@ -13,7 +13,8 @@ import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
-from nearkin.jury.local_scaling import LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
+from nearkin.jury.local_scaling import N_CANDIDATES, LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
+from nearkin.jury.outside import split_groups
 from nearkin.kernels import worker_pool
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.noise.model import VotesOn, split_rows
@@ -24,10 +25,8 @@ __all__ = [
     "Voter", "default_learner", "learn_spaces", "neighbours_in", "rank_votes",
 ]  # fmt: skip
 
-#: Neighbours of a row that vote, those in the input space among which learned spaces choose, and bandwidths that are
-#: tried, in ranks.
+#: Neighbours of a row that vote, and bandwidths that are tried, in ranks.
 N_VOTING = 60
-N_CANDIDATES = 120
 BANDWIDTHS = (2.0, 4.0, 8.0, 16.0, 32.0)
 
 #: Most rows on which the bandwidth is chosen, most votes that this may take, and most rows that a space learns from.
@@ -85,8 +84,8 @@ class Voter(Protocol):
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows, each by all others, whose labels count as much as ``weights`` says."""
 
-    def answers(self, queries: Array, weights: Array) -> Array:
-        """Votes on new scaled rows, of shape (n_queries, n_classes)."""
+    def answers(self, queries: Array, weights: Array) -> Array | None:
+        """Votes on new scaled rows, of shape (n_queries, n_classes); None abstains, and the others count for more."""
 
 
 @runtime_checkable
@@ -449,7 +448,7 @@ class CrossFittedVoter(_RankVoter):
 def find_others(near: LocalNeighbours, k: int, groups: Groups | None) -> Index:
     """The k nearest rows of every training row that belong to other groups, or fewer where there are not that many."""
     if groups is None:
-        return near.among(k)
+        return near.candidates()[:, :k] if k == N_CANDIDATES else near.among(k)
     group = groups.group
     n, size = len(group), groups.size[group]
     k = min(k, n - int(size.max()))
@@ -470,10 +469,13 @@ def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: Neig
     return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space, near.groups)
 
 
-def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> CrossFittedVoter:
-    """Neighbours in two spaces, each learned from one half of the rows, or 8,192 of it, and judging the other."""
+def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any, axes: Array | None = None) -> CrossFittedVoter:
+    """Neighbours in two spaces, each learned from one half of the rows, or 8,192 of it, and judging the other.
+
+    Where there are many features, ``axes`` are the directions of rows that spaces are learned from.
+    """
     codes = near.codes
-    judge = _halve(codes, near.groups)
+    judge = split_groups(codes, near.groups, 2)
     spaces, rng = [], np.random.default_rng([len(codes), 2])
     for own in (0, 1):
         other = np.flatnonzero(judge != own)
@@ -482,17 +484,10 @@ def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> Cros
         if len(np.unique(codes[other])) < 2:  # too few rows to halve
             other = np.arange(len(codes))
         learner = default_learner(random_state).set_params(scale=None, rescore=False)
-        spaces.append(LearnedSpace(learner.fit(scaled[other], codes[other]).components_, scaled))
+        seen = scaled[other] if axes is None else scaled[other] @ axes.T
+        space = learner.fit(seen, codes[other]).components_
+        spaces.append(LearnedSpace(space if axes is None else space @ axes, scaled))
     return CrossFittedVoter("learned spaces", near, spaces, judge)
-
-
-def _halve(codes: Codes, groups: Groups | None) -> Index:
-    """Half of each row, 0 or 1: every other row of a class, or group by its first row, in random order."""
-    group = np.arange(len(codes)) if groups is None else groups.group
-    its_code = codes[np.unique(group, return_index=True)[1]]
-    order, half = np.lexsort((np.random.default_rng(0).random(len(its_code)), its_code)), np.empty_like(its_code)
-    half[order] = np.arange(len(its_code)) % 2
-    return half[group]
 
 
 def default_learner(random_state: Any = None) -> OnlineLearner:

@@ -14,10 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
+from nearkin.jury.cost import announce_cost
 from nearkin.jury.decision import check_size, decide
 from nearkin.jury.local_scaling import narrow
+from nearkin.jury.outside import check_models, check_probabilities
 from nearkin.jury.voters import WIDE, default_learner
-from nearkin.labels import check_labels, sorted_classes
+from nearkin.labels import as_names, check_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
 from nearkin.noise import NoiseModel
@@ -47,6 +49,13 @@ _AT_ONCE = 1 << 13
 
 
 @stored(
+    instead={
+        "voters": (
+            (),
+            "models in `voters` cannot stand in a file: their votes on the training rows are kept, and a "
+            "loaded classifier predicts without them",
+        )
+    },
     together=("decision_", "n_features_in_", "classes_", "_dtype", "_scaling", "noise_rate_", "plausibility_", "kept_"),
     classes_=ArrayOf("c", of="labels"),
     _dtype=Type(),
@@ -163,6 +172,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         number, otherwise "uniform". Trust all labels with ``noise_rate=0, weights="uniform"``.""",
     )  # fmt: skip
     random_state: Any = setting(None, SEED, doc="Seed for a learner that has none of its own.")
+    voters: Any = setting(
+        (), kind="sequence of classifiers",
+        doc="""More voters of the jury: any scikit-learn classifiers. Each is fitted five times on scaled rows, to judge
+        rows that it has not seen, and once on all rows for `predict`. Files keep their votes on the training rows, but
+        not the models themselves.""",
+    )  # fmt: skip
 
     @classmethod
     def algorithm5(
@@ -203,9 +218,30 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------ learning
 
     @all_or_nothing
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Learn the measures from raw features (dense or CSR), judge the labels and find the suspects."""
-        learner = self._check_learner()
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, groups: ArrayLike | None = None,
+        pred_probs: ArrayLike | None = None,
+    ) -> Self:  # fmt: skip
+        """Learn the measures from raw features (dense or CSR), judge the labels and find the suspects.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Labels, some of which may be wrong.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Group of each row, for example a patient or a document. Rows of a group do not vouch for each other.
+        pred_probs : array-like of shape (n_samples, n_classes) or None, default=None
+            Probabilities from a model of your own for rows that it has not seen, columns in the order of the sorted
+            classes. They vote on the training rows; on new rows the other voters decide.
+
+        Returns
+        -------
+        self
+            Fitted.
+        """
+        learner, models = self._check_learner(), check_models(self.voters, self)
         check_settings(self)
         rows = self._check_rows(X, reset=True)
         labels, codes = self._check_labels(y, rows.shape[0])
@@ -214,12 +250,20 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if may_have_jury:
             check_size(rows, len(self.classes_), self)
         settings = self.classes_, self.noise_rate, self.weights, self.random_state
+        outside: dict[str, Any] = {
+            "groups": None if groups is None else self._number_groups(groups, rows.shape[0]),
+            "pred_probs": None
+            if pred_probs is None
+            else check_probabilities(pred_probs, rows.shape[0], self.classes_.tolist(), self),
+            "models": models,
+        }
         self.decision_: JuryDecision | RobustKNN
         if may_have_jury and isinstance(self.learner, str):
             rows = np.ascontiguousarray(rows)  # sums of a frame, column by column, would round differently
             self._scaling = Scaling.learn(rows, "pairs")
-            with owned_by(self):  # which holds the scaled rows no longer than it needs them
-                self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings)
+            # The decision holds the scaled rows no longer than it needs them.
+            with owned_by(self), announce_cost(*rows.shape, len(self.classes_)):
+                self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings, **outside)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:
             self._learner, plausibility = self._fit_learner(learner, X, labels)
@@ -230,8 +274,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 is_matrix = parameter.has_matrix and (rows.shape[1] <= WIDE or has_start)
                 space = self._learner.components_ if is_matrix else parameter.copy()
                 with owned_by(self):
-                    self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space)
+                    self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space, **outside)
             else:
+                self._refuse_outside(outside)
                 self.decision_ = self._drop_and_vote(X, rows, labels, codes, plausibility)
         self.__dict__.pop("score_", None)
         if isinstance(self.decision_, JuryDecision):
@@ -240,6 +285,26 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.plausibility_ = self.decision_.plausibility
         self.kept_ = self.decision_.kept
         return self
+
+    def _refuse_outside(self, outside: dict[str, Any]) -> None:
+        given = [name for name, one in outside.items() if one is not None and (name != "models" or one)]
+        if given:
+            name = "voters" if given[0] == "models" else given[0]
+            raise InputError(f"`{name}` needs a jury: fit dense rows with n_neighbors='auto'.", owner=self)
+
+    def _number_groups(self, groups: ArrayLike, n_rows: int) -> Index:
+        """Groups as whole numbers."""
+        with owned_by(self):
+            names = as_names(groups, "groups")
+        if len(names) != n_rows:
+            raise InputError(f"X has {n_rows} rows but `groups` has {len(names)}.", owner=self)
+        number = sorted_classes(names)[1]
+        if number.max() == 0:
+            raise InputError(
+                f"all rows are in one group, {names[0]!r}, so no row may judge another; give at least two groups.",
+                owner=self,
+            )
+        return number
 
     def _drop_and_vote(
         self, X: ArrayLike, rows: Any, labels: NDArray[Any], codes: Codes, plausibility: Array
