@@ -2,6 +2,7 @@
 
 import copy
 import io
+import pickle
 
 import numpy as np
 import pytest
@@ -124,6 +125,20 @@ def test_the_map_is_the_one_of_the_formula_and_neighbours_of_a_class_are_at_mean
     np.testing.assert_allclose(ratio, ratio[0, 0])
 
 
+def test_a_scatter_that_rounding_leaves_indefinite_has_a_map():
+    near = np.diag([1.0, 0.5, -0.2])
+    sums = Sums(np.ones(2), np.arange(6.0).reshape(2, 3), near, np.eye(3), 1.0, 1.0)
+    assert np.isfinite(sums.find_map(3)).all()
+    assert np.linalg.matrix_rank(sums.find_map(3)) == 3
+
+
+def test_copies_of_witnesses_carry_no_panels(blobs):
+    X, y = blobs(60)
+    witnesses = nearkin.RobustLODML(random_state=0).fit(X, y).state_.start.witnesses
+    assert "_panels" in vars(witnesses)
+    assert list(vars(pickle.loads(pickle.dumps(witnesses)))) == ["rows", "codes", "weight", "placed"]
+
+
 def start_of(X, y, r=None, is_unit=False, loss=None, seed=0):
     X, y = np.ascontiguousarray(X), np.asarray(y)
     loss = RescaledHinge(1.0) if loss is None else loss
@@ -152,7 +167,7 @@ def test_every_vote_against_a_label_lowers_its_plausibility(blobs):
     model = nearkin.RobustLODML(random_state=0).fit(X, y)
     codes = model.state_.labels.encode(y, "test")
     placed = model.state_.start.place(model.scaling_.apply(X))
-    share = (model.state_.start.witnesses.judge(placed, codes, 30).margin + 1.5) / 4.0
+    share = (model.state_.start.witnesses.judge(placed, codes, 0, (30,)).margins[0] + 1.5) / 4.0
     np.testing.assert_allclose(model.plausibility_, np.exp(-2.5 * (1.0 - share)), atol=1e-12)
     np.testing.assert_array_equal(model.plausibility_ < 1.0, share < 1.0)
     assert np.count_nonzero((share > 5 / 8) & (share < 1.0)) > 20

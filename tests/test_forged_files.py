@@ -16,7 +16,7 @@ import time
 import tracemalloc
 import zipfile
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from unittest import mock
 
 import numpy as np
@@ -355,7 +355,8 @@ STARTS = {
         lambda one: _start(one, "witnesses", weight=_with_one(one.witnesses.weight, 7.0)), "more than 1.0",
     ),
     "no witness": (
-        lambda one: replace(one, witnesses=Witnesses(*(v[:0] for v in vars(one.witnesses).values()))), "no witnesses",
+        lambda one: replace(one, witnesses=Witnesses(*(getattr(one.witnesses, f.name)[:0] for f in fields(Witnesses)))),
+        "no witnesses",
     ),
 }  # fmt: skip
 

@@ -16,21 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.directions import principal_directions
 from nearkin.kernels import worker_pool
 from nearkin.losses import Loss, RescaledHinge
-from nearkin.measures import DISTANCE
 from nearkin.rows import Rows
 from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
 
 if TYPE_CHECKING:
-    from nearkin.kernels.neighbours import Neighbours
+    from nearkin.kernels.neighbours import Neighbours, Panels
 
 __all__ = ["Discriminant", "Sample", "Sums", "Witnesses"]
 
@@ -62,8 +62,8 @@ _WIDE, _SKETCH = 256, 256
 #: Longest rows of a similarity.
 _LONGEST = 10.0
 
-#: Numbers in a table of distances at a time.
-_TABLE = 1 << 17
+#: Distances that one thread computes at a time.
+_TABLE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,7 @@ class Sums:
         """Add rows, their weights and their nearest witnesses of both kinds."""
         n_classes = max(len(self.counts), int(codes.max(initial=0)) + 1)
         more = n_classes - len(self.counts)
-        near, near_weight = _scatter(X, weight, witnesses, own[:, :_PAIRS])
-        far, far_weight = _scatter(X, weight, witnesses, other[:, :_PAIRS])
+        (near, near_weight), (far, far_weight) = _scatter(X, weight, witnesses, own[:, :_PAIRS], other[:, :_PAIRS])
         return Sums(
             np.pad(self.counts, (0, more)) + np.bincount(codes, weight, n_classes),
             np.pad(self.totals, ((0, more), (0, 0))) + _sum_by_class(X, codes, weight, n_classes),
@@ -116,13 +115,12 @@ class Sums:
         shrinkage = np.clip(n_live / max(1.0, self.counts.sum()), 0.1, 0.9)
         whole = (1.0 - shrinkage) * near
         whole[np.diag_indices(p)] += shrinkage * size / n_live
-        values, vectors = np.linalg.eigh(whole)
-        white = vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+        white = _whiten(whole)
         share = self.counts[live] / self.counts[live].sum()
         means = self.totals[live] / self.counts[live][:, None]
         means = ((means - share @ means) @ white) * np.sqrt(share)[:, None]
         between = means.T @ means
-        between /= max(float(np.linalg.norm(means, 2)) ** 2, np.finfo(np.float64).tiny)
+        between /= max(float(np.linalg.eigvalsh(_smaller(means))[-1]), np.finfo(np.float64).tiny)
         near_white = white.T @ near @ white
         if self.far_weight > 0.0:
             between = 0.5 * (between + _excess(white.T @ self.far @ white, near_white))
@@ -132,28 +130,51 @@ class Sums:
         telling, turn = np.linalg.eigh(between)
         telling, turn = np.maximum(telling[::-1], 0.0), turn[:, ::-1]
         found = ((white @ turn) * np.sqrt(_FLOOR + telling / max(telling[0], np.finfo(np.float64).tiny))).T[:r]
-        found /= np.sqrt(2.0 * np.einsum("ij,jk,ik->", found, near, found, optimize=True))
+        found /= np.sqrt(2.0 * np.vdot(found @ near, found))
         return found if np.isfinite(found).all() else np.eye(r, p)
 
 
 def _sum_by_class(X: Array, codes: Codes, weight: Array, n_classes: int) -> Array:
-    return sparse.csr_array((weight, (codes, np.arange(len(X)))), shape=(n_classes, len(X))) @ X
+    from nearkin.kernels.neighbours import sum_by_class
+
+    totals = np.zeros((n_classes, X.shape[1]))
+    sum_by_class(X, codes, weight, totals)
+    return totals
 
 
-def _scatter(X: Array, weight: Array, witnesses: Witnesses, which: Index) -> tuple[Array, float]:
-    """Half the weighted scatter of all pairs of a row with its witnesses, -1 for none, and the weight of all pairs."""
-    there = which >= 0
-    if not there.any():
-        return np.zeros((X.shape[1],) * 2), 0.0
-    pairs = np.where(there, weight[:, None] * witnesses.weight[which], 0.0)
-    pair, (used, at) = pairs[there], np.unique(which[there], return_inverse=True)
-    W = witnesses.rows[used]
+def _scatter(X: Array, weight: Array, witnesses: Witnesses, *lists: Index) -> list[tuple[Array, float]]:
+    """Half the weighted scatter of all pairs of a row with its witnesses, -1 for none, and the weight of all pairs.
+
+    For every list of witnesses. With the weights C of all pairs, their sums by row D and by witness E, the scatter is
+    ``X'(D X - C W) + W'(E W - C'X)``, the part of which that mixes both is half in each.
+    """
+    from nearkin.kernels.neighbours import sum_pairs
+
+    W = witnesses.rows
     centre = W.mean(axis=0)  # far from the origin little would be left of the differences
     X, W = X - centre, W - centre
-    ends = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    crossed = X.T @ (sparse.csr_array((pair, at, ends), shape=(len(X), len(W))) @ W)
-    scatter = (X.T * pairs.sum(axis=1)) @ X + (W.T * np.bincount(at, pair)) @ W - crossed - crossed.T
-    return 0.5 * scatter, float(pair.sum())
+    pulls, shares = sum_pairs(X, weight, W, witnesses.weight, lists)
+    found, p = [], X.shape[1]
+    crossed = X.T @ pulls.reshape(len(X), len(lists) * p)
+    for i, share in enumerate(shares):
+        mixed = crossed[:, i * p : (i + 1) * p]
+        found.append((0.5 * (mixed + mixed.T + (W.T * share) @ W), float(share.sum())))
+    return found
+
+
+def _whiten(A: Array) -> Array:
+    """A matrix B with ``B' A B = 1``, triangular where rounding has left A positive definite."""
+    factor, failed = dpotrf(A, lower=0, clean=1)
+    inverse, singular = dtrtri(factor, lower=0)
+    if not failed and not singular:
+        return inverse
+    values, vectors = np.linalg.eigh(A)
+    return vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+
+
+def _smaller(A: Array) -> Array:
+    """The smaller one of ``A A'`` and ``A'A``, which have the same largest eigenvalue."""
+    return A @ A.T if len(A) <= A.shape[1] else A.T @ A
 
 
 def _excess(far: Array, near: Array) -> Array:
@@ -181,10 +202,6 @@ class Witnesses:
     weight: Array
     placed: Array
 
-    def distances(self, mapped: Array) -> Array:
-        """Squared distances of mapped rows from all witnesses, in double precision whatever theirs is."""
-        return -DISTANCE.scores(mapped.astype(np.float64, copy=False), self.placed.astype(np.float64, copy=False))
-
     def vote(self, scores: Array) -> Codes:
         """Class with most votes of the witnesses with the largest scores, for every row of a table of scores."""
         classes, place = np.unique(self.codes, return_inverse=True)
@@ -195,20 +212,29 @@ class Witnesses:
         chosen: Codes = classes[votes.argmax(axis=1)]
         return chosen
 
-    def judge(self, mapped: Array, codes: Codes, n_voters: int = _VOTERS) -> Neighbours:
+    @cached_property
+    def _panels(self) -> Panels:
+        from nearkin.kernels.neighbours import pack
+
+        return pack(self.placed, self.codes, self.weight)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_panels"}
+
+    def judge(self, mapped: Array, codes: Codes, k: int = _PAIRS, voters: tuple[int, ...] = (_VOTERS,)) -> Neighbours:
         """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
         from nearkin.kernels.neighbours import Neighbours, judge
 
-        def work(part: slice) -> Neighbours:
-            return judge(self.distances(mapped[part]), codes[part], self.codes, self.weight, n_voters)
-
+        panels = self._panels
         step = max(1, _TABLE // max(1, len(self.rows)))
-        parts = [slice(start, start + step) for start in range(0, max(1, len(mapped)), step)]
-        if len(parts) == 1:
-            return work(parts[0])
+        if len(mapped) <= step:
+            return judge(mapped, codes, panels, k, voters)
+        parts = [slice(start, start + step) for start in range(0, len(mapped), step)]
         with worker_pool() as run:
-            found = run(work, parts)
-        return Neighbours(*(np.concatenate(part) for part in zip(*found, strict=True)))
+            found = run(lambda part: judge(mapped[part], codes[part], panels, k, voters), parts)
+        *lists, margins = zip(*found, strict=True)
+        own, other, near, far = (np.concatenate(part) for part in lists)
+        return Neighbours(own, other, near, far, np.concatenate(margins, axis=1))
 
 
 @stored(
@@ -234,24 +260,32 @@ class Sample:
     def plus(self, X: Array, codes: Codes, keys: Array) -> Sample:
         n_classes = max(len(self.n_seen), int(codes.max(initial=0)) + 1)
         more = n_classes - len(self.n_seen)
-        bars = np.pad(self.bars, (0, more), constant_values=-np.inf)
+        bars, n_seen = self.bars, np.bincount(codes, minlength=n_classes).astype(np.float64)
+        n_seen[: len(self.n_seen)] += self.n_seen
+        if more:
+            bars = np.pad(bars, (0, more), constant_values=-np.inf)
         fits = keys > bars[codes]
+        if not fits.any():
+            return replace(self, n_seen=n_seen, bars=bars)
         return Sample(
             np.concatenate([self.rows, X[fits]]), np.concatenate([self.codes, codes[fits]]),
-            np.concatenate([self.keys, keys[fits]]),
-            np.pad(self.n_seen, (0, more)) + np.bincount(codes, minlength=n_classes), bars,
+            np.concatenate([self.keys, keys[fits]]), n_seen, bars,
         )  # fmt: skip
 
     def trimmed(self, least: int = _WITNESSES) -> Sample:
-        """Keep as many of each class as there is room for: this, or more where there are many classes."""
-        room = max(least, min(_MOST_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
-        quotas = _share_room(self.n_seen, room)
-        kept = _choose(self.codes, self.keys, quotas)
+        """Keep what `choose` says."""
+        kept, quotas = self.choose(least)
         bars = np.full(len(quotas), np.inf)
         np.minimum.at(bars, self.codes[kept], self.keys[kept])
         bars[np.ceil(self.n_seen) <= quotas] = -np.inf  # there is room for all
         bars[(quotas > 0) & np.isinf(bars)] = -np.inf  # there is room again
         return Sample(self.rows[kept], self.codes[kept], self.keys[kept], self.n_seen, bars)
+
+    def choose(self, least: int) -> tuple[Index, Index]:
+        """Rows of each class for which there is room, and how many may be: this, or more where classes are many."""
+        room = max(least, min(_MOST_WITNESSES, _OF_EACH * int(np.count_nonzero(self.n_seen))))
+        quotas = _share_room(self.n_seen, room)
+        return _choose(self.codes, self.keys, quotas), quotas
 
     def times(self, share: float) -> Sample:
         return replace(self, n_seen=share * self.n_seen)
@@ -364,9 +398,8 @@ class Discriminant:
         n_seen = np.bincount(codes).astype(np.float64)
         which = np.sort(_choose(codes, keys, _share_room(n_seen, most)))
         sketch = _find_sketch(rows, r, rng) if rows.n_features > _WIDE else None
-        X = _look(rows.take(which), sketch)
-        empty = Sample(X[:0], codes[:0], keys[:0], np.zeros(0), np.zeros(0))
-        whole = empty.plus(X, codes[which], keys[which])
+        X, y = _look(rows.take(which), sketch), codes[which]
+        whole = Sample(X, y, keys[which], np.bincount(y).astype(np.float64), np.full(int(y.max()) + 1, -np.inf))
         nothing = Witnesses(X[:0], codes[:0], np.zeros(0), np.empty((0, r), rows.dtype))
         made = cls(np.empty((r, 0), rows.dtype), sketch, float(is_unit), whole, nothing, loss, seed, n, 0)
         inner = made._find_map()
@@ -379,17 +412,17 @@ class Discriminant:
         The first round sees the witnesses only, the second all rows.
         """
         X, y, r = self.sample.rows, self.sample.codes, len(self.map)
-        at = np.flatnonzero(np.isin(self.sample.keys, self.sample.trimmed().keys))
-        at = at[np.argsort(y[at], kind="stable")]
+        at, _ = self.sample.choose(_WITNESSES)
+        at = at[np.lexsort((at, y[at]))]
         weight: Array = np.ones(len(X))
         sums = Sums.pooled(X[at], y[at])
         inner = sums.find_map(r)
-        for some in (at, np.arange(len(X))):
+        for some in (at, slice(None)):
             placed = _place(X[some], inner, self.length)
             by = placed if some is at else placed[at]
             witnesses = Witnesses(X[at], y[at], weight[at], by)
             found = witnesses.judge(placed, y[some])
-            weight[some] = self.loss.plausibility(found.margin)
+            weight[some] = self.loss.plausibility(found.margins[0])
             witnesses = replace(witnesses, weight=weight[at])
             none = Sums.none(len(sums.counts), X.shape[1])
             seen = none.plus(X[some], y[some], weight[some], witnesses, found.own, found.other)
@@ -409,7 +442,7 @@ class Discriminant:
         placed = _place(chosen.rows, inner, length)
         witnesses = Witnesses(chosen.rows, chosen.codes, np.ones(len(placed)), placed)
         found = witnesses.judge(placed, chosen.codes)
-        witnesses = replace(witnesses, weight=self.loss.plausibility(found.margin))
+        witnesses = replace(witnesses, weight=self.loss.plausibility(found.margins[0]))
         if length:
             nearest = found.near[:, 0][found.own[:, 0] >= 0]
             mean = float(nearest.mean()) if len(nearest) else 1.0
@@ -424,18 +457,23 @@ class Discriminant:
         """Scaled rows as the learner sees them."""
         return _place(rows, self.map, self.length)
 
-    def judge(self, mapped: Array, codes: Codes) -> tuple[Neighbours, Array]:
-        """Nearest witnesses of mapped rows, of their own class and of others, and the weight of each row."""
-        found = self.witnesses.judge(mapped, codes)
-        return found, self.loss.plausibility(found.margin)
+    def judge(self, mapped: Array, codes: Codes) -> tuple[Neighbours, Array, Array]:
+        """Nearest witnesses of mapped rows, of their own class and of others; the weight and the score of each row.
+
+        The score is that of `score_labels`.
+        """
+        found = self.witnesses.judge(mapped, codes, voters=(_VOTERS, _JUDGES))
+        return found, self.loss.plausibility(found.margins[0]), self._score(found.margins[1])
 
     def score_labels(self, mapped: Array, codes: Codes) -> Array:
         """How plausible the labels of mapped rows are by the votes of more witnesses.
 
         Every vote against a label counts, so few labels are equally plausible.
         """
-        share = (self.witnesses.judge(mapped, codes, _JUDGES).margin + 1.5) / 4.0
-        return self.loss.plausibility(1.0 - _CONTRADICTED * (1.0 - share))
+        return self._score(self.witnesses.judge(mapped, codes, 0, (_JUDGES,)).margins[0])
+
+    def _score(self, margin: Array) -> Array:
+        return self.loss.plausibility(1.0 - _CONTRADICTED * (1.0 - (margin + 1.5) / 4.0))
 
     def observe(self, rows: Rows, codes: Codes) -> Discriminant:
         """Take in the next rows of the stream, of which none is beyond `next_row`; the map stays."""
@@ -509,7 +547,7 @@ def _place(rows: Array, map: Array, length: float) -> Array:
 
 def _look(block: Array, sketch: Array | None) -> Array:
     """Rows in double precision, as sums see them."""
-    return block.astype(np.float64) if sketch is None else block @ sketch.T
+    return block.astype(np.float64, copy=False) if sketch is None else block @ sketch.T
 
 
 def _find_sketch(rows: Rows, r: int, rng: np.random.Generator) -> Array:

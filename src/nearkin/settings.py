@@ -295,7 +295,9 @@ def _inherit_rules(cls: type) -> None:
 def check_settings(owner: Any) -> None:
     """Raise an `InputError` that names the owner, the setting, its rules and its value if no rule allows it."""
     for one in _fields(type(owner)):
-        check_argument(owner, one.name, getattr(owner, one.name), *one.metadata.get("rules", ()))
+        value = getattr(owner, one.name)
+        if value is not one.default:  # which is allowed
+            check_argument(owner, one.name, value, *one.metadata.get("rules", ()))
 
 
 def check_argument(owner: object, name: str, value: Any, *rules: Rule) -> None:

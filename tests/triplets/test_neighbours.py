@@ -13,7 +13,7 @@ def triplets_plainly(source, rows, codes, start):
 
     Nearest trusted witnesses, every one with every one that is not farther by the margin.
     """
-    found, weight = start.judge(rows, codes)
+    found, weight, _ = start.judge(rows, codes)
     trusted = start.witnesses.weight >= 0.5
     draws = source.rng_.random(len(rows))
     out = []

@@ -22,7 +22,7 @@ from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, V
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_labels
-from nearkin.noise.model import VotesOn
+from nearkin.noise.model import VotesOn, doubt_suspects
 from nearkin.stored import ArrayOf, Items, Maybe, Part, Text, stored
 
 __all__ = [
@@ -122,6 +122,7 @@ class JuryDecision:
             self.plausibility, self.score = rate_labels(votes_on, codes, noise)
         rules = SuspectRules()
         self.is_suspect: Mask = rules.apply(self.plausibility, self.score, codes, noise, rate_is_given=rate_is_given)
+        self.plausibility = doubt_suspects(self.plausibility, self.is_suspect)
         self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
         self.notes: tuple[str, ...] = () if rate_is_given else self._notes()
 
@@ -387,7 +388,7 @@ class SuspectRules:
     outvoted: float = 0.5
     spared: int = 2
     least_doubt: float = 0.2
-    looked_at: float = 0.09
+    looked_at: float = 0.08
     more: float = 0.4
     excess: float = 1.25
     beyond_rate: float = 0.2

@@ -238,10 +238,12 @@ class OnlineLearner(BaseEstimator):
     def end_lesson(self, lesson: Lesson) -> None:
         """Keep what a lesson that `begin_lesson` began has taught."""
         self.state_ = lesson.state
-        if self.rescore:
-            self.plausibility_ = self._score_rows(lesson.state, lesson.rows, lesson.codes)
-        else:
+        if not self.rescore:
             self.plausibility_ = lesson.plausibility
+        elif (found := lesson.final_plausibility) is not None:
+            self.plausibility_ = found
+        else:
+            self.plausibility_ = self._score_rows(lesson.state, lesson.rows, lesson.codes)
 
     def _learn(self, lesson: Lesson) -> None:
         """Walk a lesson with the learner's own parameter."""

@@ -142,12 +142,22 @@ class Lesson:
     n_in_all: int | None = None
     order: Index = field(init=False)
     weight: Array = field(init=False)
+    #: How plausible the source found the labels in the last pass, if what it says stays true after it.
+    score: Array | None = field(init=False, default=None)
 
     @property
     def plausibility(self) -> Array:
         """Smallest weight of each row's triplets in the last pass."""
+        return self._in_order(self.weight)
+
+    @property
+    def final_plausibility(self) -> Array | None:
+        """Plausibility of every label after the last pass; None where rows must be scored again."""
+        return None if self.score is None else self._in_order(self.score)
+
+    def _in_order(self, values: Array) -> Array:
         found = np.empty(len(self.rows))
-        found[self.order] = self.weight
+        found[self.order] = values
         return found
 
     def walk(self) -> Generator[Triplets, Answer, None]:
@@ -170,15 +180,19 @@ class Lesson:
     def walk_pass(self, rows: Rows, codes: Codes, done: int) -> Generator[Triplets, Answer, None]:
         """Yield the triplets of one pass over ordered rows, after ``done`` rows of earlier passes."""
         state, source, first = self.state, self.source, self.source.n_rows_seen_
-        self.weight = np.ones(len(rows))
+        self.weight, self.score = np.ones(len(rows)), None
         for triplets in source.generate(rows, codes, state):
             if state.parameter.by_class:
                 triplets = with_classes(triplets, codes, first)
             plausibility, n_updates = yield triplets
             source.receive(triplets, plausibility)
-            np.minimum.at(self.weight, triplets.row_origin[triplets.anchor] - first, plausibility)
-            if triplets.row_weight is not None:
+            if triplets.row_weight is None:
+                np.minimum.at(self.weight, triplets.row_origin[triplets.anchor] - first, plausibility)
+            else:
                 self.weight[triplets.row_origin - first] = triplets.row_weight
+            if triplets.row_score is not None:
+                self.score = np.empty(len(rows)) if self.score is None else self.score
+                self.score[triplets.row_origin - first] = triplets.row_score
             state.n_triplets += len(triplets)
             state.n_updates += int(n_updates)
             self.n_done = done + source.n_rows_seen_ - first

@@ -31,13 +31,11 @@ _LEAST_KEPT = 0.25
 #: Size of a class, as a multiple of the number of its labels.
 _SIZES = (0.25, 4.0)
 
-#: Two classes: least difference of their rates in standard errors, largest sum of them, the differences at which
-#: trust begins and is full, and how far it goes where one rate is hardly above zero.
+#: Two classes: least difference of their rates in standard errors, largest sum of them, and the differences at which
+#: trust begins and is full.
 _SIGNIFICANT = 2.5
 _TELLING = 0.75
 _DIFFERS = (0.05, 0.25)
-_HARDLY = 0.05
-_TRUST_OF_HARDLY = 2.0 / 3.0
 
 #: Several classes: most that contradiction may grow from the most certain rows to the less certain ones; least gain in
 #: standard errors; probabilities of counts below which chance does not explain them.
@@ -48,7 +46,7 @@ _PREFERENCE = 1e-4
 _TRUST_OF_SEVERAL = 0.75
 
 #: No more than this is ever trusted: overlap of classes may look like flips.
-_MOST_TRUST = 0.8
+_MOST_TRUST = 0.9
 
 
 @dataclass(frozen=True)
@@ -185,7 +183,7 @@ def _chi_squared(counts: Array, *, given_rates: bool = False) -> tuple[float, in
 
 
 def trust_in_flips(found: Anchors, votes: Array, codes: Codes) -> float:
-    """Return how far flips by class are believed rather than uniform ones, from 0 to 0.8.
+    """Return how far flips by class are believed rather than uniform ones, from 0 to 0.9.
 
     Where classes overlap, or wrong labels follow the features, certain rows of classes differ though nothing was
     flipped by class. Two classes: their rates must differ by 2.5 standard errors, and trust grows with the difference.
@@ -218,8 +216,7 @@ def _trust_of_two(found: Anchors) -> float:
     if difference < _SIGNIFICANT * chance or rates.sum() >= _TELLING:
         return 0.0
     low, high = _DIFFERS
-    most = 1.0 if rates.min() >= _HARDLY else _TRUST_OF_HARDLY
-    return float(np.clip((difference - low) / (high - low), 0.0, most))
+    return float(np.clip((difference - low) / (high - low), 0.0, 1.0))
 
 
 def _trust_of_several(found: Anchors, votes: Array, codes: Codes) -> float:

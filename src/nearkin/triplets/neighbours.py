@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nearkin.arrays import Array, Codes, Index, Mask
+from nearkin.arrays import Array, Codes
 from nearkin.errors import InputError
 from nearkin.rows import Rows
 from nearkin.settings import Integer, declare, setting
@@ -57,37 +58,35 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
                 owner=self,
             )
 
+    def copy(self) -> NeighbourTriplets:
+        """A source that can go on while this one stays as it is; every row of a stream may need one."""
+        bits = self.rng_.bit_generator
+        other = type(bits)(0)  # a deep copy takes five times as long
+        other.state = bits.state
+        one = copy.copy(self)
+        one.rng_ = np.random.Generator(other)
+        return one
+
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Judge rows by their neighbours; draw which are anchors."""
+        from nearkin.kernels.neighbours import combine
+
         start = view.start
         pool, trusted = Rows(start.witnesses.placed), start.witnesses.weight >= _TRUSTED
         margin = 1.0 if view.parameter.measure.is_distance else 2.0  # inner products differ by half as much
         step = min(_BLOCK, rows.block_size)
         for first in range(0, len(rows), step):
             block = rows.take(slice(first, first + step))
-            found, weight = start.judge(block, codes[first : first + step])
-            anchors = np.flatnonzero(self.rng_.random(len(block)) < 2.0 * weight)
-            targets, near = _first_trusted(found.own[anchors], found.near[anchors], trusted, self.n_targets)
-            impostors, far = _first_trusted(found.other[anchors], found.far[anchors], trusted, self.n_impostors)
+            found, weight, score = start.judge(block, codes[first : first + step])
+            is_anchor = self.rng_.random(len(block)) < 2.0 * weight
             # As with OCTG, only triplets that have a loss before anything is learned.
-            there = (targets >= 0)[:, :, None] & (impostors >= 0)[:, None, :]
-            there &= far[:, None, :] - near[:, :, None] < margin
-            row, i, j = np.nonzero(there)
-            anchor, positive, negative = anchors[row], targets[row, i], impostors[row, j]
+            anchor, positive, negative = combine(found, is_anchor, trusted, self.n_targets, self.n_impostors, margin)
             origin = self.number_rows(len(block))
             yield Triplets(
                 Rows(block), pool, anchor, positive, negative, origin, np.full(len(pool), -1),
-                row_weight=weight,
+                row_weight=weight, row_score=score,
             )  # fmt: skip
 
     def score(self, rows: Rows, codes: Codes, view: View, judge: Callable[[Triplets], Array]) -> Array:
         """Plausibility by the votes of a row's neighbours; more of them vote than in `generate`."""
         return np.concatenate([view.start.score_labels(block, codes[part]) for part, block in rows.blocks()])
-
-
-def _first_trusted(found: Index, distances: Array, trusted: Mask, n: int) -> tuple[Index, Array]:
-    """The first n witnesses of each row that are trusted, -1 for none, and their distances."""
-    usable = (found >= 0) & trusted[found]
-    order = np.argsort(~usable, axis=1, kind="stable")[:, :n]
-    first = np.take_along_axis(np.where(usable, found, -1), order, axis=1)
-    return first, np.take_along_axis(distances, order, axis=1)

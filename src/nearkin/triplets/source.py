@@ -65,6 +65,8 @@ class Triplets:
         Class of every anchor as the learner numbers it, for parameters that learn by class.
     row_weight : ndarray of shape (n_rows,) or None, default=None
         How plausible the source found the label of each row, where it looks at that.
+    row_score : ndarray of shape (n_rows,) or None, default=None
+        The same as `TripletSource.score` would find it, where learning does not change that.
 
     Examples
     --------
@@ -83,6 +85,7 @@ class Triplets:
     pool_origin: Index
     classes: Index | None = None
     row_weight: Array | None = None
+    row_score: Array | None = None
 
     def __len__(self) -> int:
         return len(self.anchor)

@@ -292,6 +292,16 @@ def largest(typing_context, vector, n):
 
 
 @intrinsic
+def larger(typing_context, one, other):
+    """The larger number of every lane of two vectors."""
+
+    def emit(code, kinds, args):
+        return code.builder.select(code.builder.fcmp_ordered(">", *args), *args)
+
+    return one(one, other), _generator(emit)
+
+
+@intrinsic
 def lowest_bit(typing_context, word):
     """Number of the lowest bit that is set; 64 if none is."""
     return types.intp(types.uint64), lambda context, builder, sig, args: builder.cttz(args[0], ir.IntType(1)(0))
