@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
+from nearkin.jury.cost import announce_cost
 from nearkin.jury.decision import check_size, decide
 from nearkin.jury.local_scaling import narrow
 from nearkin.jury.outside import check_models, check_probabilities
@@ -263,7 +264,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if may_have_jury and isinstance(self.learner, str):
             rows = np.ascontiguousarray(rows)  # sums of a frame, column by column, would round differently
             self._scaling = replace(Scaling.learn(rows, "pairs"), is_tame=True)
-            with owned_by(self):  # which holds the scaled rows no longer than it needs them
+            # The decision holds the scaled rows no longer than it needs them.
+            with owned_by(self), announce_cost(*rows.shape, len(self.classes_)):
                 self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings, **outside)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:
