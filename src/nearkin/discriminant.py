@@ -233,7 +233,8 @@ class Witnesses:
         with worker_pool() as run:
             found = run(lambda part: judge(mapped[part], codes[part], panels, k, voters), parts)
         *lists, margins = zip(*found, strict=True)
-        return Neighbours(*(np.concatenate(part) for part in lists), np.concatenate(margins, axis=1))
+        own, other, near, far = (np.concatenate(part) for part in lists)
+        return Neighbours(own, other, near, far, np.concatenate(margins, axis=1))
 
 
 @stored(

@@ -102,6 +102,19 @@ def test_suspects_come_in_two_tiers(audit, noisy):
     assert [sum(column) for column in list(zip(*by_class, strict=True))[1:]] == [300, audit.n_wrong, look.sum()]
 
 
+def test_no_suspect_is_certainly_right_and_no_rate_of_zero_stands_without_a_word(rng):
+    y = np.repeat([0, 1], [300, 300])
+    X = rng.normal(size=(600, 3)) + 3.0 * y[:, None] * [1.0, 0.0, 0.0]
+    off = np.abs(X[:, 0] - 1.5)
+    given = y.copy()  # wrong labels beside the border only, where nobody is certain
+    wrong = rng.permutation(np.flatnonzero((off > 0.5) & (off < 1.2)))[:50]
+    given[wrong] = 1 - y[wrong]
+    found = nearkin.audit_labels(X, given, random_state=0)
+    assert found.is_suspect[wrong].mean() > 0.5
+    assert found.plausibility[found.is_suspect].max() < 1.0 and found.plausibility.std() > 0.01
+    assert found.noise_interval[1] > 50 / 600 and found.notes
+
+
 def test_the_noise_matrix_counts_every_row_once(audit, noisy):
     given = noisy[1]
     matrix = audit.noise_matrix
@@ -128,9 +141,7 @@ def test_a_suggestion_is_bayes_rule_under_uniform_noise(rng):
     best, confidence = suggest_labels(lambda rows: shares[rows], codes, plausibility, np.ones(n, dtype=bool), k)
     literal[np.arange(n), codes] = -1
     assert np.array_equal(best, literal.argmax(axis=1))
-    # Wrong labels that follow the features escape the rate: a suspect is wrong with a probability of 0.4 at least.
-    raised = np.maximum(1.0 - plausibility, 0.4) / (1.0 - plausibility)
-    assert np.allclose(confidence, literal.max(axis=1) * raised)
+    assert np.allclose(confidence, literal.max(axis=1))
 
 
 def test_a_suggestion_without_any_vote_for_it_is_still_another_class():

@@ -36,16 +36,16 @@ def test_right_labels_of_a_class_of_one_in_a_hundred_are_left_alone(kind, distan
 @pytest.mark.slow
 @pytest.mark.parametrize("distance", [2.5, 4.0])
 def test_a_rare_class_outlives_labels_that_stray_into_it(distance):
-    doubted = []
+    called = []
     for seed in range(2):
         X, given, y = make_rare("tenth", seed, distance=distance, sizes=(2000, 20))
         audit = nearkin.audit_labels(X, given, random_state=0)
         assert audit.is_suspect[(y == 0) & (given == 1)].mean() >= 0.85
-        doubted.append(audit.is_suspect[(y == 1) & (given == 1)].mean())
+        called.append(audit.is_wrong[(y == 1) & (given == 1)].mean())
         assert np.count_nonzero(audit.clean(X, given)[1] == 1) >= 2
     # Of the rows that are labelled as rare, eleven in twelve are wrong now, so a right one needs much in its favour:
-    # who knew both densities would doubt 39 % of them at a distance of 2.5, and 8 % at 4.
-    assert np.mean(doubted) <= (0.5 if distance == 2.5 else 0.2)
+    # who knew both densities would call 39 % of them wrong at a distance of 2.5, and 8 % at 4.
+    assert np.mean(called) <= (0.5 if distance == 2.5 else 0.2)
 
 
 def test_small_classes_among_several_keep_their_rows():

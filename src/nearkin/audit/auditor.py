@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from nearkin.arrays import Array
 from nearkin.audit.label_audit import LabelAudit
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
+from nearkin.jury.cost import announce_cost
 from nearkin.labels import as_labels
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
@@ -212,15 +214,21 @@ def _audit(
         return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels)
     chosen = "auto" if learner is None else learner
     model = RobustKNeighborsClassifier(chosen, noise_rate=noise_rate, random_state=random_state, voters=voters)
-    with owned_by(owner, instead_of=model):
-        model.fit(X, labels, **given)
-    if not isinstance(model.decision_, JuryDecision):
-        raise InputError(
-            f"{type(model.learner_).__name__} has no single map into a space with distances; give another, such "
-            "as RobustLODML.",
-            owner=owner,
-        )
-    return LabelAudit(model, X, labels)
+    with _announced(X, n_classes):
+        with owned_by(owner, instead_of=model):
+            model.fit(X, labels, **given)
+        if not isinstance(model.decision_, JuryDecision):
+            raise InputError(
+                f"{type(model.learner_).__name__} has no single map into a space with distances; give another, such "
+                "as RobustLODML.",
+                owner=owner,
+            )
+        return LabelAudit(model, X, labels)
+
+
+def _announced(X: Any, n_classes: int) -> AbstractContextManager[None]:
+    """Say before the work about how long it takes, and report all of it as one task."""
+    return nullcontext() if isinstance(X, Mapping) else announce_cost(*np.shape(X), n_classes)
 
 
 def _differ(X: Any) -> bool:

@@ -327,7 +327,7 @@ def _are_copied(own: float, others: float, codes: Codes) -> bool:
 
 def _nearest(rows: Array, search: LocalNeighbours, which: Index) -> tuple[Array, Index]:
     """Distances of some rows to their nearest others, in order, and who these are."""
-    found = search.among(_FAR + 5, which)
+    found = search.candidates()[which, : _FAR + 5]
     distances, step = np.empty(found.shape), max(1, _AT_ONCE // (found.shape[1] * rows.shape[1]))
     for start in range(0, len(which), step):
         part = slice(start, start + step)

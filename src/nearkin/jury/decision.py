@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.copies import Copies, Groups, find_copies, join_groups, number_equal_rows
 from nearkin.jury.forest import ForestVoter
 from nearkin.jury.judged import JudgedRows, choose_members, has_others
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
-from nearkin.jury.local_scaling import narrow
+from nearkin.jury.local_scaling import narrow, spread_rows
 from nearkin.jury.outside import OutsideVoter, cross_fit
 from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_labels
-from nearkin.noise.model import VotesOn
+from nearkin.noise.model import VotesOn, doubt_suspects
 from nearkin.stored import ArrayOf, Items, Maybe, Part, Text, stored
 
 __all__ = [
@@ -45,6 +46,9 @@ _HOPELESS = 0.4
 
 #: Most votes, rows times classes, that a jury counts: about three hours.
 _MOST_VOTES = 1e10
+
+#: Most votes of a voter, rows times classes, by which voters are weighed and the noise is estimated.
+_MOST_WEIGHED = 1 << 25
 
 #: How fast nearness to landmarks falls with the distance, to choose from.
 _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
@@ -115,13 +119,16 @@ class JuryDecision:
         rate_is_given: bool = False, judged: JudgedRows | None = None,
     ):  # fmt: skip
         self.jury, self.noise, self.classes, self.weights, self.judged = jury, noise, classes, weights, judged
+        progress.begin("judging labels")
         with one_blas_thread():
             self.heard, _ = judge_labels(jury.left_out, self._of_members(codes), noise, _ROUNDS)
             votes_on = self._votes_on()
             noise.sharpen_for(votes_on, codes)
             self.plausibility, self.score = rate_labels(votes_on, codes, noise)
+        progress.begin("suggesting labels")
         rules = SuspectRules()
         self.is_suspect: Mask = rules.apply(self.plausibility, self.score, codes, noise, rate_is_given=rate_is_given)
+        self.plausibility = doubt_suspects(self.plausibility, self.is_suspect)
         self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
         self.notes: tuple[str, ...] = () if rate_is_given else self._notes()
 
@@ -193,7 +200,8 @@ class JuryDecision:
     def kneighbors(self, queries: Array, k: int) -> tuple[Array, Index]:
         """Rows that cast most of the neighbours' votes, and their parts of the jury's vote."""
         found = self.jury.cast(queries, self.vote_weights, k)
-        return found.total, found.rows if self.judged is None else self.judged.members[found.rows]
+        rows = found.rows.astype(np.int64)
+        return found.total, rows if self.judged is None else self.judged.members[rows]
 
     def votes(self, queries: Array) -> Votes:
         """What every voter says about new scaled rows."""
@@ -319,6 +327,7 @@ def assemble_jury(
     """
     with one_blas_thread():
         scaled = narrow(scaled)
+        progress.begin("comparing rows")
         copies, search = find_copies(scaled, codes)
         if copies is not None:  # one stands for all of them
             scaled, codes = scaled[copies.first], codes[copies.first]
@@ -327,6 +336,7 @@ def assemble_jury(
         apart = None if groups is None or groups.max() + 1 == len(codes) else Groups(groups)
         ones = np.ones(len(codes))
         near = NeighbourVoter("input space", search, codes, n_classes, groups=apart)
+        progress.begin("making voters")
         leading, few = LeadingDirections(scaled), [Landmarks(scaled, one, N_CHOOSING) for one in _SHARPNESS]
         sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few, apart).features.sharpness
         landmarks = [Landmarks(scaled, sharpness)]
@@ -343,11 +353,15 @@ def assemble_jury(
         # the labels that they contradict tell how many are wrong.
         votes = [voter.left_out(ones) for voter in (near, *others)]
         if space is None:
-            learned: Voter = learn_spaces(scaled, near, random_state)
+            progress.begin("learning spaces")
+            learned: Voter = learn_spaces(scaled, near, random_state, leading.axes)
             votes.insert(1, learned.left_out(ones))
-        shares = draw_to_equal(stack_votes(votes, codes, n_classes))
+        progress.begin("weighing the voters")
+        some = spread_rows(len(codes), max(1, _MOST_WEIGHED // n_classes))
+        votes = [_only(one, some) for one in votes] if len(some) < len(codes) else votes
+        shares = draw_to_equal(stack_votes(votes, codes[some], n_classes))
         if isinstance(noise_rate, str):
-            noise = estimate_noise_model(mix_votes(votes, shares), codes, n_classes)
+            noise = estimate_noise_model(mix_votes(votes, shares), codes[some], n_classes)
         else:
             noise = NoiseModel(noise_rate, n_classes)
         if space is not None:
@@ -355,6 +369,11 @@ def assemble_jury(
             learned = neighbours_in(space, "learned space", scaled, near)
             shares = np.array([shares[0] / 2.0, shares[0] / 2.0, *shares[1:]])
         return Jury([near, learned, *others], shares, copies), noise
+
+
+def _only(votes_on: VotesOn, rows: Index) -> VotesOn:
+    """The votes on some rows alone."""
+    return lambda part: votes_on(rows[part])
 
 
 @dataclass(frozen=True)
@@ -387,7 +406,7 @@ class SuspectRules:
     outvoted: float = 0.5
     spared: int = 2
     least_doubt: float = 0.2
-    looked_at: float = 0.09
+    looked_at: float = 0.08
     more: float = 0.4
     excess: float = 1.25
     beyond_rate: float = 0.2

@@ -15,7 +15,10 @@ from nearkin.jury.cells import Cells, group_rows
 from nearkin.kernels import worker_pool
 from nearkin.stored import ArrayOf, Maybe, Part, stored
 
-__all__ = ["LocalNeighbours", "is_far", "narrow", "search_from_afar", "spread_rows"]
+__all__ = ["N_CANDIDATES", "LocalNeighbours", "is_far", "narrow", "search_from_afar", "spread_rows"]
+
+#: Neighbours of a row that are found: those that vote, and others among which learned spaces choose.
+N_CANDIDATES = 120
 
 #: Most rows among which neighbours are exact. More are grouped into cells, and the nearest cells are searched; the
 #: scale of a row is found in fewer.
@@ -50,7 +53,7 @@ _LEAST_RANK = 4
 
 #: Candidates that a row holds beyond k before the nearest are selected.
 _SPARE = 208
-_SPARE_IN_CELLS = 64
+_SPARE_IN_CELLS = 160
 
 #: Squared distance from the centre, as a multiple of the largest among the rows, beyond which a query is far: single
 #: precision no longer tells its distances apart.
@@ -106,6 +109,9 @@ class LocalNeighbours:
     [3, 4]
     """
 
+    # Found at the first use, and not stored.
+    _known: NDArray[np.int32] | None = None
+
     def __init__(self, rows: Array, n_scale: int = 7):
         with np.errstate(over="ignore", invalid="ignore"):
             self._center = rows.mean(axis=0, dtype=np.float64).astype(rows.dtype)
@@ -143,6 +149,12 @@ class LocalNeighbours:
         numbers = np.arange(len(self._rows)) if self._numbers is None else self._numbers
         return _Rows(self._rows, self._norms, self._factors, numbers.astype(np.int32))
 
+    def candidates(self) -> Index:
+        """The 120 nearest others of every row, or all others; kept as long as this object is in use."""
+        if self._known is None:
+            self._known = self.among(N_CANDIDATES)
+        return self._known
+
     def among(self, k: int, which: Index | None = None, candidates: Index | None = None) -> Index:
         """The k nearest others of every row, or of some, the nearest first, of shape (n_rows, k).
 
@@ -150,6 +162,8 @@ class LocalNeighbours:
         """
         items, n = self._items, len(self._rows)
         k = min(k, n - 1)
+        if candidates is None and self._known is not None and k <= self._known.shape[1]:
+            return self._known[:, :k] if which is None else self._known[which, :k]
         at = np.empty(n, np.int64)
         at[items.numbers] = np.arange(n)
         if candidates is not None:
@@ -199,7 +213,7 @@ class LocalNeighbours:
         whole = _Rows(rows, norms, norms, nobody)
         if not far.any():
             return self._search_whole(whole, k)
-        found = np.empty((len(rows), k), np.int64)
+        found = np.empty((len(rows), k), np.int32)
         found[~far] = self._search_whole(whole.at(np.flatnonzero(~far)), k)
         found[far] = items.numbers[search_from_afar(shifted[far], items.rows, k, items.factors)]
         return found
@@ -223,14 +237,14 @@ class LocalNeighbours:
             values, found, few = held.collect()
             if len(few):  # the cells hold fewer than k rows
                 values[few], found[few] = _search(asked.at(few), items, k)
-            return take(values, found.astype(np.int32))
+            return take(values, found)
 
         made, parts = [], [slice(start, min(start + _ASKED, n)) for start in range(0, n, _ASKED)]
         with worker_pool() as run:
             for start in range(0, len(parts), _TOGETHER):
                 made += run(search, parts[start : start + _TOGETHER])
                 progress.advance("comparing rows", parts[min(start + _TOGETHER, len(parts)) - 1].stop, n)
-        return np.concatenate(made) if made else take(np.empty((0, k)), np.empty((0, k), np.int64))
+        return np.concatenate(made) if made else take(np.empty((0, k)), np.empty((0, k), np.int32))
 
 
 def narrow(rows: Array) -> Array:
@@ -301,7 +315,7 @@ class _Reservoirs:
 
         settle(self.k, self.values, self.found, self.size)
         few = np.flatnonzero(self.size < self.k)
-        return self.values[:, : self.k].copy(), self.found[:, : self.k].astype(np.int64), few
+        return self.values[:, : self.k].copy(), self.found[:, : self.k].copy(), few
 
 
 def _search(rows: _Rows, items: _Rows, k: int, guess: bool = False) -> tuple[Array, Index]:
@@ -339,7 +353,7 @@ def search_from_afar(queries: Array, rows: Array, k: int, factors: Array | float
 
 def _search_blocks(rows: _Rows, items: _Rows, k: int) -> Index:
     """Numbers of the k nearest items of every row, block by block."""
-    found, blocks = [np.empty((0, k), np.int64)], _blocks(len(rows.rows))
+    found, blocks = [np.empty((0, k), np.int32)], _blocks(len(rows.rows))
     with worker_pool() as run:
         for start in range(0, len(blocks), _TOGETHER):
             some = blocks[start : start + _TOGETHER]

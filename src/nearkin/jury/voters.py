@@ -13,7 +13,7 @@ import numpy as np
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
-from nearkin.jury.local_scaling import LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
+from nearkin.jury.local_scaling import N_CANDIDATES, LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
 from nearkin.jury.outside import split_groups
 from nearkin.kernels import worker_pool
 from nearkin.learners import OnlineLearner, RobustLODML
@@ -25,10 +25,8 @@ __all__ = [
     "Voter", "default_learner", "learn_spaces", "neighbours_in", "rank_votes",
 ]  # fmt: skip
 
-#: Neighbours of a row that vote, those in the input space among which learned spaces choose, and bandwidths that are
-#: tried, in ranks.
+#: Neighbours of a row that vote, and bandwidths that are tried, in ranks.
 N_VOTING = 60
-N_CANDIDATES = 120
 BANDWIDTHS = (2.0, 4.0, 8.0, 16.0, 32.0)
 
 #: Most rows on which the bandwidth is chosen, most votes that this may take, and most rows that a space learns from.
@@ -450,7 +448,7 @@ class CrossFittedVoter(_RankVoter):
 def find_others(near: LocalNeighbours, k: int, groups: Groups | None) -> Index:
     """The k nearest rows of every training row that belong to other groups, or fewer where there are not that many."""
     if groups is None:
-        return near.among(k)
+        return near.candidates()[:, :k] if k == N_CANDIDATES else near.among(k)
     group = groups.group
     n, size = len(group), groups.size[group]
     k = min(k, n - int(size.max()))
@@ -471,8 +469,11 @@ def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: Neig
     return NeighbourVoter(name, found, near.codes, near.n_classes, near.bandwidth, space, near.groups)
 
 
-def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> CrossFittedVoter:
-    """Neighbours in two spaces, each learned from one half of the rows, or 8,192 of it, and judging the other."""
+def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any, axes: Array | None = None) -> CrossFittedVoter:
+    """Neighbours in two spaces, each learned from one half of the rows, or 8,192 of it, and judging the other.
+
+    Where there are many features, ``axes`` are the directions of rows that spaces are learned from.
+    """
     codes = near.codes
     judge = split_groups(codes, near.groups, 2)
     spaces, rng = [], np.random.default_rng([len(codes), 2])
@@ -483,7 +484,9 @@ def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any) -> Cros
         if len(np.unique(codes[other])) < 2:  # too few rows to halve
             other = np.arange(len(codes))
         learner = default_learner(random_state).set_params(scale=None, rescore=False)
-        spaces.append(LearnedSpace(learner.fit(scaled[other], codes[other]).components_, scaled))
+        seen = scaled[other] if axes is None else scaled[other] @ axes.T
+        space = learner.fit(seen, codes[other]).components_
+        spaces.append(LearnedSpace(space if axes is None else space @ axes, scaled))
     return CrossFittedVoter("learned spaces", near, spaces, judge)
 
 

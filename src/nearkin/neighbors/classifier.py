@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
+from nearkin.jury.cost import announce_cost
 from nearkin.jury.decision import check_size, decide
 from nearkin.jury.local_scaling import narrow
 from nearkin.jury.outside import check_models, check_probabilities
@@ -110,7 +112,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     similarities `OKS` and `OMKS`), queries and training rows are compared in blocks, at a cost of n_queries * n_samples
     scores.
 
-    With ``n_neighbors="auto"`` a jury votes (`nearkin.jury.Jury`), and no row has a say about itself:
+    With ``n_neighbors="auto"`` a jury votes (`nearkin.jury.Jury`), and no row has a say about itself. For
+    ``learner="auto"`` features beyond two standard deviations from their mean grow by the logarithm only, so that heavy
+    tails do not decide who is near.
 
     - neighbours in the input space; distances are scaled locally, votes fall by rank, with a bandwidth chosen by
       agreement with the labels as given;
@@ -259,8 +263,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.decision_: JuryDecision | RobustKNN
         if may_have_jury and isinstance(self.learner, str):
             rows = np.ascontiguousarray(rows)  # sums of a frame, column by column, would round differently
-            self._scaling = Scaling.learn(rows, "pairs")
-            with owned_by(self):  # which holds the scaled rows no longer than it needs them
+            self._scaling = replace(Scaling.learn(rows, "pairs"), is_tame=True)
+            # The decision holds the scaled rows no longer than it needs them.
+            with owned_by(self), announce_cost(*rows.shape, len(self.classes_)):
                 self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings, **outside)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:

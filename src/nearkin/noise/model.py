@@ -15,8 +15,8 @@ from nearkin.arrays import SMALLEST, Array, Codes, Index, Mask
 from nearkin.stored import ArrayOf, Count, Items, Maybe, Number, stored
 
 __all__ = [
-    "NoiseModel", "VotesOn", "judge_labels", "max_rate", "rate_labels", "score_labels", "split_rows", "spread_rows",
-    "suggest_labels", "uniform_flips",
+    "NoiseModel", "VotesOn", "doubt_suspects", "judge_labels", "max_rate", "rate_labels", "score_labels", "split_rows",
+    "spread_rows", "suggest_labels", "uniform_flips",
 ]  # fmt: skip
 
 #: Votes on some rows, chosen by a slice or by their positions: shares of shape (n_rows, n_classes).
@@ -326,6 +326,16 @@ def score_labels(shares: Array, codes: Codes) -> Array:
     return found
 
 
+def doubt_suspects(plausibility: Array, is_suspect: Mask) -> Array:
+    """Return plausibilities of which those of suspects are 0.6 at most.
+
+    The plausibility rests on a rate that wrong labels which follow the features escape, and of the suspects that only
+    these explain, that share was right in the experiments of the documentation.
+    """
+    found: Array = np.where(is_suspect, np.minimum(plausibility, 1.0 - _WRONG_AT_LEAST), plausibility)
+    return found
+
+
 def suggest_labels(
     joint: Callable[[Codes], Array], codes: Codes, plausibility: Array, is_suspect: Mask, n_classes: int
 ) -> tuple[Codes, Array]:
@@ -334,9 +344,7 @@ def suggest_labels(
     A row that is not a suspect keeps its label, which is right with the row's plausibility q. A suspect gets the best
     other class. Class k has the probability ``(1 - q) t_k / (sum of t over all other classes)``, where t is the share
     of k in the votes times the probability that a row of class k is labelled as this one is; ``joint(rows)`` gives it
-    for some rows, up to a factor (`NoiseModel.joint`). 1 - q counts as 0.4 at least: q rests on a rate that wrong
-    labels which follow the features escape, and of the suspects that only these explain, that share was wrong in the
-    experiments of the documentation.
+    for some rows, up to a factor (`NoiseModel.joint`).
     """
     best, confidence = codes.copy(), plausibility.astype(np.float64)
     suspects = np.flatnonzero(is_suspect)
@@ -350,5 +358,5 @@ def suggest_labels(
         total = others.sum(axis=1)
         # Where all votes agree with the label, every other class is as likely.
         share = np.divide(others[at, best[here]], total, out=np.full(len(here), 1.0 / (n_classes - 1)), where=total > 0)
-        confidence[here] = np.maximum(1.0 - plausibility[here], _WRONG_AT_LEAST) * share
+        confidence[here] = (1.0 - plausibility[here]) * share
     return best, confidence

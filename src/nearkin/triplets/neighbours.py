@@ -80,10 +80,12 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
             found, weight, score = start.judge(block, codes[first : first + step])
             is_anchor = self.rng_.random(len(block)) < 2.0 * weight
             # As with OCTG, only triplets that have a loss before anything is learned.
-            members = combine(found, is_anchor, trusted, self.n_targets, self.n_impostors, margin)
+            anchor, positive, negative = combine(found, is_anchor, trusted, self.n_targets, self.n_impostors, margin)
             origin = self.number_rows(len(block))
-            nobody = np.full(len(pool), -1)
-            yield Triplets(Rows(block), pool, *members, origin, nobody, row_weight=weight, row_score=score)
+            yield Triplets(
+                Rows(block), pool, anchor, positive, negative, origin, np.full(len(pool), -1),
+                row_weight=weight, row_score=score,
+            )  # fmt: skip
 
     def score(self, rows: Rows, codes: Codes, view: View, judge: Callable[[Triplets], Array]) -> Array:
         """Plausibility by the votes of a row's neighbours; more of them vote than in `generate`."""
