@@ -1,9 +1,10 @@
 """What each voter of the jury adds: ``python -m benchmarks voters``.
 
-Named sets with wrong labels are audited once with defaults. Then each voter is left out in turn, the shares of the others
-are found again by stacking, and the labels are judged by the others alone. A table (benchmarks/results/voters.md) has what
-is lost: area under the ROC curve of finding wrong labels, and accuracy on test rows with right labels, in points, with
-standard errors over sets. The sets are those of `benchmarks.audit_sets`; those that are not here are left out and named.
+Named sets with wrong labels are audited once with defaults. Then each voter is left out in turn, the shares of the
+others are found again by stacking, and the labels are judged by the others alone. A table
+(benchmarks/results/voters.md) has what is lost: area under the ROC curve of finding wrong labels, and accuracy on test rows with right labels, in
+points, with standard errors over sets. The sets are those of `benchmarks.audit_sets`; those that are not here are left
+out and named.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np  # noqa: E402
 from sklearn.metrics import roc_auc_score  # noqa: E402
 
 from nearkin import RobustKNeighborsClassifier, __version__  # noqa: E402
-from nearkin.jury import Jury, Voter, stack_votes  # noqa: E402
+from nearkin.jury import Jury, stack_votes  # noqa: E402
 from nearkin.jury.jury import draw_to_equal  # noqa: E402
 from nearkin.noise import score_labels  # noqa: E402
 
@@ -36,15 +37,16 @@ SETS = (
 )  # fmt: skip
 
 
-def judge(model: RobustKNeighborsClassifier, voters: Sequence[Voter], rows: Draw) -> tuple[float, float]:
+def judge(model: RobustKNeighborsClassifier, which: Sequence[int], rows: Draw) -> tuple[float, float]:
     """Area under the curve and accuracy of a jury of some voters, in points."""
-    decision = model.decision_
+    decision, said = model.decision_, model.votes(rows.X_test).votes
+    voters = [decision.jury.voters[i] for i in which]
     copies, codes, k = decision.jury.copies, np.searchsorted(model.classes_, rows.given), len(model.classes_)
     ones = np.ones(len(codes))
     votes = [Jury([one], [1.0], copies).left_out(ones) for one in voters]
     jury = Jury(voters, draw_to_equal(stack_votes(votes, codes, k)), copies)
     score = score_labels(decision.noise.lift_zeros(jury.left_out(decision.heard)(slice(None))), codes)
-    shares = decision.noise.true_shares(jury.answers(model._ready(rows.X_test), ones))
+    shares = decision.noise.true_shares(np.einsum("v,vnk->nk", jury.shares, said[list(which)]))
     is_right = model.classes_[shares.argmax(axis=1)] == rows.y_test
     return 100.0 * roc_auc_score(rows.given != rows.right, -score), 100.0 * float(is_right.mean())
 
@@ -53,9 +55,10 @@ def compare(data: audit_sets.AuditSet, kind: str, draw: int) -> dict[str, np.nda
     """What the jury reaches with all voters, and what it loses without each."""
     rows = draw_rows(data, kind, draw)
     model = RobustKNeighborsClassifier(random_state=rows.seed).fit(rows.X, rows.given)
-    voters = model.decision_.jury.voters
-    whole = np.array(judge(model, voters, rows))
-    lost = {one.name: whole - judge(model, [other for other in voters if other is not one], rows) for one in voters}
+    names = [one.name for one in model.decision_.jury.voters]
+    every = range(len(names))
+    whole = np.array(judge(model, every, rows))
+    lost = {name: whole - judge(model, [j for j in every if j != i], rows) for i, name in enumerate(names)}
     return {"all voters": whole, **lost}
 
 
