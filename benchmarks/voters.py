@@ -2,9 +2,9 @@
 
 Named sets with wrong labels are audited once with defaults. Then each voter is left out in turn, the shares of the
 others are found again by stacking, and the labels are judged by the others alone. A table
-(benchmarks/results/voters.md) has what is lost: area under the ROC curve of finding wrong labels, and accuracy on test rows with right labels, in
-points, with standard errors over sets. The sets are those of `benchmarks.audit_sets`; those that are not here are left
-out and named.
+(benchmarks/results/voters.md) has what is lost: area under the ROC curve of finding wrong labels, and accuracy on test
+rows with right labels, in points, with standard errors over sets. The sets are those of `benchmarks.audit_sets`; those
+that are not here are left out and named.
 """
 
 from __future__ import annotations
