@@ -63,11 +63,26 @@ def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
             checked = validate_data(
                 estimator, X, accept_sparse="csr", dtype=dtype, reset=reset, ensure_all_finite=False
             )  # fmt: skip
-    except ValueError as error:
-        is_named = type(estimator).__name__ in str(error)
-        raise InputError(str(error), owner=None if is_named else estimator) from error
+    except (ValueError, np.exceptions.DTypePromotionError) as error:
+        problem = _name_other_column(X) or str(error)
+        is_named = type(estimator).__name__ in problem
+        raise InputError(problem, owner=None if is_named else estimator) from error
     check_finite(checked, estimator, getattr(X, "columns", None))
     return checked
+
+
+def _name_other_column(X: Any) -> str:
+    """Say which column of a frame holds something else than numbers; nothing if there is none."""
+    for name in getattr(X, "columns", ()):
+        kind = str(getattr(X[name], "dtype", "")).lower()
+        try:
+            np.asarray(X[name], dtype=float)
+            is_other = kind.startswith(("date", "time", "duration"))  # which numpy would read as numbers
+        except (TypeError, ValueError):
+            is_other = True
+        if is_other:
+            return f"column {str(name)!r} ({kind}) holds something else than numbers; encode it as numbers, or drop it."
+    return ""
 
 
 def check_finite(X: Any, owner: object | None = None, names: Sequence[Any] | None = None) -> None:
