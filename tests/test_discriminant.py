@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import nearkin
 from each import each
@@ -249,6 +250,21 @@ def test_chunks_do_not_matter_to_a_sketch(rng):
     X = X @ rng.normal(size=(64, 700))
     one, other = (learn_in_chunks("RobustLODML", X, y, sizes, n_components=8) for sizes in ([2000], [37] * 50))
     assert_same_metric(one, other, 1e-6)
+
+
+def test_the_start_is_renewed_by_one_blas_thread(blobs, monkeypatch):
+    """More wait for each other where other processes want the cores too, and give other bits."""
+    seen, observe = [], Discriminant.observe
+
+    def watched(self, rows, codes):
+        seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        return observe(self, rows, codes)
+
+    monkeypatch.setattr(Discriminant, "observe", watched)
+    X, y = blobs(80)
+    with threadpool_limits(2, user_api="blas"):
+        nearkin.RobustLODML(random_state=0).partial_fit(X[:40], y[:40]).partial_fit(X[40:], y[40:])
+    assert set(seen) == {1}
 
 
 def test_a_batch_that_fails_in_a_later_piece_changes_nothing(blobs, tmp_path):

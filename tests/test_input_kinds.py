@@ -215,6 +215,19 @@ def test_columns_in_another_order_are_refused(cls, kind):
     np.testing.assert_array_equal(model.metric_, before)
 
 
+OTHER = {
+    "text": pd.DataFrame({"n": range(8), "other": ["x", "y"] * 4}),
+    "dates": pd.DataFrame({"n": range(8), "other": pd.date_range("2020", periods=8)}),
+    "polars": pl.DataFrame({"n": range(8), "other": ["x", "y"] * 4}),
+}
+
+
+@each(X=OTHER)
+def test_a_column_of_something_else_than_numbers_is_named(X):
+    with pytest.raises(ValueError, match=r"LODML: column 'other' \(.*\) holds something else than numbers; encode it"):
+        nearkin.RobustLODML().fit(X, [0, 1] * 4)
+
+
 @pytest.mark.parametrize("kind", ("pandas", "polars"))
 def test_classifier_refuses_columns_in_another_order_and_unknown_ones(kind):
     X, y = _data()

@@ -19,6 +19,10 @@ from nearkin.stored import ArrayOf, Flag, Maybe, Part, stored
 
 __all__ = ["LARGEST", "Change", "LateColumns", "Rows", "Scaling", "check_finite", "check_range", "check_rows"]
 
+#: Standard deviations from the mean beyond which a number is far, and the most that it counts where it is tamed.
+_FAR = 2.0
+_FARTHEST = 10.0
+
 #: Largest scaled feature for which every product of a step stays finite.
 LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
 
@@ -59,11 +63,26 @@ def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
             checked = validate_data(
                 estimator, X, accept_sparse="csr", dtype=dtype, reset=reset, ensure_all_finite=False
             )  # fmt: skip
-    except ValueError as error:
-        is_named = type(estimator).__name__ in str(error)
-        raise InputError(str(error), owner=None if is_named else estimator) from error
+    except (ValueError, np.exceptions.DTypePromotionError) as error:
+        problem = _name_other_column(X) or str(error)
+        is_named = type(estimator).__name__ in problem
+        raise InputError(problem, owner=None if is_named else estimator) from error
     check_finite(checked, estimator, getattr(X, "columns", None))
     return checked
+
+
+def _name_other_column(X: Any) -> str:
+    """Say which column of a frame holds something else than numbers; nothing if there is none."""
+    for name in getattr(X, "columns", ()):
+        kind = str(getattr(X[name], "dtype", "")).lower()
+        try:
+            np.asarray(X[name], dtype=float)
+            is_other = kind.startswith(("date", "time", "duration"))  # which numpy would read as numbers
+        except (TypeError, ValueError):
+            is_other = True
+        if is_other:
+            return f"column {str(name)!r} ({kind}) holds something else than numbers; encode it as numbers, or drop it."
+    return ""
 
 
 def check_finite(X: Any, owner: object | None = None, names: Sequence[Any] | None = None) -> None:
@@ -107,6 +126,7 @@ def _is_plain(X: Any, dtype: Any) -> bool:
     factor=Maybe(ArrayOf("d", dtype="T")),
     unit_rows=Flag(),
     late=Maybe(Part("LateColumns")),
+    is_tame=Flag(),
 )
 @dataclass(frozen=True)
 class Scaling:
@@ -120,6 +140,9 @@ class Scaling:
         Whether every row is then divided by its length (a zero row stays zero).
     late : LateColumns or None
         Columns that were constant in the first batch, which get a factor when they vary; see `follow`.
+    is_tame : bool
+        Whether numbers more than two standard deviations from the mean grow by the logarithm only, so that a few values
+        of a heavy-tailed column do not decide distances; none counts for more than ten.
 
     Examples
     --------
@@ -133,6 +156,7 @@ class Scaling:
     factor: Array | None = None
     unit_rows: bool = False
     late: LateColumns | None = None
+    is_tame: bool = False
 
     def check_stored(self) -> None:
         """Late columns are columns."""
@@ -214,6 +238,8 @@ class Scaling:
             with np.errstate(over="ignore", invalid="ignore"):  # what does not fit is refused by its owner
                 dense = dense - self.shift
                 dense *= self.factor
+                if self.is_tame:
+                    _tame(dense, (2.0 * max(1, np.count_nonzero(self.factor))) ** -0.5)
         if early is not None:
             places = early.tocoo()
             dense[places.row, places.col] += places.data
@@ -224,6 +250,15 @@ class Scaling:
             norm = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
             dense /= np.where(norm > 0, norm, 1)
         return dense
+
+
+def _tame(scaled: Array, unit: float) -> None:
+    """Let numbers grow by the logarithm from two standard deviations, of ``unit`` each, to ten, in place."""
+    size = np.abs(scaled)
+    # What is too large to compute with stays as it is, and is refused by its owner.
+    far = np.nonzero((size > _FAR * unit) & (size <= LARGEST[scaled.dtype]))
+    tame = np.minimum(_FAR + np.log1p(size[far] / unit - _FAR), _FARTHEST)
+    scaled[far] = np.copysign(unit * tame, scaled[far])
 
 
 class Change(NamedTuple):

@@ -3,6 +3,7 @@
 import io
 import tracemalloc
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -405,7 +406,7 @@ def test_where_doubtful_rows_do_not_vote_nothing_is_corrected(weights, blobs):
     model = RobustKNeighborsClassifier(weights=weights, random_state=0).fit(X, noisy)
     counts = np.zeros(150)
     counts[model.kept_] = 1.0 if weights == "uniform" else model.plausibility_[model.kept_]
-    scaled = Scaling.learn(X, "pairs").apply(X).astype(np.float32)
+    scaled = replace(Scaling.learn(X, "pairs"), is_tame=True).apply(X).astype(np.float32)
     votes = model.decision_.jury.answers(scaled, counts)
     np.testing.assert_allclose(model.predict_proba(X), votes, atol=2e-3)
     assert len(model.kept_) < 150
@@ -525,7 +526,7 @@ def test_a_file_holds_the_rows_once_and_gives_the_same_answers(has_matrix, rng, 
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(again.noise_rates_, model.noise_rates_)
     np.testing.assert_array_equal(again.score_, model.score_)
-    scaled = Scaling.learn(X, "pairs").apply(X).astype(np.float32)
+    scaled = replace(Scaling.learn(X, "pairs"), is_tame=True).apply(X).astype(np.float32)
     with zipfile.ZipFile(path) as archive:
         arrays = [np.load(io.BytesIO(archive.read(name))) for name in archive.namelist() if name.endswith(".npy")]
     assert sum(one.shape == scaled.shape and np.array_equal(one, scaled) for one in arrays) == 1
@@ -636,3 +637,19 @@ def test_thousands_of_classes_fit_into_bounded_memory(rng):
     assert peak < 300e6  # all votes of one voter alone are 96 MB
     assert roc_auc_score(is_wrong, -model.score_) > 0.8
     assert np.mean(model.predict(X[:300]) == y[:300]) > 0.6
+
+
+def test_heavy_tails_do_not_decide_who_is_near(rng):
+    """One column in ten thousand of its usual size; the other tells the classes apart."""
+    y = np.arange(300) % 2
+    X = np.column_stack([y + 0.4 * rng.normal(size=300), rng.standard_cauchy(300)])
+    model = RobustKNeighborsClassifier(random_state=0).fit(X, y)
+    scaled = model.decision_.jury.voters[2]._rows
+    unit = np.sqrt(0.25)  # of a standard deviation, with two features
+    plain = Scaling.learn(X, "pairs").apply(X) / unit
+    is_far = np.abs(plain) > 2.0
+    assert 0 < is_far.sum() < 30
+    np.testing.assert_allclose(scaled[~is_far] / unit, plain[~is_far], rtol=1e-5)
+    expected = np.sign(plain) * (2.0 + np.log(np.abs(plain) - 1.0, where=is_far, out=np.zeros_like(plain)))
+    np.testing.assert_allclose(scaled[is_far] / unit, expected[is_far], rtol=1e-5)
+    assert model.score(X, y) > 0.85

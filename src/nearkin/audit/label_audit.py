@@ -82,8 +82,8 @@ class LabelAudit:
         Estimated share of wrong labels among the rows that belong to each class; all the same unless the data says
         clearly otherwise.
     noise_interval : tuple of float
-        Interval that holds the rate with probability 0.95 if wrong labels do not follow the features; see
-        `nearkin.audit.rate_interval`. Both ends are the rate itself where it was given.
+        Interval of the rate: chance, and what the votes leave open. It should hold the rate with probability 0.95
+        unless wrong labels follow a rule that the voters follow too. Both ends are the rate itself where it was given.
     given_code, suggested_code : ndarray of int64 of shape (n_samples,)
         The labels as positions in `classes`.
     classes : ndarray

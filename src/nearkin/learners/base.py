@@ -161,16 +161,17 @@ class OnlineLearner(BaseEstimator):
                 state.labels.check_declared(declared, name)
             pieces = self._pieces(state, X)
         weights = []
-        for part, rows in pieces:
-            codes = state.labels.encode(y[part], name)
-            placed = rows if first else state.placed(rows)
-            source = state.source or self._start_source(state, placed, codes, rng)
-            lesson = self.lesson_kind(state, source, placed, codes, 1, None, self._growth)
-            lesson.n_before, lesson.n_in_all = part.start, len(y)
-            self._learn(lesson)
-            weights.append(lesson.weight)
-            if not first:
-                state.observe(rows, codes)
+        with one_blas_thread():
+            for part, rows in pieces:
+                codes = state.labels.encode(y[part], name)
+                placed = rows if first else state.placed(rows)
+                source = state.source or self._start_source(state, placed, codes, rng)
+                lesson = self.lesson_kind(state, source, placed, codes, 1, None, self._growth)
+                lesson.n_before, lesson.n_in_all = part.start, len(y)
+                self._learn(lesson)
+                weights.append(lesson.weight)
+                if not first:
+                    state.observe(rows, codes)
         self.state_, self.plausibility_ = state, np.concatenate(weights)
         return self
 
@@ -500,8 +501,8 @@ class OnlineLearner(BaseEstimator):
         known = state.labels.codes if state.labels.allowed is None else state.labels.allowed
         if len(known) < source.n_classes_needed:
             raise InputError(
-                f"at least two classes are needed to form triplets; the first batch of {len(rows)} rows holds one "
-                f"class, {state.labels.classes.tolist()}. Pass `classes=` to partial_fit, or rows of a second class.",
+                f"at least two classes are needed to form triplets; all rows ({len(rows)}) are of one class, "
+                f"{state.labels.classes.tolist()[0]!r}. Pass `classes=` to partial_fit if others come later.",
                 owner=self,
             )
         state.source = source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -111,7 +112,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     similarities `OKS` and `OMKS`), queries and training rows are compared in blocks, at a cost of n_queries * n_samples
     scores.
 
-    With ``n_neighbors="auto"`` a jury votes (`nearkin.jury.Jury`), and no row has a say about itself:
+    With ``n_neighbors="auto"`` a jury votes (`nearkin.jury.Jury`), and no row has a say about itself. For
+    ``learner="auto"`` features beyond two standard deviations from their mean grow by the logarithm only, so that heavy
+    tails do not decide who is near.
 
     - neighbours in the input space; distances are scaled locally, votes fall by rank, with a bandwidth chosen by
       agreement with the labels as given;
@@ -260,7 +263,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.decision_: JuryDecision | RobustKNN
         if may_have_jury and isinstance(self.learner, str):
             rows = np.ascontiguousarray(rows)  # sums of a frame, column by column, would round differently
-            self._scaling = Scaling.learn(rows, "pairs")
+            self._scaling = replace(Scaling.learn(rows, "pairs"), is_tame=True)
             # The decision holds the scaled rows no longer than it needs them.
             with owned_by(self), announce_cost(*rows.shape, len(self.classes_)):
                 self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings, **outside)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearkin.arrays import Array, Codes
+from nearkin.arrays import Array, Codes, Index
 from nearkin.noise.model import NoiseModel, max_rate, uniform_flips
 
 __all__ = ["Anchors", "find_anchors", "trust_in_flips"]
@@ -37,9 +37,12 @@ _SIGNIFICANT = 2.5
 _TELLING = 0.75
 _DIFFERS = (0.05, 0.25)
 
-#: Several classes: most that contradiction may grow from the most certain rows to the less certain ones; least gain in
-#: standard errors; probabilities of counts below which chance does not explain them.
+#: Most that contradiction may grow from the most certain rows to the less certain ones.
 _GROWS = 1.35
+
+#: Several classes: most that two may be mistaken for each other, both ways together; least gain in standard errors;
+#: probabilities of counts below which chance does not explain them.
+_MUTUAL = 0.5
 _GAIN = 2.0
 _UNEVEN = 1e-3
 _PREFERENCE = 1e-4
@@ -186,10 +189,11 @@ def trust_in_flips(found: Anchors, votes: Array, codes: Codes) -> float:
     """Return how far flips by class are believed rather than uniform ones, from 0 to 0.9.
 
     Where classes overlap, or wrong labels follow the features, certain rows of classes differ though nothing was
-    flipped by class. Two classes: their rates must differ by 2.5 standard errors, and trust grows with the difference.
-    More classes: less certain rows must be contradicted hardly more often than the most certain ones, which overlap
-    would bring about, and the flips found on one half of the rows must explain the labels of the other half better than
-    uniform flips do, by two standard errors, or the wrong labels of classes must clearly prefer some others.
+    flipped by class. Then less certain rows are contradicted more often than the most certain ones, and such flips are
+    not believed. Two classes: their rates must differ by 2.5 standard errors, and trust grows with the difference. More
+    classes: the flips found on one half of the rows must explain the labels of the other half better than uniform flips
+    do, by two standard errors, or the wrong labels of classes must clearly prefer some others; and no two classes may
+    be mistaken for each other half of the time, which is how classes look that the features do not tell apart.
 
     Parameters
     ----------
@@ -213,23 +217,30 @@ def _trust_of_two(found: Anchors) -> float:
     rates = (asked - np.diag(found.counted) + 0.5) / (asked + 1.0)
     difference = float(abs(rates[1] - rates[0]))
     chance = float(np.sqrt((rates * (1.0 - rates) / np.maximum(asked, 1.0)).sum()))
-    if difference < _SIGNIFICANT * chance or rates.sum() >= _TELLING:
+    worse = int(np.argmax(rates))
+    if difference < _SIGNIFICANT * chance or rates.sum() >= _TELLING or _grows(found, np.array([worse])):
         return 0.0
     low, high = _DIFFERS
     return float(np.clip((difference - low) / (high - low), 0.0, 1.0))
 
 
 def _trust_of_several(found: Anchors, votes: Array, codes: Codes) -> float:
-    if (_contradicted(found.less_certain) + 0.01) / (_contradicted(found.certain) + 0.01) >= _GROWS:
+    mutual = found.flips + found.flips.T
+    np.fill_diagonal(mutual, 0.0)
+    if _grows(found, np.arange(len(mutual))) or mutual.max() > _MUTUAL:
         return 0.0
-    if _chance(found.counted, given_rates=True) < _PREFERENCE:
+    if _chance(found.certain, given_rates=True) < _PREFERENCE:
         return _TRUST_OF_SEVERAL
     is_uneven = _chance(found.counted) < _UNEVEN
     return _TRUST_OF_SEVERAL if is_uneven and _gain(votes, codes) >= _GAIN else 0.0
 
 
-def _contradicted(counts: Array) -> float:
-    return 1.0 - float(np.trace(counts) / max(counts.sum(), 1.0))
+def _grows(found: Anchors, classes: Index) -> bool:
+    """Whether the less certain rows of some classes are contradicted clearly more often than the most certain ones."""
+    first, then = (
+        1.0 - one[classes, classes].sum() / max(one[classes].sum(), 1.0) for one in (found.certain, found.less_certain)
+    )
+    return bool((then + 0.01) / (first + 0.01) >= _GROWS)
 
 
 def _chance(counts: Array, *, given_rates: bool = False) -> float:

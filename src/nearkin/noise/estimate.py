@@ -104,7 +104,8 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     believed = max(float(trust > 0.0) if n_classes == 2 else trust, 1.0 - overlap / _OVERLAP, 0.0)
     rate = (1.0 - believed) * rates[0] + believed * rates[-1]
     prior = max(rate, _LEAST_PRIOR)
-    interval = _interval(rate, min(rates), is_contradicted, certainty)
+    lowest = (1.0 - trust) * min(rates) + trust * rate
+    interval = _interval(rate, lowest, is_contradicted, certainty)
     if found is None or trust == 0.0:
         return NoiseModel(rate, n_classes, prior=prior, interval=interval)
     matrix = (1.0 - trust) * uniform_flips(prior, n_classes) + trust * found.flips
