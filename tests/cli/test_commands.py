@@ -109,7 +109,7 @@ def test_every_format_gives_the_same_model(home, tmp_path, data, options):
     assert max(map(len, outcome.stdout.splitlines()[:-1])) <= 80
     assert files_in(tmp_path) == ["model"]
     made, expected = nearkin.load(tmp_path / "model"), nearkin.load(home / "csv.model")
-    for one, other in zip(*(model.decision_.jury.voters[1].voters for model in (made, expected)), strict=True):
+    for one, other in zip(*(model.decision_.jury.voters[1].spaces for model in (made, expected)), strict=True):
         np.testing.assert_allclose(one.space, other.space)
     np.testing.assert_allclose(made.plausibility_, expected.plausibility_)
     for held_out in ("wine.csv", "wine.parquet", "wine.npz", "wine.npy"):
@@ -216,7 +216,7 @@ def test_vectors_in_parquet_become_features(home, tmp_path):
     assert run("fit", tmp_path / "fixed.parquet", "--label", "y", "-o", tmp_path / "m").exit_code == 0
     made = nearkin.load(tmp_path / "m")
     assert made.feature_names_in_[:3].tolist() == ["first", "emb[0]", "emb[1]"]
-    assert made.decision_.jury.voters[1].voters[0].space.dtype == np.float32
+    assert made.decision_.jury.voters[1].spaces[0].space.dtype == np.float32
     outputs = [run("predict", tmp_path / "m", tmp_path / f"{one}.parquet").stdout for one in ("fixed", "lists")]
     assert outputs[0] == outputs[1]
     short = pa.FixedSizeListArray.from_arrays(pa.array(X[:, 2:].ravel()), 11)
@@ -302,7 +302,7 @@ def test_many_neighbours_in_several_spaces_may_vote(home, tmp_path):
     assert made.exit_code == 0
     model = nearkin.load(tmp_path / "m")
     assert model.n_neighbors == "auto"
-    assert len(model.decision_.jury.voters[1].voters) == 2  # two spaces, learned by the jury
+    assert len(model.decision_.jury.voters[1].spaces) == 2  # two spaces, learned by the jury
     plain = run("fit", home / "wine.csv", *options, "-o", tmp_path / "plain")  # it is the default
     assert plain.exit_code == 0
     X = pd.read_csv(home / "wine.csv").drop(columns=["bottle", "cultivar"])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from nearkin.arrays import Array, Codes, Index
@@ -106,7 +107,7 @@ class Trees:
         trees.feature, trees.threshold, trees.child = growth.nodes
         return trees
 
-    def find_leaves(self, rows: Array) -> Index:
+    def find_leaves(self, rows: Array) -> NDArray[np.int32]:
         """Node in which each row ends in each tree, of shape (n_rows, n_trees)."""
         n = len(rows)
         with np.errstate(over="ignore"):  # beyond every threshold
@@ -270,8 +271,8 @@ class ForestVoter:
 
     # Leaves of the rows, where they are not too many to keep; pairs of a leaf and a row that votes in it; votes at
     # equal weights. Found again when needed, and not stored.
-    _leaves: Index | None = None
-    _members: tuple[Index, Index] | None = None
+    _leaves: NDArray[np.int32] | None = None
+    _members: tuple[NDArray[np.int32], Index] | None = None
     _said: Array | None = None
 
     def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, groups: Groups | None = None):
@@ -323,7 +324,7 @@ class ForestVoter:
         """Which trees have seen some rows, of shape (n_rows, n_trees)."""
         return (self._in_bag[part, None] >> np.arange(self.trees.n_trees, dtype=np.uint64)) & np.uint64(1) != 0
 
-    def _find_leaves(self, part: Any) -> Index:
+    def _find_leaves(self, part: Any) -> NDArray[np.int32]:
         if self._leaves is None and len(self._codes) * self.trees.n_trees <= _KEPT:
             self._leaves = self.trees.find_leaves(self._rows)
         return self.trees.find_leaves(self._rows[part]) if self._leaves is None else self._leaves[part]
@@ -347,7 +348,7 @@ class ForestVoter:
             return np.bincount(cells, cast, n * self._n_classes).reshape(n, self._n_classes)
         return sparse.csr_array((cast, (leaf, self._codes[row])), shape=(n, self._n_classes))
 
-    def _count(self, leaves: Index, is_asked: Any, table: Any) -> Array:
+    def _count(self, leaves: NDArray[np.int32], is_asked: Any, table: Any) -> Array:
         """Mean votes of the leaves of some trees; equal shares where none has any."""
         ends = np.concatenate([[0], np.cumsum(is_asked.sum(axis=1))])
         which = leaves[is_asked]
