@@ -50,6 +50,12 @@ _MOST_VOTES = 1e10
 #: Most votes of a voter, rows times classes, by which voters are weighed and the noise is estimated.
 _MOST_WEIGHED = 1 << 25
 
+#: Name of the voter that given probabilities are, rows on which it is compared with others, and the share of
+#: contradicted labels below which nothing can be told.
+GIVEN = "pred_probs"
+_ASKED = 4000
+_DOUBTFUL = 0.05
+
 #: How fast nearness to landmarks falls with the distance, to choose from.
 _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
 
@@ -273,7 +279,28 @@ def decide(
         pred_probs=pred_probs, models=models,
     )  # fmt: skip
     is_given = not isinstance(noise_rate, str)
-    return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
+    decision = JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
+    if pred_probs is not None:
+        decision.notes += _tell_of_seen_labels(jury, known, classes)
+    return decision
+
+
+def _tell_of_seen_labels(jury: Jury, codes: Codes, classes: NDArray[Any]) -> tuple[str, ...]:
+    """A note if given probabilities agree with the labels so well that their model must have seen them."""
+    some = spread_rows(len(codes), _ASKED)
+    said = jury.poll_left_out(some, np.ones(len(codes)), classes)
+    agree = {
+        name: float((votes.argmax(axis=1) == codes[some]).mean())
+        for name, votes in zip(said.voters, said.votes, strict=True)
+    }
+    own = agree.pop(GIVEN)
+    best = max(agree.values())
+    if 1.0 - best < _DOUBTFUL or 1.0 - own >= (1.0 - best) / 4.0:
+        return ()
+    return (
+        f"the given probabilities agree with {100.0 * own:.0f} % of the labels, the best other voter with "
+        f"{100.0 * best:.0f} %: make sure that their model had not seen the labels of these rows.",
+    )
 
 
 def assemble_jury(
@@ -347,7 +374,7 @@ def assemble_jury(
             ForestVoter("forest", scaled, codes, n_classes, apart),
         ]
         if pred_probs is not None:
-            others.append(OutsideVoter("pred_probs", pred_probs, "probabilities that were given"))
+            others.append(OutsideVoter(GIVEN, pred_probs, "probabilities that were given"))
         for i, model in enumerate(models):
             others.append(cross_fit(model, f"{type(model).__name__} ({i + 1})", scaled, codes, n_classes, apart))
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and
