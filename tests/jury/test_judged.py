@@ -79,4 +79,4 @@ def test_seeds_and_threads_do_not_change_what_is_found(few, data):
 
 
 def test_the_jury_of_many_rows_has_at_most_so_many_members():
-    assert decision_of.choose_members(np.arange(70_000) % 2, 2).shape[0] <= judged_of.MOST_MEMBERS == 65_536
+    assert decision_of.choose_members(np.arange(70_000) % 2, 2).shape[0] <= judged_of.MOST_MEMBERS == 49_152

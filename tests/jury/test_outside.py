@@ -42,6 +42,17 @@ def test_given_probabilities_vote_on_training_rows_and_abstain_on_new_ones(noisy
     np.testing.assert_allclose(model.predict_proba(X[:5]).sum(axis=1), 1.0)
 
 
+def test_probabilities_of_a_model_that_has_seen_the_labels_are_noted(noisy):
+    X, given, _ = noisy
+    seen = np.eye(3)[given] * 0.7 + 0.1
+    notes = nearkin.audit_labels(X, given, random_state=0, pred_probs=seen).notes
+    assert any("probabilities agree with 100 % of the labels" in one for one in notes)
+    fair = np.full((90, 3), 1 / 3)
+    assert not any(
+        "probabilities" in one for one in nearkin.audit_labels(X, given, random_state=0, pred_probs=fair).notes
+    )
+
+
 def test_any_classifier_may_vote_and_a_file_keeps_what_it_said(noisy, tmp_path):
     X, given, _ = noisy
     voters = [LogisticRegression(), RidgeClassifier()]

@@ -21,12 +21,12 @@ _LEARNED = 1 << 14
 def estimate_seconds(n: int, d: int, n_classes: int) -> dict[str, float]:
     """Estimate the seconds of every step of an audit, in their order, on one core of a usual machine.
 
-    Beyond 65,536 rows only the last steps grow with the rows.
+    Beyond 49,152 rows only the last steps grow with the rows.
 
     Examples
     --------
     >>> [round(sum(estimate_seconds(n, 64, 10).values())) for n in (2_000, 50_000, 1_000_000)]
-    [0, 10, 97]
+    [0, 9, 96]
     """
     members, wide = min(n, MOST_MEMBERS), min(d, 256)
     others = n - members

@@ -14,7 +14,7 @@ from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.copies import Copies, Groups, find_copies, join_groups, number_equal_rows
 from nearkin.jury.forest import ForestVoter
-from nearkin.jury.judged import JudgedRows, choose_members, has_others
+from nearkin.jury.judged import MOST_MEMBERS, JudgedRows, choose_members, has_others
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
 from nearkin.jury.local_scaling import narrow, spread_rows
 from nearkin.jury.outside import OutsideVoter, cross_fit
@@ -49,6 +49,12 @@ _MOST_VOTES = 1e10
 
 #: Most votes of a voter, rows times classes, by which voters are weighed and the noise is estimated.
 _MOST_WEIGHED = 1 << 25
+
+#: Name of the voter that given probabilities are, rows on which it is compared with others, and the share of
+#: contradicted labels below which nothing can be told.
+GIVEN = "pred_probs"
+_ASKED = 4000
+_DOUBTFUL = 0.05
 
 #: How fast nearness to landmarks falls with the distance, to choose from.
 _SHARPNESS = (1.0, 3.0, 10.0, 30.0)
@@ -235,9 +241,10 @@ class JuryDecision:
 def check_size(rows: Array, n_classes: int, owner: object) -> None:
     """Refuse, before anything is computed, rows that a jury could not hold or votes that it would count for hours."""
     n, d = rows.shape
-    # Copies of the rows, candidates for the neighbours of each, landmarks, votes, and the rest; measured.
-    needed = n * (6.5 * rows.dtype.itemsize * d + 2700) + 32 * min(n, N_LANDMARKS) * d
-    needed += 40 * min(n * n_classes, 1 << 22) + 1.5e8
+    members = min(n, MOST_MEMBERS)
+    # Copies of the rows, what is kept of rows that vote, landmarks, votes, and the rest; measured.
+    needed = 12.0 * d * (n + members) + 4200 * members + 32 * min(n, N_LANDMARKS) * d
+    needed += 40 * min(n * n_classes, 1 << 22) + 1.1e8
     reduce = "Reduce the features first, for example with PCA(100), or take a part of the rows; StreamAudit and "
     check_memory(
         needed, f"a jury of {n:,} rows with {d:,} features",
@@ -256,7 +263,7 @@ def decide(
     space: Array | Embedding | None = None, *, groups: Index | None = None, pred_probs: Array | None = None,
     models: Sequence[Any] = (),
 ) -> JuryDecision:  # fmt: skip
-    """Assemble the default jury of at most 65,536 rows and let it judge the labels of all; see `assemble_jury`."""
+    """Assemble the default jury of at most 49,152 rows and let it judge the labels of all; see `assemble_jury`."""
     scaled, members, judged, known = narrow(scaled), None, None, codes
     if has_others(len(codes)):
         # Copies vote together or not at all, so that none outside vouches for one inside.
@@ -272,7 +279,28 @@ def decide(
         pred_probs=pred_probs, models=models,
     )  # fmt: skip
     is_given = not isinstance(noise_rate, str)
-    return JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
+    decision = JuryDecision(jury, noise, codes, classes, weights, rate_is_given=is_given, judged=judged)
+    if pred_probs is not None:
+        decision.notes += _tell_of_seen_labels(jury, known, classes)
+    return decision
+
+
+def _tell_of_seen_labels(jury: Jury, codes: Codes, classes: NDArray[Any]) -> tuple[str, ...]:
+    """A note if given probabilities agree with the labels so well that their model must have seen them."""
+    some = spread_rows(len(codes), _ASKED)
+    said = jury.poll_left_out(some, np.ones(len(codes)), classes)
+    agree = {
+        name: float((votes.argmax(axis=1) == codes[some]).mean())
+        for name, votes in zip(said.voters, said.votes, strict=True)
+    }
+    own = agree.pop(GIVEN)
+    best = max(agree.values())
+    if 1.0 - best < _DOUBTFUL or 1.0 - own >= (1.0 - best) / 4.0:
+        return ()
+    return (
+        f"the given probabilities agree with {100.0 * own:.0f} % of the labels, the best other voter with "
+        f"{100.0 * best:.0f} %: make sure that their model had not seen the labels of these rows.",
+    )
 
 
 def assemble_jury(
@@ -346,7 +374,7 @@ def assemble_jury(
             ForestVoter("forest", scaled, codes, n_classes, apart),
         ]
         if pred_probs is not None:
-            others.append(OutsideVoter("pred_probs", pred_probs, "probabilities that were given"))
+            others.append(OutsideVoter(GIVEN, pred_probs, "probabilities that were given"))
         for i, model in enumerate(models):
             others.append(cross_fit(model, f"{type(model).__name__} ({i + 1})", scaled, codes, n_classes, apart))
         # None of these has seen the label that it judges, so the labels as given tell how much each should count, and

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
-from nearkin.noise.model import VotesOn
+from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import ArrayOf, Count, Part, Text, stored
 
 __all__ = ["ForestVoter", "Trees"]
@@ -134,8 +134,9 @@ class _Growth:
     """Trees while they grow: the nodes so far, and the rows of those that may still be split, node after node."""
 
     def __init__(self, rows: Array, codes: Codes, n_classes: int, samples: Sequence[Index]):
-        self.rows, self.codes, self.n_classes = rows.ravel(), codes, n_classes
-        self.d = rows.shape[1]
+        # Column after column: items of a node are compared by one of them.
+        self.columns, self.codes, self.n_classes = rows.T.ravel(), codes, n_classes
+        self.n, self.d = rows.shape
         n_trees, self.items = len(samples), np.concatenate(samples)
         self.node, self.size = np.arange(n_trees), np.array([len(one) for one in samples])
         self.tried = np.zeros(n_trees, np.int64)
@@ -160,12 +161,12 @@ class _Growth:
         counts = np.bincount(cells, minlength=len(self.node) * self.n_classes).reshape(-1, self.n_classes)
         may = (self.size >= 2 * _LEAST_IN_LEAF) & (counts.max(axis=1, initial=0) < self.size) & (self.tried < _ATTEMPTS)
         if not may.all():
-            kept = may[seg]
+            kept = np.repeat(may, self.size)
             self.items, cells = self.items[kept], cells[kept]
             self.node, self.size, self.tried, counts = self.node[may], self.size[may], self.tried[may], counts[may]
             seg = np.repeat(np.arange(len(self.node)), self.size)
             cells = seg * self.n_classes + self.codes[self.items]
-        self.seg, self.cells, self.counts = seg, cells, counts
+        self.cells, self.counts = cells, counts
         self.start = np.cumsum(self.size) - self.size
 
     def split(self, n_tried: int, rng: np.random.Generator) -> None:
@@ -173,15 +174,14 @@ class _Growth:
         n = len(self.node)
         best, feature, cut = np.full(n, -1.0), np.zeros(n, np.int64), np.zeros(n, np.float32)
         goes_left, n_left = np.zeros(len(self.items), bool), np.zeros(n, np.int64)
-        places = self.items * self.d
         for _ in range(n_tried):
             one = rng.integers(self.d, size=n)
-            values = self.rows[places + one[self.seg]]
+            values = self.columns.take(self.items + np.repeat(one * self.n, self.size))
             low, high = np.minimum.reduceat(values, self.start), np.maximum.reduceat(values, self.start)
             # Halves, so that the largest numbers do not overflow.
             at = (low + 2.0 * rng.random(n) * (0.5 * high - 0.5 * low)).astype(np.float32)
             at = np.where(at < high, np.maximum(at, low), low)
-            left = values <= at[self.seg]
+            left = values <= np.repeat(at, self.size)
             counts = np.bincount(self.cells[left], minlength=n * self.n_classes).reshape(n, self.n_classes)
             size = counts.sum(axis=1)
             other = self.counts - counts
@@ -192,7 +192,7 @@ class _Growth:
             better = purity > best
             best = np.maximum(best, purity)
             feature, cut, n_left = (np.where(better, *pair) for pair in ((one, feature), (at, cut), (size, n_left)))
-            goes_left = np.where(better[self.seg], left, goes_left)
+            np.copyto(goes_left, left, where=np.repeat(better, self.size))
         self._split_at(best >= 0.0, feature, cut, goes_left, n_left)
 
     def _split_at(self, is_split: Any, feature: Index, cut: Array, goes_left: Any, n_left: Index) -> None:
@@ -206,12 +206,13 @@ class _Growth:
         self._feature[0][at], self._threshold[0][at], self._child[0][at] = feature[split], cut[split], children
         self.n_nodes += 2 * len(split)
         # A node that could not be split counts as one side.
-        goes_left |= ~is_split[self.seg]
+        goes_left |= np.repeat(~is_split, self.size)
         n_left = np.where(is_split, n_left, self.size)
-        before = np.cumsum(goes_left)  # lefts up to and including each item
-        lefts = before - goes_left - (before - goes_left)[self.start][self.seg]
-        rank = np.arange(len(self.items)) - self.start[self.seg]
-        to = self.start[self.seg] + np.where(goes_left, lefts, n_left[self.seg] + rank - lefts)
+        before = np.cumsum(goes_left) - goes_left  # items before each that go left
+        start = np.repeat(self.start, self.size)
+        lefts = before - np.repeat(before[self.start], self.size)
+        rank = np.arange(len(self.items)) - start
+        to = start + np.where(goes_left, lefts, np.repeat(n_left, self.size) + rank - lefts)
         moved = np.empty_like(self.items)
         moved[to] = self.items
         self.items = moved
@@ -312,7 +313,7 @@ class ForestVoter:
 
         if not is_equal or len(self._codes) * self._n_classes > _FULL:
             return votes
-        self._said = votes(slice(None))
+        self._said = np.concatenate([votes(part) for part in split_rows(len(self._codes), self._n_classes)])
         return self._said.__getitem__
 
     def answers(self, queries: Array, weights: Array) -> Array:
@@ -326,7 +327,7 @@ class ForestVoter:
 
     def _find_leaves(self, part: Any) -> NDArray[np.int32]:
         if self._leaves is None and len(self._codes) * self.trees.n_trees <= _KEPT:
-            self._leaves = self.trees.find_leaves(self._rows)
+            self._leaves = self.trees.find_leaves(self._rows).astype(np.int32)
         return self.trees.find_leaves(self._rows[part]) if self._leaves is None else self._leaves[part]
 
     def _table(self, weights: Array) -> Any:

@@ -16,7 +16,7 @@ from nearkin.stored import ArrayOf, stored
 __all__ = ["MOST_MEMBERS", "JudgedRows", "choose_members", "has_others"]
 
 #: Most rows that vote, and rows of every class that vote where it has that many.
-MOST_MEMBERS = 1 << 16
+MOST_MEMBERS = 3 << 14
 _OF_CLASS = 30
 
 #: Rows that are judged at the same time.
@@ -29,7 +29,7 @@ def has_others(n: int) -> bool:
 
 
 def choose_members(codes: Codes, n_classes: int, groups: Index | None = None) -> Index | None:
-    """Choose the rows that vote: at most 65,536, every class as its size, but 30 rows of each; None for all rows.
+    """Choose the rows that vote: at most 49,152, every class as its size, but 30 rows of each; None for all rows.
 
     ``groups`` are numbers of rows that may not vouch for each other; such rows are chosen together.
 
@@ -39,7 +39,7 @@ def choose_members(codes: Codes, n_classes: int, groups: Index | None = None) ->
     True
     >>> codes = np.repeat([0, 1], [99_990, 10])
     >>> np.bincount(codes[choose_members(codes, 2)]).tolist()
-    [65526, 10]
+    [49142, 10]
     """
     n = len(codes)
     if not has_others(n):
@@ -131,7 +131,7 @@ class JudgedRows:
                         found = np.empty((len(inside) + len(outside), said.shape[1]))
                     found[at[some]] = said
                     if numbers is others:
-                        progress.advance("judging rows", min(start + _AT_ONCE, len(at)), len(at))
+                        progress.advance("judging rows", int(numbers[some][-1]) + 1, len(self.others))
             return jury.answers(self.rows[:0], weights) if found is None else found
 
         return votes
@@ -149,8 +149,6 @@ class JudgedRows:
         ours, theirs = jury.cast_left_out(members, weights, k), jury.cast(self.rows[others], weights, k)
         order = np.argsort(np.concatenate([inside, outside]))
         voting = np.concatenate([ours.rows, theirs.rows])[order]
-        parts, nearest = (
-            np.concatenate(pair, axis=1)[:, order]
-            for pair in ((ours.parts, theirs.parts), (ours.is_nearest, theirs.is_nearest))
-        )
+        parts = np.concatenate([ours.parts, theirs.parts], axis=1)[:, order]
+        nearest = np.concatenate([ours.is_nearest, theirs.is_nearest], axis=1)[:, order]
         return CastVotes(ours.voters, self.members[voting], parts, nearest)

@@ -25,6 +25,9 @@ VotesOn = Callable[[Any], Array]
 #: Most votes, rows times classes, held at once.
 _AT_ONCE = 1 << 22
 
+#: Most rows that are voted on at once.
+_ROWS_AT_ONCE = 1 << 14
+
 #: Rounds of voting, each with the weights found before.
 _ROUNDS = 3
 
@@ -45,7 +48,7 @@ _POSSIBLE = 0.1
 
 def split_rows(n_rows: int, n_classes: int) -> list[slice]:
     """Split rows into parts whose votes fit into bounded memory."""
-    step = max(1, _AT_ONCE // n_classes)
+    step = max(1, min(_ROWS_AT_ONCE, _AT_ONCE // n_classes))
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
