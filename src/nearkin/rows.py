@@ -239,7 +239,7 @@ class Scaling:
                 dense = dense - self.shift
                 dense *= self.factor
                 if self.is_tame:
-                    _tame(dense, (2.0 * max(1, np.count_nonzero(self.factor))) ** -0.5)
+                    _tame(dense, (2.0 * max(1, int(np.count_nonzero(self.factor)))) ** -0.5)
         if early is not None:
             places = early.tocoo()
             dense[places.row, places.col] += places.data

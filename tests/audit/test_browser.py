@@ -143,7 +143,7 @@ def test_columns_sort_both_ways(page, made, column, key):
     assert once != again
     if column in (4, 5):
         values = {"plausibility": audit.plausibility, "confidence": audit.confidence}[key][audit.is_suspect]
-        both = sorted([float(one.replace("<", "")) for one in some] for some in (once, again))
+        both = sorted([float(one.strip("<> ")) for one in some] for some in (once, again))
         for shown, expected in zip(both, (np.sort(values), np.sort(values)[::-1]), strict=True):
             assert shown == pytest.approx(expected[:50].tolist(), abs=0.0101)
     assert page.locator("[aria-sort]").count() == 1

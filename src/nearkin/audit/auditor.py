@@ -228,7 +228,10 @@ def _audit(
 
 def _announced(X: Any, n_classes: int) -> AbstractContextManager[None]:
     """Say before the work about how long it takes, and report all of it as one task."""
-    return nullcontext() if isinstance(X, Mapping) else announce_cost(*np.shape(X), n_classes)
+    if isinstance(X, Mapping):
+        return nullcontext()
+    n, d = np.shape(X)
+    return announce_cost(n, d, n_classes)
 
 
 def _differ(X: Any) -> bool:

@@ -149,8 +149,6 @@ class JudgedRows:
         ours, theirs = jury.cast_left_out(members, weights, k), jury.cast(self.rows[others], weights, k)
         order = np.argsort(np.concatenate([inside, outside]))
         voting = np.concatenate([ours.rows, theirs.rows])[order]
-        parts, nearest = (
-            np.concatenate(pair, axis=1)[:, order]
-            for pair in ((ours.parts, theirs.parts), (ours.is_nearest, theirs.is_nearest))
-        )
+        parts = np.concatenate([ours.parts, theirs.parts], axis=1)[:, order]
+        nearest = np.concatenate([ours.is_nearest, theirs.is_nearest], axis=1)[:, order]
         return CastVotes(ours.voters, self.members[voting], parts, nearest)

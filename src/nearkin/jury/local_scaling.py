@@ -260,7 +260,7 @@ def is_far(queries: Array, rows: Array) -> Mask:
 
 
 def _are_far(norms: Array, largest: float) -> Mask:
-    return ~(norms <= _FAR * max(largest, np.finfo(norms.dtype).tiny))
+    return ~(norms <= _FAR * max(largest, float(np.finfo(norms.dtype).tiny)))
 
 
 class _Rows(NamedTuple):

@@ -265,7 +265,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             rows = np.ascontiguousarray(rows)  # sums of a frame, column by column, would round differently
             self._scaling = replace(Scaling.learn(rows, "pairs"), is_tame=True)
             # The decision holds the scaled rows no longer than it needs them.
-            with owned_by(self), announce_cost(*rows.shape, len(self.classes_)):
+            with owned_by(self), announce_cost(len(rows), rows.shape[1], len(self.classes_)):
                 self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings, **outside)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:

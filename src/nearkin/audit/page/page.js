@@ -237,7 +237,7 @@
   }
   const short = (value) => (value < 0.01 ? "< 0.01" : value > 0.99 ? "> 0.99" : value.toFixed(2));
   function meter(steps, isLow) {
-    const value = share(steps), width = 44;
+    const value = share(steps), width = 36;
     const bar = draw("svg", { width, height: 6, "aria-hidden": "true" },
       draw("rect", { class: "back", width, height: 6, rx: 3 }),
       draw("rect", { class: "front", width: Math.max(2, width * value), height: 6, rx: 3 }));
