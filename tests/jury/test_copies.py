@@ -1,5 +1,7 @@
 """Copies and groups: what is found, and that no voter judges a row with the help of its own group."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
@@ -56,6 +58,14 @@ def test_slightly_changed_copies_are_found_and_plain_rows_are_not(rng):
 def test_rows_of_few_values_are_equal_by_chance(rng):
     X = rng.integers(0, 3, size=(200, 3)).astype(float)
     assert find(X, (X[:, 0] > 0).astype(np.int64)) is None
+
+
+def test_copies_of_rows_of_few_values_are_known_by_their_labels(rng):
+    rows = rng.permutation(np.array(list(itertools.product(range(3), repeat=5)), dtype=float))
+    codes = rng.integers(0, 2, len(rows))
+    found, _ = find_copies(np.concatenate([rows, rows]), np.tile(codes, 2))
+    assert found is not None and found.n_exact == len(rows)
+    assert find_copies(np.concatenate([rows, rows]), rng.integers(0, 2, 2 * len(rows)))[0] is None
 
 
 def test_equal_rows_that_were_labelled_one_by_one_are_evidence(rng):

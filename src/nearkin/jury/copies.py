@@ -36,9 +36,11 @@ _SAMPLE = 2000
 #: How many times as many equal rows as independent columns explain are copies.
 _EXCESS = 4.0
 
-#: Labels of copies differ less than this part as often as those of the nearest other rows; those of near copies also
-#: less often than this. Where the nearest other rows tell hardly more than chance, near rows are all there is to ask.
+#: Labels of copies differ less than this part as often as those of the nearest other rows; where chance explains equal
+#: rows, less than the second part, if so many would differ otherwise; those of near copies also less often than the
+#: last. Where the nearest other rows tell hardly more than chance, near rows are all there is to ask.
 _AGREE = 0.5
+_HARDLY, _ENOUGH = 0.1, 10.0
 _DIFFER = 0.1
 _INFORMED = 0.9
 
@@ -163,9 +165,9 @@ def find_copies(rows: Array, codes: Codes) -> tuple[Copies | None, LocalNeighbou
 
     Rows that are equal in single precision may be copies, and so may rows much nearer than the density of their
     neighbourhood explains, where many rows have such a partner. Rows of few distinct values are equal by chance, and
-    labels that were given independently are evidence whether rows are equal or not. So equal rows are copies only if
-    there are more of them than independent columns explain, and any rows only if their labels differ less than half as
-    often as labels of the nearest other rows.
+    labels that were given independently are evidence whether rows are equal or not. So rows are copies only if their
+    labels differ less than half as often as labels of the nearest other rows, and a tenth as often if independent
+    columns explain as many equal rows.
 
     Parameters
     ----------
@@ -194,11 +196,14 @@ def find_copies(rows: Array, codes: Codes) -> tuple[Copies | None, LocalNeighbou
     group, first = np.arange(n), np.arange(n)
     equal = number_equal_rows(rows)
     search = None
-    if 0 < equal.max() < n - 1 and _is_surprising(rows, equal):
+    if 0 < equal.max() < n - 1:
         own, its_first = _choose_first(equal, codes)
         search = LocalNeighbours(narrow(rows[its_first]))
         of_copies, of_others = _count_differences(own, codes, its_first, search.among)
-        if of_copies <= _AGREE * of_others:
+        # Where chance explains equal rows, only labels that hardly ever differ tell that they were copied too.
+        n_expected = of_others * np.count_nonzero(np.bincount(own) > 1)
+        agree = _AGREE if _is_surprising(rows, equal) else _HARDLY if n_expected >= _ENOUGH else -1.0
+        if of_copies <= agree * of_others:
             group, first = own, its_first
         else:
             search = None

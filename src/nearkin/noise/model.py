@@ -309,6 +309,13 @@ def rate_labels(votes_on: VotesOn, codes: Codes, noise: NoiseModel) -> tuple[Arr
     score : ndarray of shape (n_samples,)
         Votes for the label against those for the best other one, in [0, 1]; with flips by class each counts by how much
         more often than usual its rows get the label.
+
+    Examples
+    --------
+    >>> shares = np.array([[0.9, 0.1], [0.5, 0.5]])
+    >>> plausibility, score = rate_labels(shares.__getitem__, np.array([1, 0]), NoiseModel(0.1, 2))
+    >>> plausibility.round(2).tolist(), score.round(2).tolist()
+    ([0.5, 0.9], [0.1, 0.5])
     """
     plausibility, score = np.ones(len(codes)), np.empty(len(codes))
     for part in split_rows(len(codes), noise.n_classes):
