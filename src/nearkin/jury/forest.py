@@ -101,7 +101,7 @@ class Trees:
         n_groups = min(n_classes, _GROUPS)
         # Groups stand for very many classes.
         growth = _Growth(np.ascontiguousarray(rows, np.float32), codes % n_groups, n_groups, samples)
-        n_tried = min(math.isqrt(rows.shape[1] - 1) + 1, _MOST_TRIED)
+        n_tried = min(math.isqrt(len(growth.varying) - 1) + 1, _MOST_TRIED) if len(growth.varying) else 0
         while growth.is_active:
             growth.split(n_tried, rng)
         trees.feature, trees.threshold, trees.child = growth.nodes
@@ -136,7 +136,9 @@ class _Growth:
     def __init__(self, rows: Array, codes: Codes, n_classes: int, samples: Sequence[Index]):
         # Column after column: items of a node are compared by one of them.
         self.columns, self.codes, self.n_classes = rows.T.ravel(), codes, n_classes
-        self.n, self.d = rows.shape
+        self.n = len(rows)
+        # Features that are the same in all rows are no choice.
+        self.varying = np.flatnonzero(rows.max(axis=0, initial=-np.inf) > rows.min(axis=0, initial=np.inf))
         n_trees, self.items = len(samples), np.concatenate(samples)
         self.node, self.size = np.arange(n_trees), np.array([len(one) for one in samples])
         self.tried = np.zeros(n_trees, np.int64)
@@ -175,7 +177,7 @@ class _Growth:
         best, feature, cut = np.full(n, -1.0), np.zeros(n, np.int64), np.zeros(n, np.float32)
         goes_left, n_left = np.zeros(len(self.items), bool), np.zeros(n, np.int64)
         for _ in range(n_tried):
-            one = rng.integers(self.d, size=n)
+            one = self.varying[rng.integers(len(self.varying), size=n)]
             values = self.columns.take(self.items + np.repeat(one * self.n, self.size))
             low, high = np.minimum.reduceat(values, self.start), np.maximum.reduceat(values, self.start)
             # Halves, so that the largest numbers do not overflow.

@@ -126,7 +126,10 @@ def check_models(models: Any, owner: object) -> list[Any]:
         raise InputError(f"`voters` must be a list of scikit-learn classifiers; got {models!r}.", owner=owner)
     for one in models:
         if isinstance(one, type) or not hasattr(one, "fit") or not is_classifier(one):
-            raise InputError(f"`voters` must hold scikit-learn classifiers; {one!r} is not one.", owner=owner)
+            raise InputError(
+                f"`voters` must be a list of scikit-learn classifiers; got {models!r}, in which {one!r} is not one.",
+                owner=owner,
+            )
     return list(models)
 
 

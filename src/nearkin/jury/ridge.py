@@ -34,6 +34,9 @@ _WIDE = 1024
 #: Penalties to choose from, per row.
 _PENALTIES = 10.0 ** np.arange(-5.0, 1.1, 0.5)
 
+#: Errors up to this multiple of the least are as good.
+_AS_GOOD = 1.002
+
 #: Most rows on which the penalty and the features are chosen.
 _JUDGES = 2000
 
@@ -242,7 +245,7 @@ class RidgeVoter:
         turned = X @ vectors.astype(np.float32)
         squares, sums = turned * turned, turned.T @ targets
         sizes = None if self.groups is None else np.unique(self.groups.group[some], return_counts=True)[1]
-        best = (np.inf, 1.0)
+        tried = []
         for penalty in _PENALTIES * len(some):
             shrunk = (1.0 / (np.maximum(values, 0.0) + penalty)).astype(np.float32)
             errors = targets - turned @ (shrunk[:, None] * sums)
@@ -250,9 +253,12 @@ class RidgeVoter:
                 errors /= np.maximum(1.0 - squares @ shrunk, 1e-6)[:, None]
             else:
                 errors = _leave_out(turned * shrunk, turned, errors, sizes)
-            best = min(best, (float((errors * errors).mean()), float(penalty)))
+            tried.append((float((errors * errors).mean()), float(penalty)))
+        # The largest penalty that is as good: rounding must not choose.
+        least = min(tried)[0]
+        error, penalty = max((one for one in tried if one[0] <= _AS_GOOD * least), key=lambda one: one[1])
         # As if that many rows had been asked: groups may offer fewer.
-        return best[0], best[1] * min(len(self._codes), _JUDGES) / len(some), shift, factor
+        return error, penalty * min(len(self._codes), _JUDGES) / len(some), shift, factor
 
     def left_out(self, weights: Array) -> VotesOn:
         """Votes on training rows by all other rows."""

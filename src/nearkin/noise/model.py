@@ -5,6 +5,7 @@ A model gives the probability that a label is right, and the label that fits bet
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -192,7 +193,10 @@ class NoiseModel:
         rows = spread_rows(len(codes), n_asked)
         votes, labels = votes_on(rows), codes[rows]
         self.usual = self.lift_zeros(votes).mean(axis=0)
-        found = [(self._likelihood_at(power, votes, labels), power) for power in _SHARPNESS]
+        # Of few rows, all of them well told apart, any power would be likely: a lognormal prior keeps it near 1.
+        found = [
+            (self._likelihood_at(power, votes, labels) - 0.5 * math.log(power) ** 2, power) for power in _SHARPNESS
+        ]
         self.sharpness = float(max(found)[1])
 
     def _likelihood_at(self, power: float, votes: Array, codes: Codes) -> float:
