@@ -361,7 +361,8 @@ def test_classifier_predicts_labels_of_the_kind_it_was_given(kind, learner):
     codes = y if len(set(given)) == 3 else (y == 0).astype(int)
     model = nearkin.RobustKNeighborsClassifier(learner, random_state=0).fit(X, labels)
     plain = nearkin.RobustKNeighborsClassifier(learner, random_state=0).fit(X, codes)
-    np.testing.assert_array_equal(model.plausibility_, plain.plausibility_)
+    # Classes may stand in another order, and sums over them with them.
+    np.testing.assert_allclose(model.plausibility_, plain.plausibility_, rtol=1e-12)
     np.testing.assert_array_equal(model.kept_, plain.kept_)
     name_of = dict(zip(codes.tolist(), given, strict=True))
     predicted = list(model.predict(X))
