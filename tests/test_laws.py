@@ -275,7 +275,7 @@ def test_learning_leaves_the_global_random_state_alone(blobs):
 
 # ---------------------------------------------------------------- streams
 
-CHUNKS = (1, 7, 64, 1000)
+CHUNKS = (1, 7, 64)
 CENTERS = {
     "centers": [[0.5, 0.0, 0.0, 0.0], [0.0, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.0], [-0.2, 0.1, 0.0, 0.3]],
     "center_labels": ["a", "b", "c", "a"],

@@ -74,7 +74,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     rng = np.random.default_rng(0)
     y = rng.permutation(np.arange(600) % 3)
-    X = (3.0 * rng.normal(size=(3, 5)))[y] + rng.normal(size=(600, 5))
+    X = (1.5 * rng.normal(size=(3, 5)))[y] + rng.normal(size=(600, 5))
     given, _ = nearkin.flip_labels(np.array(HOSTILE)[y], 0.2, random_state=0)
     audit = nearkin.audit_labels(X, given, random_state=0)
     ids = [f'<b onclick="x">{i}</b>,"{i}"' for i in range(600)]

@@ -24,7 +24,7 @@ def test_every_learner_is_its_twin_on_odd_rows(name):
 @pytest.mark.slow
 @each(name=tuple(numerics.TWINS))
 def test_every_learner_is_its_twin_on_many_odd_rows(name):
-    assert tried(numerics.compare, name, range(12, 150)) == []
+    assert tried(numerics.compare, name, range(12, 90)) == []
 
 
 @each(name=["RobustODML", "RobustLODML"])
@@ -35,7 +35,7 @@ def test_extreme_rows_are_refused_or_learned(name):
 @pytest.mark.slow
 @each(name=[cls.__name__ for cls in ALL])
 def test_many_extreme_rows_are_refused_or_learned(name):
-    assert tried(numerics.strain, name, range(200)) == []
+    assert tried(numerics.strain, name, range(100)) == []
 
 
 def test_extreme_rows_are_classified_or_refused():
