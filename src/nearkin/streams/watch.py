@@ -15,6 +15,7 @@ from nearkin.kernels import one_blas_thread
 from nearkin.labels import first_appearance
 from nearkin.learners import OnlineLearner, State
 from nearkin.streams.batch import Batch
+from nearkin.streams.monitor import Cuts, SeenRows
 
 __all__ = ["Drift", "Seen", "Watch", "learn_batch"]
 
@@ -36,10 +37,17 @@ class Seen:
     n_tested: int = 0  # predicted before they were learned
     n_right: int = 0
     plausibility: float = 0.0  # sum over the rows learned
+    rows: SeenRows | None = field(default=None, compare=False)  # one by one, for the monitor
+
+    def add(self, other: Seen) -> None:
+        """Add the sums of other rows."""
+        for one in fields(self):
+            if one.name != "rows":
+                setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
-def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: bool) -> Seen:
-    """Test, then learn: both see the batch for the first time."""
+def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: bool, cuts: Cuts | None = None) -> Seen:
+    """Test, then learn: both see the batch for the first time. With ``cuts`` features are only marked, to travel."""
     if not len(batch.X):
         return Seen(n_dropped=batch.n_dropped)
     begun = learner.__sklearn_is_fitted__()
@@ -51,24 +59,25 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
                 rows=Option("batch_rows"),
                 shuffle=Option("shuffle", True),
             )
-        tested, right = _tested(learner, batch) if test and begun else (0, 0)
+        guessed = _guess(learner, batch) if test and begun else None
         learner.partial_fit(batch.X, batch.y, classes=None if begun else classes)
-    return Seen(len(batch.X), batch.n_dropped, tested, right, float(learner.plausibility_.sum()))
+    distinct, inverse = first_appearance(batch.y)
+    codes = np.array([learner.state_.labels.codes.get(one, 0) for one in distinct], dtype=np.int64)[inverse]
+    is_right = None if guessed is None else guessed == codes
+    tested, right = (0, 0) if is_right is None else (len(codes), int(is_right.sum()))
+    features = batch.X if cuts is None else cuts.mark(batch.X)
+    rows = SeenRows(is_right, learner.plausibility_, codes, features)
+    return Seen(len(batch.X), batch.n_dropped, tested, right, float(learner.plausibility_.sum()), rows)
 
 
-def _tested(learner: OnlineLearner, batch: Batch) -> tuple[int, int]:
-    """Return how many labels were predicted, and how many are those of the nearest class centre, or of the votes of
-    the nearest witnesses.
-    """
+def _guess(learner: OnlineLearner, batch: Batch) -> NDArray[Any] | None:
+    """Return the codes of the labels that the nearest class centre or the votes of the nearest witnesses predict."""
     state = learner.state_
     guess = _by_centers(state) or _by_witnesses(state)
     if guess is None or batch.X.shape[1] != learner.n_features_in_:
-        return 0, 0
+        return None
     with one_blas_thread():
-        guessed = learner.map_blocks(batch.X, guess)
-    distinct, inverse = first_appearance(batch.y)
-    codes = np.array([state.labels.codes.get(one, -1) for one in distinct], dtype=np.int64)[inverse]
-    return len(codes), int((guessed == codes).sum())
+        return learner.map_blocks(batch.X, guess)
 
 
 def _by_centers(state: State) -> Guess | None:
@@ -139,8 +148,7 @@ class Watch:
     def see(self, seen: Seen) -> bool:
         """Add a batch; return True if plausibility has fallen."""
         self.n_batches += 1
-        for name, value in asdict(seen).items():
-            setattr(self.total, name, getattr(self.total, name) + value)
+        self.total.add(seen)
         if seen.n_tested:
             self.recent_accuracy = _follow(self.recent_accuracy, seen.n_right / seen.n_tested)
         if not seen.n_rows:
