@@ -21,6 +21,7 @@ from nearkin.stored import Anything, Count, Flag, Table, Text, check_fields
 from nearkin.streams.batch import Batch, Stream
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import FileStream
+from nearkin.streams.history import History, history_of
 from nearkin.streams.identity import describe_learner, differences, digest_rows
 from nearkin.streams.watch import Seen, Watch
 
@@ -34,9 +35,9 @@ class Report:
     Parameters
     ----------
     batch, rows : int
-        Batches and rows done, counting dropped rows and every pass.
+        Batches and rows done since the model began, counting dropped rows and every pass; calls of `fit_stream` add up.
     total_rows : int or None
-        Rows of all passes together, if known.
+        Rows there will be at the end of this call, if known.
     epoch : int
         Passes finished.
     rows_per_second, seconds_left : float or None
@@ -117,6 +118,7 @@ class Position:
     epoch: int = 0
     batch: int = 0
     is_done: bool = False
+    n_rows: int = 0  # of this run, dropped ones included
     watch: Watch = field(default_factory=Watch)
     last: Batch | str = ""  # batch, or its digest
 
@@ -156,13 +158,16 @@ class Run:
                 self._plan = {**own, **self.stream.identity(), **self._plan}
                 if self._checkpoint.exists():
                     self._resume(self._checkpoint)
+            if hasattr(self.learner, "history_"):
+                self.at = replace(self.at, watch=self.learner.history_.watch)
             if self._journal is not None:
                 self._journal.begin(self.at.watch.n_batches)
             self._locked = self._locked.pop_all()
         self._rows_of_others = _rows_seen(self.learner) - self.at.watch.total.n_rows
         self._saved, self._saved_at = self.at, time.monotonic()
         self._begun = self._saved_at
-        self._rows_before = self.n_rows
+        self._rows_before = self.at.watch.n_rows
+        self._rows_of_earlier_runs = self._rows_before - self.n_rows
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,8 +175,8 @@ class Run:
 
     @property
     def n_rows(self) -> int:
-        """Rows done, dropped ones included."""
-        return self.at.watch.n_rows
+        """Rows of this run that are done, dropped ones included."""
+        return self.at.n_rows
 
     @property
     def total_rows(self) -> int | None:
@@ -199,7 +204,7 @@ class Run:
     def _restore(self, kept: dict[str, Any]) -> None:
         check_fields(
             kept, "checkpoint", plan=Table(Text(), Anything()), learner=Anything(), epoch=Count(), batch=Count(),
-            start=Count(), done=Flag(), watch=Table(Text(), Anything()), last=Text(),
+            start=Count(), done=Flag(), rows=Count(), last=Text(),
         )  # fmt: skip
         plan, learner = kept["plan"], kept["learner"]
         is_grown = self._is_grown(plan)
@@ -211,7 +216,10 @@ class Run:
             )
         if type(learner) is not type(self.learner) or not learner.__sklearn_is_fitted__():
             raise TypeError(f"its learner is {type(learner).__name__}")
-        at = Position(kept["epoch"], kept["batch"], kept["done"], Watch.from_dict(kept["watch"]), kept["last"])
+        if not isinstance(getattr(learner, "history_", None), History):
+            raise TypeError("its learner has no history")
+        watch = learner.history_.watch
+        at = Position(kept["epoch"], kept["batch"], kept["done"], kept["rows"], watch, kept["last"])
         self._go_to(at, kept["start"], plan.get("rows"))
         if _rows_seen(learner) < at.watch.total.n_rows:
             raise ValueError(f"its learner has seen {_rows_seen(learner)} rows")
@@ -231,12 +239,14 @@ class Run:
             raise ValueError(f"epoch is {at.epoch}, done is {at.is_done}")
         size, done = self.stream.batch_rows, start + at.batch * self.stream.batch_rows
         if n_rows is None:
-            is_possible = at.batch == -(-at.watch.n_rows // size) if not at.epoch else at.batch <= at.watch.n_batches
+            is_possible = at.batch == -(-at.n_rows // size) if not at.epoch else at.batch <= at.watch.n_batches
         else:
-            is_possible = at.watch.n_rows == at.epoch * n_rows + (min(done, n_rows) if at.epoch < self.epochs else 0)
+            is_possible = at.n_rows == at.epoch * n_rows + (min(done, n_rows) if at.epoch < self.epochs else 0)
             is_possible &= at.batch == 0 or done - size < n_rows
         if not is_possible:
-            raise ValueError(f"batch is {at.batch} of pass {at.epoch} after {at.watch.n_rows} rows")
+            raise ValueError(f"batch is {at.batch} of pass {at.epoch} after {at.n_rows} rows")
+        if at.n_rows > at.watch.n_rows:
+            raise ValueError(f"the run has {at.n_rows} rows, its watch {at.watch.n_rows}")
         if n_rows is not None and isinstance(self.stream, FileStream):
             if self.stream.n_rows > n_rows and (at.epoch or done >= n_rows):
                 at, start = replace(at, epoch=0, batch=0, is_done=False), n_rows
@@ -277,6 +287,9 @@ class Run:
                 with suppress(OSError, InputError):  # which would hide the error
                     self._save()
             raise
+        finally:
+            if self.at.watch.n_batches:
+                history_of(self.learner).watch = self.at.watch
         if not self.at.is_done:
             self._finish()
 
@@ -287,7 +300,8 @@ class Run:
             drift = watch.see(one)
             if self._journal is not None or self.options.on_report is not None:
                 reports.append(self._report(watch, drift=drift))
-        self.at = replace(self.at, batch=self.at.batch + len(seen), watch=watch, last=self._batch)
+        done = self.at.n_rows + watch.n_rows - self.at.watch.n_rows
+        self.at = replace(self.at, batch=self.at.batch + len(seen), n_rows=done, watch=watch, last=self._batch)
         for report in reports:
             if self._journal is not None and (report.drift or report.batch % self.options.log_every == 0):
                 self._journal.append(asdict(report))
@@ -300,9 +314,10 @@ class Run:
             return
         self._checkpoint.lock.take()
         at, last = self.at, self.at.last
+        history_of(self.learner).watch = at.watch
         self._checkpoint.write({
             "plan": self._plan, "learner": self.learner, "epoch": at.epoch, "batch": at.batch,
-            "start": getattr(self.stream, "start", 0), "done": at.is_done, "watch": asdict(at.watch),
+            "start": getattr(self.stream, "start", 0), "done": at.is_done, "rows": at.n_rows,
             "last": last if isinstance(last, str) else _digest(last),
         })  # fmt: skip
         self._saved, self._saved_at = at, time.monotonic()
@@ -320,6 +335,8 @@ class Run:
 
     def _report(self, watch: Watch, *, drift: bool) -> Report:
         done, total = watch.n_rows, self.total_rows
+        if total is not None:
+            total += self._rows_of_earlier_runs
         seconds = time.monotonic() - self._begun
         rate = (done - self._rows_before) / seconds if seconds > 0 and done > self._rows_before else None
         left = None if rate is None or total is None else max(0.0, (total - done) / rate)
