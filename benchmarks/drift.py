@@ -1,9 +1,8 @@
 """Alarms of a stream: how soon after a change, and how many without one, beside river's detectors on the same signals.
 
 ``python -m benchmarks drift [--quick]`` writes ``results/drift.md``. River's ADWIN and PageHinkley watch the same
-numbers row by row: right or wrong (also as they fall only), plausibility, one detector for each class (does a row belong
-to it) and one for each feature. The settings of river's are its own, and those at which it raises about as few false
-alarms as nearkin.
+numbers row by row: right or wrong, plausibility, one detector for each class (does a row belong to it) and one for each
+feature. The settings of river's are its own, and those at which it raises about as few false alarms as nearkin.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Whether a stream is still what it was: one test for four signals, with a bound on false alarms.
 
 Rows are gathered into blocks of `BLOCK` rows, counted along the stream, so neither batches nor calls matter. Every
-signal is a list of shares of a block: rows predicted correctly, mean plausibility, rows of each class, rows in the lower
-and in the upper quarter of each feature. On the arcsine scale a share of independent rows has a known variance, however
-rare the event is; a larger variance between blocks and their correlation are estimated and count instead.
+signal is a list of shares of a block: rows predicted correctly, mean plausibility, rows of each class, rows in the
+lower and in the upper quarter of each feature. On the arcsine scale a share of independent rows has a known variance,
+however rare the event is. Where blocks vary more, or are alike over some time, the variance is estimated instead.
 
 A block is compared with all blocks before it (a self-starting test, so there is no warm-up to tune): the deviation in
 standard errors is nearly a standard normal number z as long as nothing changes. For a change of the mean by c, the
@@ -15,7 +15,7 @@ must reach A before an alarm, false alarms come once in at least A blocks, whate
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,8 @@ SIGNALS = ("accuracy", "plausibility", "classes", "features")
 _FIRST, _MEMORY = 16, 1024
 #: Changes that are looked for, in standard errors of a block.
 _SIZES = np.array([0.5, 1.0, 2.0])[:, None, None]
+#: Rates at which deviations are followed: block by block, and over some blocks.
+_RATES = np.array([1.0, 1 / 4, 1 / 32])[:, None]
 #: Classes watched one by one (the last place is for all others), and features; more features are added up with random
 #: signs in this many groups.
 _CLASSES, _FEATURES = 256, 512
@@ -115,31 +117,45 @@ def _gather(X: Array, weight: Array | None) -> Array:
 
 
 @stored(
-    n=ArrayOf("m", of="doubles", low=0.0), mean=ArrayOf("m", of="doubles"), variance=ArrayOf("m", of="doubles", low=0.0),
-    product=ArrayOf("m", of="doubles"), last=ArrayOf("m", of="doubles"), recent=ArrayOf("m", of="doubles"),
+    n=ArrayOf("m", of="doubles", low=0.0),
+    mean=ArrayOf("m", of="doubles"),
+    paths=ArrayOf(len(_RATES), "m", of="doubles"),
+    squares=ArrayOf(len(_RATES), "m", of="doubles", low=0.0),
+    recent=ArrayOf("m", of="doubles"),
     grown=ArrayOf(len(_SIZES), 2, "m", of="doubles", low=0.0),
-)  # fmt: skip
+)
 @dataclass
 class Shares:
-    """References of shares, on the arcsine scale, and the statistics that grow when a share leaves its reference."""
+    """References of shares, on the arcsine scale, and the statistics that grow when a share leaves its reference.
+
+    Deviations are followed at several rates. If blocks are independent, the mean squares of all these paths, each
+    divided by what it should be, are the variance of a block. If blocks are alike over some time, those of the slow
+    paths are larger, and the largest counts.
+    """
 
     n: Array  # blocks
     mean: Array
-    variance: Array
-    product: Array  # mean product of neighbouring deviations
-    last: Array  # deviation
+    paths: Array  # deviations, followed at each rate
+    squares: Array  # mean squares of the paths
     recent: Array  # value of the latest blocks
     grown: Array  # by size of the change, downwards and upwards
 
     @classmethod
     def begin(cls, m: int) -> Shares:
         """Return references without any block."""
-        return cls(*np.zeros((6, m)), np.zeros((len(_SIZES), 2, m)))
+        r = len(_RATES)
+        return cls(*np.zeros((2, m)), *np.zeros((2, r, m)), np.zeros(m), np.zeros((len(_SIZES), 2, m)))
 
-    def extend(self, other: Shares) -> None:
-        """Append shares."""
-        for name, values in vars(self).items():
-            setattr(self, name, np.concatenate([values, getattr(other, name)], axis=-1))
+    @classmethod
+    def join(cls, *parts: Shares) -> Shares:
+        """Return shares one after the other."""
+        return cls(
+            *(np.concatenate(one, axis=-1) for one in zip(*(vars(part).values() for part in parts), strict=True))
+        )
+
+    def take(self, part: slice) -> Shares:
+        """Return some of the shares."""
+        return Shares(*(values[..., part].copy() for values in vars(self).values()))
 
     def restart(self, part: slice) -> None:
         """Forget all about some shares."""
@@ -151,25 +167,21 @@ class Shares:
         value = np.arcsin(np.sqrt((share * n_rows + 0.375) / (n_rows + 0.75)))
         known = ~np.isnan(value)
         deviation = value - self.mean
-        z = self._standardise(deviation, least)
         tested = known & (self.n >= _FIRST)
-        z[~tested] = 0.0
-        steps = np.stack([-z, z]) * _SIZES - 0.5 * _SIZES**2
-        grown = np.minimum((self.grown + 1.0) * np.exp(np.minimum(steps, 400.0)), _LARGEST)
-        self.grown = np.where(tested, grown, self.grown)
+        if tested.any():
+            z = np.where(tested, self._standardise(deviation, least), 0.0)
+            steps = np.stack([-z, z]) * _SIZES - 0.5 * _SIZES**2
+            grown = np.minimum((self.grown + 1.0) * np.exp(np.minimum(steps, 400.0)), _LARGEST)
+            self.grown = grown if tested.all() else np.where(tested, grown, self.grown)
         self._follow(value, deviation, known)
 
     def _standardise(self, deviation: Array, least: Array) -> Array:
         """Return deviations in standard errors, as normal as they can be made."""
-        n = np.minimum(np.maximum(self.n, 2.0), _MEMORY)
-        estimate = self.variance * n / (n - 1.0)
-        correlation = np.clip(
-            np.divide(self.product, self.variance, out=np.zeros_like(n), where=self.variance > 0), 0.0, 0.9
-        )
-        estimate = estimate * (1.0 + correlation) / (1.0 - correlation)
+        n = np.clip(self.n, 2.0, _MEMORY)
+        free = n - 1.0
+        estimate = (self.squares * ((2.0 - _RATES) / _RATES)).max(axis=0) * (n / free)
         t = deviation / np.sqrt(np.maximum(estimate, least) * (1.0 + 1.0 / n))
         # An estimated spread gives Student's t; this is Wallace's approximation of the normal number as improbable.
-        free = n - 1.0
         z = np.copysign(np.sqrt(free * np.log1p(t * t / free)) * (8.0 * free + 1.0) / (8.0 * free + 3.0), t)
         return np.where(estimate > least, z, t)
 
@@ -177,13 +189,12 @@ class Shares:
         """Let the references take in a block."""
         rate = np.where(known, np.maximum(1.0 / (self.n + 1.0), 1.0 / _MEMORY), 0.0)
         value, deviation = np.where(known, value, 0.0), np.where(known, deviation, 0.0)
-        began = self.n == 0
+        quick = np.where(self.n == 0, 1.0, 1.0 / _RECENT) * known
         self.mean = self.mean + rate * deviation
-        self.variance = np.maximum(0.0, (1.0 - rate) * (self.variance + rate * deviation**2))
-        after = value - self.mean
-        self.product = self.product + rate * (after * self.last - self.product)
-        self.last = np.where(known, after, self.last)
-        quick = np.where(known, np.where(began, 1.0, 1.0 / _RECENT), 0.0)
+        deviation = deviation * np.sqrt(self.n / (self.n + 1.0))  # without the error of the mean
+        paths = self.paths + _RATES * (deviation - self.paths)
+        self.paths = np.where(known, paths, self.paths)
+        self.squares = self.squares + rate * (self.paths**2 - self.squares)
         self.recent = self.recent + quick * (value - self.recent)
         self.n = self.n + known
 
@@ -282,14 +293,14 @@ class Monitor:
         for _ in range(min(n_blocks, _FIRST)):
             new.see(none, none + BLOCK, none + _variance(BLOCK))
         new.n += max(0, n_blocks - _FIRST)
-        self.shares.extend(new)
+        self.shares = Shares.join(self.shares, new)
         self.class_counts = np.concatenate([self.class_counts, none])
         self.n_classes = n
 
     def _forget_features(self) -> None:
         """Begin anew with other cuts, as soon as rows come."""
-        kept = np.r_[0:2, len(self.shares.mean) - self.n_classes : len(self.shares.mean)]
-        self.shares = Shares(*(values[..., kept] for values in vars(self.shares).values()))
+        part = self._parts()["classes"]
+        self.shares = Shares.join(self.shares.take(slice(0, 2)), self.shares.take(part))
         self.cuts, self.first, self.mark_counts, self.filling[3] = None, None, np.zeros((2, 0)), 0.0
 
     def _close(self, class_names: Sequence[Any], feature_names: Sequence[str] | None) -> Iterator[Alarm]:
@@ -314,11 +325,8 @@ class Monitor:
         yield from self._alarms(class_names, feature_names)
 
     def _add_features(self, w: int) -> None:
-        ends = len(self.shares.mean) - self.n_classes
-        classes = Shares(*(values[..., ends:] for values in vars(self.shares).values()))
-        self.shares = Shares(*(values[..., :ends] for values in vars(self.shares).values()))
-        self.shares.extend(Shares.begin(2 * w))
-        self.shares.extend(classes)
+        rates, classes = self.shares.take(slice(0, 2)), self.shares.take(slice(2, None))
+        self.shares = Shares.join(rates, Shares.begin(2 * w), classes)
         self.mark_counts = np.zeros((2, w))
 
     # ------------------------------------------------------------------ alarms
