@@ -28,8 +28,8 @@ Learner = TypeVar("Learner", bound=OnlineLearner)
 def fit_stream(
     learner: Learner, source: Stream, *, epochs: int | None = None, classes: ArrayLike | None = None,
     checkpoint: str | os.PathLike[str] | None = None, checkpoint_every: float = 30.0, resume: bool = False,
-    log: str | os.PathLike[str] | None = None, log_every: int = 16,
-    on_report: Callable[[Report], None] | None = None, prequential: bool = True,
+    log: str | os.PathLike[str] | None = None, log_every: int | str = 16,
+    on_report: Callable[[Report], None] | None = None, prequential: bool = True, false_alarms: float | None = None,
 ) -> Learner:  # fmt: skip
     """Learn from a stream that need not fit into memory; a killed run can go on where it was.
 
@@ -53,14 +53,18 @@ def fit_stream(
         (known by content), another learner or other options are refused. Files appended since are learned after the
         others, if there is one pass in the order of the files.
     log : path or None, default=None
-        Log file: one JSON object a line, with the fields of `Report`.
-    log_every : int, default=16
-        Batches between two lines.
+        Log file: one JSON object a line, with the fields of `Report`, the time, what came since the line before, and
+        alarms. A model that goes on appends to it, and a run that is refused says why.
+    log_every : int, "batch" or "file", default=16
+        Batches between two lines, or a line for every batch or file. Alarms are written at once.
     on_report : callable or None, default=None
         Called with a `Report` after every batch.
     prequential : bool, default=True
         Whether to predict every label before it is learned, which gives the accuracy in the reports and costs about as
         much as finding the triplets.
+    false_alarms : float or None, default=None
+        Bound on the false alarms of the drift monitor per million rows; 0 for no alarms, None for what the model has,
+        at first 1.
 
     Returns
     -------
@@ -86,7 +90,7 @@ def fit_stream(
     >>> learner.n_rows_seen_
     1000
     """
-    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
+    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report, false_alarms)
     with Run(learner, source, options, {}) as run:
 
         def learn_pass() -> Iterator[list[Seen]]:

@@ -2,7 +2,7 @@
 
 Rows are gathered into blocks of `BLOCK` rows, counted along the stream, so neither batches nor calls matter. Every
 signal is a list of shares of a block: rows predicted correctly, mean plausibility, rows of each class, rows in the
-lower and in the upper quarter of each feature. On the arcsine scale a share of independent rows has a known variance,
+lower and in the upper tail of each feature. On the arcsine scale a share of independent rows has a known variance,
 however rare the event is. Where blocks vary more, or are alike over some time, the variance is estimated instead.
 
 A block is compared with all blocks before it (a self-starting test, so there is no warm-up to tune): the deviation in
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array
 from nearkin.stored import ArrayOf, Count, Items, Maybe, Number, Part, Text, stored
 
-__all__ = ["BLOCK", "FALSE_ALARMS", "SIGNALS", "Alarm", "Cuts", "Monitor", "SeenRows"]
+__all__ = ["BLOCK", "FALSE_ALARMS", "N_CLASSES", "SIGNALS", "Alarm", "Cuts", "Monitor", "SeenRows"]
 
 #: Rows of a block.
 BLOCK = 64
@@ -41,7 +41,9 @@ _SIZES = np.array([0.5, 1.0, 2.0])[:, None, None]
 _RATES = np.array([1.0, 1 / 4, 1 / 32])[:, None]
 #: Classes watched one by one (the last place is for all others), and features; more features are added up with random
 #: signs in this many groups.
-_CLASSES, _FEATURES = 256, 512
+N_CLASSES, _FEATURES = 256, 512
+#: Shares of a feature's values below its cuts.
+_TAILS = (1 / 6, 5 / 6)
 #: Blocks over which the value after a change is averaged.
 _RECENT = 4
 #: The spread of plausibility is at least this share of that of right and wrong.
@@ -84,7 +86,7 @@ class Alarm:
 @stored(d=Count(1, size="d"), weight=Maybe(ArrayOf("d")), low=ArrayOf("w"), high=ArrayOf("w"))
 @dataclass(frozen=True)
 class Cuts:
-    """Quarters of the features in the first block; of many features, of groups of them added up with random signs."""
+    """Where the tails of features begin in a first block; many features are added up in groups, with random signs."""
 
     d: int
     weight: Array | None
@@ -93,20 +95,21 @@ class Cuts:
 
     @classmethod
     def of(cls, X: Array) -> Cuts:
-        """Cut where the quarters of these rows are."""
+        """Cut off a sixth of these rows at either end."""
         d = X.shape[1]
         weight = None
         if d > _FEATURES:
             spread = X.std(axis=0, dtype=np.float64)
             signs = np.random.default_rng(d).choice([-1.0, 1.0], d)
             weight = np.divide(signs, spread, out=np.zeros(d), where=spread > 0)
-        low, high = np.quantile(_gather(X, weight), [0.25, 0.75], axis=0)
+        # An observed value each: a feature of few values has rows on both cuts.
+        low, high = np.quantile(_gather(X, weight), _TAILS, axis=0, method="nearest")
         return cls(d, weight, low, high)
 
     def mark(self, X: Array) -> NDArray[np.int8]:
-        """Return -1 and 1 for rows below the lower and above the upper cut, 0 for all others."""
+        """Return 1 for values up to the lower cut, 2 for those from the upper cut on, 3 for both, else 0."""
         values = _gather(X, self.weight)
-        return (values > self.high).view(np.int8) - (values < self.low).view(np.int8)
+        return (values <= self.low).view(np.int8) + 2 * (values >= self.high).view(np.int8)
 
 
 def _gather(X: Array, weight: Array | None) -> Array:
@@ -205,7 +208,7 @@ def _share(value: float) -> float:
 
 @stored(
     false_alarms=Number(0.0), n_rows=Count(), n_alarms=Count(), alarms=Items(Part(Alarm)), shares=Part(Shares),
-    n_classes=Count(0, _CLASSES), cuts=Maybe(Part(Cuts)), filling=ArrayOf(4, of="doubles", low=0.0),
+    n_classes=Count(0, N_CLASSES), cuts=Maybe(Part(Cuts)), filling=ArrayOf(4, of="doubles", low=0.0),
     class_counts=ArrayOf(None, of="doubles", low=0.0), mark_counts=ArrayOf(2, None, of="doubles", low=0.0),
     first=Maybe(ArrayOf(None, None)),
 )  # fmt: skip
@@ -266,7 +269,7 @@ class Monitor:
             right = rows.is_right[part]
             self.filling[:2] += len(right), np.count_nonzero(right)
         self.filling[2] += rows.plausibility[part].sum()
-        codes = np.minimum(rows.codes[part], _CLASSES - 1)
+        codes = np.minimum(rows.codes[part], N_CLASSES - 1)
         if (most := int(codes.max()) + 1) > self.n_classes:
             self._add_classes(most)
         self.class_counts += np.bincount(codes, minlength=self.n_classes)
@@ -282,7 +285,7 @@ class Monitor:
                 self.first = np.concatenate([held, X])
             return
         marks = X if X.dtype == np.int8 else self.cuts.mark(X)
-        self.mark_counts += (marks < 0).sum(axis=0), (marks > 0).sum(axis=0)
+        self.mark_counts += (marks & 1).sum(axis=0), (marks >> 1).sum(axis=0)
         self.filling[3] += len(X)
 
     def _add_classes(self, n: int) -> None:
@@ -366,13 +369,13 @@ class Monitor:
             return f"accuracy {verb} {change}"
         if signal == "classes":
             name = repr(str(class_names[which])) if which < len(class_names) else f"number {which}"
-            if which == _CLASSES - 1:
+            if which == N_CLASSES - 1:
                 name = "of all rare kinds"
             return f"the share of class {name} {verb} {change}"
         assert self.cuts is not None
         side, column = divmod(which, len(self.cuts.low))
         bound = (self.cuts.low, self.cuts.high)[side][column]
-        where = f"{'above' if side else 'below'} {bound:.4g}"
+        where = f"{'from' if side else 'up to'} {bound:.4g}{' on' if side else ''}"
         if self.cuts.weight is not None:
             begin, end = (np.array([column, column + 1]) * self.cuts.d // _FEATURES).tolist()
             return f"the features {begin + 1} to {end} have moved"

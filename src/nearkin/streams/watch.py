@@ -1,10 +1,9 @@
-"""Accuracy and plausibility of rows as they are learned, and whether they fall."""
+"""What rows show before and while they are learned: sums for reports, and rows one by one for the monitor."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ from nearkin.errors import InputError, Option, placed_at
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import first_appearance
 from nearkin.learners import OnlineLearner, State
-from nearkin.stored import Count, Maybe, Number, Part, stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
 from nearkin.streams.batch import Batch
-from nearkin.streams.monitor import Cuts, SeenRows
+from nearkin.streams.monitor import N_CLASSES, Alarm, Monitor, SeenRows
 
-__all__ = ["Drift", "Seen", "Watch", "learn_batch"]
+__all__ = ["Seen", "Watch", "learn_batch"]
 
 #: Batches over which "recent" numbers are averaged.
 _RECENT = 20
@@ -29,8 +28,11 @@ _TABLE = 1 << 20
 Guess = Callable[[NDArray[Any]], NDArray[Any]]
 
 
-@stored(n_rows=Count(), n_dropped=Count(), n_tested=Count(), n_right=Count(), plausibility=Number(0.0))
-@dataclass
+@stored(
+    n_rows=Count(), n_dropped=Count(), n_tested=Count(), n_right=Count(), plausibility=Number(0.0),
+    class_counts=ArrayOf(None, of="codes", low=0),
+)  # fmt: skip
+@dataclass(eq=False)
 class Seen:
     """What one batch showed before and while it was learned; sums, so that batches add up."""
 
@@ -39,17 +41,31 @@ class Seen:
     n_tested: int = 0  # predicted before they were learned
     n_right: int = 0
     plausibility: float = 0.0  # sum over the rows learned
-    rows: SeenRows | None = field(default=None, compare=False)  # one by one, for the monitor
+    class_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    rows: SeenRows | None = None  # one by one, for the monitor
 
     def add(self, other: Seen) -> None:
         """Add the sums of other rows."""
-        for one in fields(self):
-            if one.name != "rows":
-                setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for name in ("n_rows", "n_dropped", "n_tested", "n_right", "plausibility"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        counts = np.zeros(max(len(self.class_counts), len(other.class_counts)), np.int64)
+        for one in (self, other):
+            counts[: len(one.class_counts)] += one.class_counts
+        self.class_counts = counts
+
+    def as_facts(self, class_names: Sequence[Any]) -> dict[str, Any]:
+        """Return the sums as plain values; of very many classes, the last stands for all others."""
+        names = [str(one) for one in class_names[: len(self.class_counts)]]
+        if len(class_names) > N_CLASSES:
+            names[-1] = "(others)"
+        return {
+            "learned": self.n_rows, "dropped": self.n_dropped, "tested": self.n_tested, "right": self.n_right,
+            "plausibility": self.plausibility, "classes": dict(zip(names, self.class_counts.tolist(), strict=False)),
+        }  # fmt: skip
 
 
-def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: bool, cuts: Cuts | None = None) -> Seen:
-    """Test, then learn: both see the batch for the first time. With ``cuts`` features are only marked, to travel."""
+def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: bool) -> Seen:
+    """Test, then learn: both see the batch for the first time."""
     if not len(batch.X):
         return Seen(n_dropped=batch.n_dropped)
     begun = learner.__sklearn_is_fitted__()
@@ -67,9 +83,9 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
     codes = np.array([learner.state_.labels.codes.get(one, 0) for one in distinct], dtype=np.int64)[inverse]
     is_right = None if guessed is None else guessed == codes
     tested, right = (0, 0) if is_right is None else (len(codes), int(is_right.sum()))
-    features = batch.X if cuts is None else cuts.mark(batch.X)
-    rows = SeenRows(is_right, learner.plausibility_, codes, features)
-    return Seen(len(batch.X), batch.n_dropped, tested, right, float(learner.plausibility_.sum()), rows)
+    counts = np.bincount(np.minimum(codes, N_CLASSES - 1))
+    rows = SeenRows(is_right, learner.plausibility_, codes, batch.X)
+    return Seen(len(batch.X), batch.n_dropped, tested, right, float(learner.plausibility_.sum()), counts, rows)
 
 
 def _guess(learner: OnlineLearner, batch: Batch) -> NDArray[Any] | None:
@@ -105,69 +121,30 @@ def _by_witnesses(state: State) -> Guess | None:
 
 
 @stored(
-    slack=Number(0.0), limit=Number(0.0), warm_up=Count(), n=Count(), mean=Number(0.0), variance=Number(0.0),
-    fallen=Number(0.0),
-)  # fmt: skip
-@dataclass
-class Drift:
-    """A one-sided CUSUM test that signals when the mean plausibility of batches falls.
-
-    It compares with a running mean and spread, so it follows slow changes and only a faster fall counts. Without a
-    change, a false signal comes about once in twenty thousand batches.
-    """
-
-    slack: float = 0.5  # standard deviations that a batch may lie below the mean
-    limit: float = 8.0  # sum of larger deviations at which it signals
-    warm_up: int = 20  # batches before it compares, while the learner improves
-    n: int = 0
-    mean: float = 0.0
-    variance: float = 0.0
-    fallen: float = 0.0
-
-    def see(self, value: float) -> bool:
-        """Add the mean of a batch; return True if it completes a fall, and start with a fresh mean."""
-        if self.n >= self.warm_up:
-            spread = max(math.sqrt(self.variance), 1e-3)
-            self.fallen = max(0.0, self.fallen + (self.mean - value) / spread - self.slack)
-            if self.fallen > self.limit:
-                self.n, self.mean, self.variance, self.fallen = 0, 0.0, 0.0, 0.0
-                return True
-        self.n += 1
-        rate = max(1.0 / self.n, 0.01)
-        before = self.mean
-        self.mean += rate * (value - before)
-        self.variance += rate * ((value - before) * (value - self.mean) - self.variance)
-        return False
-
-
-@stored(
-    total=Part(Seen), drift=Part(Drift), n_batches=Count(), n_signals=Count(),
+    total=Part(Seen), monitor=Part(Monitor), n_batches=Count(),
     recent_accuracy=Maybe(Number(0.0, 1.0)), recent_plausibility=Maybe(Number(0.0, 1.0)),
 )  # fmt: skip
 @dataclass
 class Watch:
-    """Sums over a whole stream, and averages over the last batches."""
+    """Sums over a whole stream, averages over the last batches, and the monitor."""
 
     total: Seen = field(default_factory=Seen)
-    drift: Drift = field(default_factory=Drift)
+    monitor: Monitor = field(default_factory=Monitor)
     n_batches: int = 0
-    n_signals: int = 0
     recent_accuracy: float | None = None
     recent_plausibility: float | None = None
 
-    def see(self, seen: Seen) -> bool:
-        """Add a batch; return True if plausibility has fallen."""
+    def see(
+        self, seen: Seen, class_names: Sequence[Any] = (), feature_names: Sequence[str] | None = None
+    ) -> tuple[Alarm, ...]:
+        """Add a batch; return the alarms that it completes."""
         self.n_batches += 1
         self.total.add(seen)
         if seen.n_tested:
             self.recent_accuracy = _follow(self.recent_accuracy, seen.n_right / seen.n_tested)
-        if not seen.n_rows:
-            return False
-        mean = seen.plausibility / seen.n_rows
-        self.recent_plausibility = _follow(self.recent_plausibility, mean)
-        signal = self.drift.see(mean)
-        self.n_signals += signal
-        return signal
+        if seen.n_rows:
+            self.recent_plausibility = _follow(self.recent_plausibility, seen.plausibility / seen.n_rows)
+        return () if seen.rows is None else self.monitor.see(seen.rows, class_names, feature_names)
 
     @property
     def n_rows(self) -> int:
