@@ -4,12 +4,13 @@ from nearkin.streams.batch import Batch, Stream
 from nearkin.streams.file_stream import FileStream, sample_rows
 from nearkin.streams.fitting import Memory, fit_stream, memory_estimate
 from nearkin.streams.history import History, Ledger, LedgerEntry
+from nearkin.streams.late import LabelTable, Waiting
 from nearkin.streams.opening import open_stream as open
 from nearkin.streams.run import Report
 from nearkin.streams.scores import score_stream
 from nearkin.streams.watch import Drift, Seen, Watch
 
 __all__ = [
-    "Batch", "Drift", "FileStream", "History", "Ledger", "LedgerEntry", "Memory", "Report", "Seen", "Stream", "Watch",
-    "fit_stream", "memory_estimate", "open", "sample_rows", "score_stream",
+    "Batch", "Drift", "FileStream", "History", "LabelTable", "Ledger", "LedgerEntry", "Memory", "Report", "Seen",
+    "Stream", "Waiting", "Watch", "fit_stream", "memory_estimate", "open", "sample_rows", "score_stream",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from nearkin.labels import Labels
 from nearkin.reservoir import Reservoir
 from nearkin.stored import Anything, Count, Maybe, Part, Table, Text, stored
+from nearkin.streams.late import Waiting
 from nearkin.streams.watch import Watch
 
 __all__ = ["History", "Ledger", "LedgerEntry", "history_of", "now"]
@@ -79,7 +80,7 @@ class Ledger:
     watch=Part(Watch),
     held=Maybe(Part(Reservoir)),
     labels=Maybe(Part(Labels)),
-    waiting=Maybe(Anything()),
+    waiting=Maybe(Part(Waiting)),
     columns=Maybe(Table(Text(), Text())),
     settings=Table(Text(), Anything()),
     n_decided=Count(),
@@ -98,7 +99,7 @@ class History:
         Rows from which the voters of a classifier are made, as many of each class.
     labels : Labels or None
         Numbers of the classes in `held`.
-    waiting : object or None
+    waiting : Waiting or None
         Rows that wait for their label.
     columns : dict or None
         Names of the features and the label, in the order of the features, each with its kind.
@@ -118,7 +119,7 @@ class History:
     watch: Watch = field(default_factory=Watch)
     held: Reservoir | None = None
     labels: Labels | None = None
-    waiting: Any = None
+    waiting: Waiting | None = None
     columns: dict[str, str] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     n_decided: int = 0
