@@ -50,6 +50,7 @@ class Batch:
     y: NDArray[Any]
     kept: NDArray[np.bool_]
     first: Place
+    n_waiting: int = 0  # that have no label yet
 
     @property
     def n_rows(self) -> int:
@@ -59,7 +60,7 @@ class Batch:
     @property
     def n_dropped(self) -> int:
         """Rows that were dropped."""
-        return len(self.kept) - len(self.X)
+        return len(self.kept) - len(self.X) - self.n_waiting
 
 
 class Stream(Protocol):

@@ -12,6 +12,7 @@ from nearkin.labels import Labels
 from nearkin.reservoir import Reservoir
 from nearkin.stored import Anything, Count, Maybe, Part, Table, Text, stored
 from nearkin.streams.columns import Columns
+from nearkin.streams.late import Waiting
 from nearkin.streams.watch import Watch
 
 __all__ = ["History", "Ledger", "LedgerEntry", "now"]
@@ -80,7 +81,7 @@ class Ledger:
     watch=Part(Watch),
     held=Maybe(Part(Reservoir)),
     labels=Maybe(Part(Labels)),
-    waiting=Maybe(Anything()),
+    waiting=Maybe(Part(Waiting)),
     columns=Maybe(Part(Columns)),
     settings=Table(Text(), Anything()),
     n_decided=Count(),
@@ -99,7 +100,7 @@ class History:
         Rows from which the voters of a classifier are made, as many of each class.
     labels : Labels or None
         Numbers of the classes in `held`.
-    waiting : object or None
+    waiting : Waiting or None
         Rows that wait for their label.
     columns : Columns or None
         Names of the columns in the order of the features, and how labels are written.
@@ -119,7 +120,7 @@ class History:
     watch: Watch = field(default_factory=Watch)
     held: Reservoir | None = None
     labels: Labels | None = None
-    waiting: Any = None
+    waiting: Waiting | None = None
     columns: Columns | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     n_decided: int = 0
