@@ -52,6 +52,11 @@ class Columns:
                 found[name] = 0
         return cls(found, labels)
 
+    @property
+    def names(self) -> list[str]:
+        """One name for every feature; an entry of a vector is called ``name[i]``."""
+        return Layout(list(self.widths), list(self.widths.values()), "", self.labels, "float64").names
+
 
 class Named(Protocol):
     """A stream that may know the names of its columns."""

@@ -15,10 +15,11 @@ from nearkin.learners import LPAODML, OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.streams.batch import Stream
 from nearkin.streams.file_stream import FileStream
+from nearkin.streams.pupil import Model, Pupil
 from nearkin.streams.run import Options, Report, Run
 from nearkin.streams.watch import Seen
 
-__all__ = ["Memory", "fit_stream", "memory_estimate"]
+__all__ = ["Memory", "fit_stream", "learn_stream", "memory_estimate"]
 
 #: Python and its libraries before any data, measured.
 _LIBRARIES = 300_000_000
@@ -93,6 +94,14 @@ def fit_stream(
     1000
     """
     options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report, n_voters)
+    learn_stream(model, source, options, classes, prequential=prequential).decide()
+    return model
+
+
+def learn_stream(
+    model: Model, source: Stream, options: Options, classes: ArrayLike | None = None, *, prequential: bool = True,
+) -> Pupil:  # fmt: skip
+    """Learn from a stream; what decides in a classifier stays as it is until the pupil is told to `decide`."""
     with Run(model, source, options, {}) as run:
 
         def learn_pass() -> Iterator[list[Seen]]:
@@ -102,8 +111,7 @@ def fit_stream(
                 yield [seen]
 
         run.learn(learn_pass)
-        run.pupil.decide()
-    return model
+    return run.pupil
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.reservoir import Reservoir
 from nearkin.settings import Integer, check_argument, generator
 from nearkin.streams.batch import Batch
+from nearkin.streams.columns import without_names
 from nearkin.streams.history import History
 from nearkin.streams.watch import Seen, learn_batch
 
@@ -93,7 +94,8 @@ class Pupil:
             codes = self.learner.state_.labels.codes
             known = np.array([one in codes for one in labels.tolist()], dtype=bool)
             rows, labels = rows[known], labels[known]
-        model.fit(rows, labels)
+        with without_names(model):
+            model.fit(rows, labels)
         history.n_decided = history.held.n_rows_seen
         model.history_ = history
 
