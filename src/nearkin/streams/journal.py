@@ -45,21 +45,29 @@ class Journal:
         self._alarms: list[dict[str, Any]] = []
 
     def begin(self, n_batches: int, total: dict[str, Any]) -> None:
-        """Keep the lines up to this batch of earlier runs; 0 for none. A torn line is removed."""
-        kept = []
+        """Remove the lines at the end that tell of batches after this one, and torn ones; others are kept."""
         self._total = total
-        if n_batches and self.path.exists():
-            for line in self.path.read_bytes().splitlines():
-                try:
-                    found = json.loads(line)
-                    if found["batch"] > n_batches:
-                        continue
-                except (ValueError, KeyError, TypeError):
+        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        kept: list[bytes] = []
+        n_lines = len(lines)
+        while lines:
+            line = lines.pop()
+            try:
+                found = json.loads(line)
+                is_learned = found.get("event", "learned") == "learned"
+                if is_learned and 0 < found["batch"] <= n_batches:
+                    self._total = found.get("total") or total
+                    lines.append(line)
+                    break
+                if is_learned or not line.endswith(b"\n"):
                     continue
-                kept.append(line + b"\n")
-                self._total = found.get("total", self._total) or self._total
-        with replacing(self.path, "log", durable=True) as file:
-            file.writelines(kept)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue
+            kept.append(line)
+        if not n_lines or n_lines > len(lines) + len(kept):
+            with replacing(self.path, "log", durable=True) as file:
+                file.writelines(lines)
+                file.writelines(reversed(kept))
 
     def note(self, report: Report, total: dict[str, Any]) -> None:
         """Take in a batch; write a line if one is due. An alarm is written at once."""

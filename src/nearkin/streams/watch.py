@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, placed_at
 from nearkin.kernels import one_blas_thread
-from nearkin.labels import first_appearance
+from nearkin.labels import Labels, first_appearance
 from nearkin.learners import OnlineLearner, State
 from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
 from nearkin.streams.batch import Batch
 from nearkin.streams.monitor import N_CLASSES, Alarm, Monitor, SeenRows
 
-__all__ = ["Seen", "Watch", "learn_batch"]
+__all__ = ["Seen", "Watch", "find_codes", "learn_batch", "sum_rows"]
 
 #: Batches over which "recent" numbers are averaged.
 _RECENT = 20
@@ -79,13 +80,22 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
             )
         guessed = _guess(learner, batch) if test and begun else None
         learner.partial_fit(batch.X, batch.y, classes=None if begun else classes)
-    distinct, inverse = first_appearance(batch.y)
-    codes = np.array([learner.state_.labels.codes.get(one, 0) for one in distinct], dtype=np.int64)[inverse]
-    is_right = None if guessed is None else guessed == codes
+    codes = find_codes(batch.y, learner.state_.labels)
+    return sum_rows(batch, codes, None if guessed is None else guessed == codes, learner.plausibility_)
+
+
+def find_codes(y: NDArray[Any], labels: Labels) -> NDArray[np.int64]:
+    """Return the numbers of labels; that of the first class stands for one that was forgotten already."""
+    distinct, inverse = first_appearance(y)
+    return np.array([labels.codes.get(one, 0) for one in distinct], dtype=np.int64)[inverse]
+
+
+def sum_rows(batch: Batch, codes: NDArray[np.int64], is_right: NDArray[np.bool_] | None, plausibility: Array) -> Seen:
+    """Return what the rows of a batch showed."""
     tested, right = (0, 0) if is_right is None else (len(codes), int(is_right.sum()))
     counts = np.bincount(np.minimum(codes, N_CLASSES - 1))
-    rows = SeenRows(is_right, learner.plausibility_, codes, batch.X)
-    return Seen(len(batch.X), batch.n_dropped, tested, right, float(learner.plausibility_.sum()), counts, rows)
+    rows = SeenRows(is_right, plausibility, codes, batch.X)
+    return Seen(len(codes), batch.n_dropped, tested, right, float(plausibility.sum()), counts, rows)
 
 
 def _guess(learner: OnlineLearner, batch: Batch) -> NDArray[Any] | None:
