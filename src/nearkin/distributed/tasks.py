@@ -43,7 +43,7 @@ def unpack(data: bytes) -> Any:
 
 
 def learn_share(
-    learner: bytes, work: dict[str, Any], number: int, of: int, *, test: bool, cuts: bytes | None
+    learner: bytes, work: dict[str, Any], number: int, of: int, *, test: bool, cuts: bytes | None = None
 ) -> dict[str, Any]:
     """Learn the batches of a share, the ``number``-th ``of`` a round; return model and batches seen, or an error.
 

@@ -192,7 +192,9 @@ class Run:
                 watch.monitor.false_alarms = float(self.options.false_alarms)
                 self.at = replace(self.at, watch=watch)
             if self._journal is not None:
-                self._journal.begin(self.at.watch.n_batches, self.at.watch.total.as_facts(self.pupil.class_names))
+                watch = self.at.watch
+                is_all = self.at.n_rows == watch.n_rows  # this run, begun perhaps before a kill, is all there is
+                self._journal.begin(watch.n_batches, {} if is_all else watch.total.as_facts(self.pupil.class_names))
             self._locked = self._locked.pop_all()
         self._rows_of_others = self.pupil.n_rows_seen - self.at.watch.total.n_rows
         self._saved, self._saved_at = self.at, time.monotonic()
