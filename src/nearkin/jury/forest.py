@@ -100,7 +100,7 @@ class Trees:
         # Groups stand for very many classes.
         growth = _Growth(np.ascontiguousarray(rows, np.float32), codes % n_groups, n_groups, samples)
         n_tried = min(math.isqrt(len(growth.varying) - 1) + 1, _MOST_TRIED) if len(growth.varying) else 0
-        while growth.is_active:
+        while n_tried and growth.is_active:
             growth.split(n_tried, rng)
         trees.feature, trees.threshold, trees.child = growth.nodes
         return trees
