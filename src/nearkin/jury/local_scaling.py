@@ -198,7 +198,9 @@ class LocalNeighbours:
         # to the same reservoir.
         with worker_pool() as run:
             if self._sampled is not None:
-                held.bounds[:] = _smallest(self._sampled * items.factors[spread_rows(n, _SAMPLE)], _ample_rank(k, n), run)
+                held.bounds[:] = _smallest(
+                    self._sampled * items.factors[spread_rows(n, _SAMPLE)], _ample_rank(k, n), run
+                )
                 self._sampled = None
             for i, pairs in enumerate(_rounds(len(blocks))):
                 run(compare, pairs)
