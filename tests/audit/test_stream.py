@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 import nearkin
-from nearkin.audit.stream_audit import Reservoir
+from nearkin.reservoir import Reservoir
 
 
 def clouds(n, n_classes=4, d=6, seed=0, rate=0.2):

@@ -15,6 +15,7 @@ import pytest
 import nearkin
 from nearkin import streams
 from nearkin.saving import write_tree
+from nearkin.stored import check_stored
 from nearkin.streams import lock
 from nearkin.streams.checkpoint import KIND, Checkpoint
 from nearkin.streams.identity import describe_file, digest_rows
@@ -506,7 +507,7 @@ FORGED = {
     "start": ["x", -5, 128, 10**9],
     "done": [1, "yes", True, None],
     "learner": [{}, "RobustLODML", 3, None, nearkin.LODML(), learner()],
-    "watch": [{}, [], "x", None, 5],
+    "rows": ["x", None, -5, 1, 10**6],
     "plan": [{}, [], None, "x", 3],
     "last": [3, None, {}, [], "0" * 64],
 }
@@ -545,7 +546,7 @@ def test_forged_fields_are_refused(name, whole, tmp_path):
 def test_forged_sums_and_plans_are_refused(whole, tmp_path):
     home, kept = whole
     for part, name, values in (
-        ("total", "n_rows", [-1, "3", 1e9, None, 2.5, 10**6]),
+        ("total", "n_rows", [-1, "3", 1e9, None, 2.5]),
         ("total", "plausibility", ["x", None, float("nan"), float("inf"), -1.0]),
         ("drift", "mean", ["x", None, float("nan")]),
         ("drift", "warm_up", [0.5, None, -3]),
@@ -553,9 +554,14 @@ def test_forged_sums_and_plans_are_refused(whole, tmp_path):
         (None, "recent_accuracy", ["x", float("nan"), []]),
     ):
         for value in values:
-            forged = copy.deepcopy(kept)
-            (forged["watch"] if part is None else forged["watch"][part])[name] = value
-            assert_refused(home, forged, tmp_path)
+            watch = copy.deepcopy(kept["learner"].history_.watch)
+            setattr(watch if part is None else getattr(watch, part), name, value)
+            with pytest.raises(ValueError, match=name):
+                check_stored(watch)
+    for forged in (1, 10**6):
+        other = copy.deepcopy(kept)
+        other["learner"].history_.watch.total.n_rows = forged
+        assert_refused(home, other, tmp_path)
     for name, values in (
         ("files", [None, 3, [], [1, 2], [["a"]], [[1, 2, 3], [4, 5, 6]], {}]),
         ("rows", [None, "x", -1]),

@@ -1,12 +1,11 @@
 """The signal of a fall: none without a change, soon after one; and what is remembered of it."""
 
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 
 import nearkin
 from nearkin import streams
+from nearkin.saving import from_tree, to_tree
 from nearkin.streams.watch import Drift, Seen, Watch
 from streams import tables
 
@@ -60,7 +59,7 @@ def test_sums_of_batches_add_up_and_survive_a_checkpoint():
     assert watch.total.n_dropped == 25
     assert watch.accuracy == sum(number % 11 for number in range(50)) / 500
     assert watch.plausibility == 0.5
-    assert Watch.from_dict(asdict(watch)) == watch
+    assert from_tree(*to_tree(watch)) == watch
     watch.see(Seen(n_dropped=7))
     assert watch.total.n_dropped == 32
     assert watch.n_batches == 51

@@ -23,11 +23,12 @@ from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.estimate import certain_rate
 from nearkin.noise.model import doubt_suspects
+from nearkin.reservoir import Reservoir
 from nearkin.rows import check_finite
 from nearkin.settings import SEED, Integer, all_or_nothing, check_settings, declare, exclusive, generator, setting
-from nearkin.stored import ArrayOf, Count, Draws, Items, Number, Part, stored
+from nearkin.stored import ArrayOf, Count, Items, Number, Part, stored
 
-__all__ = ["Reservoir", "StreamAudit"]
+__all__ = ["StreamAudit"]
 
 #: Rows of the stream from which the rate is estimated, and how many that needs.
 _WINDOW = 5000
@@ -43,7 +44,7 @@ _STALE = 0.2
         "plausibility_", "score_", "is_suspect_", "is_wrong_", "confidence_", "suggested_label_",
     ),
     learner_=Part(OnlineLearner, d="d"),
-    held_=Part("Reservoir", d="d", c="c"),
+    held_=Part(Reservoir, d="d", c="c"),
     _numbering=Part(Labels),
     _window=ArrayOf(None, 3),
     _model=Part(RobustKNeighborsClassifier, d="d"),
@@ -293,91 +294,3 @@ def _judge(
     plausibility = np.where(is_known, right if rate > 0 else 1.0, 1.0)
     score = np.where(is_known, score_labels(noise.relative_likelihood(shares, codes), codes), 1.0)
     return _Verdict(model.classes_, codes, is_known, shares, noise, plausibility, score)
-
-
-@stored(
-    n_per_class=Count(1),
-    max_rows=Count(1),
-    rng=Draws(),
-    rows=ArrayOf("n", "d"),
-    codes=ArrayOf("n", of="codes", low=0, below="c"),
-    numbers=ArrayOf("n", of="codes", low=0),
-    seen=ArrayOf("c", of="codes", low=0),
-    n_rows_seen=Count(),
-    n_changes=Count(),
-)
-class Reservoir:
-    """Rows of a stream, at most ``n_per_class`` of each class and ``max_rows`` in all.
-
-    Within a class every row of the stream is held with the same probability (Vitter's algorithm R). When classes become
-    many, each may hold fewer, and surplus rows are dropped at random.
-
-    ``rows``, ``codes`` and ``numbers`` are the rows held, their classes and their numbers in the stream; ``n_changes``
-    rows came in so far. Every class may hold at least one.
-    """
-
-    def __init__(self, n_per_class: int, max_rows: int, rng: np.random.Generator):
-        self.n_per_class, self.max_rows, self.rng = n_per_class, max_rows, rng
-        self.rows: Array = np.empty((0, 0))
-        self.codes = np.empty(0, dtype=np.int64)
-        self.numbers = np.empty(0, dtype=np.int64)
-        self.seen = np.empty(0, dtype=np.int64)
-        self.n_rows_seen = 0
-        self.n_changes = 0
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def share(self) -> int:
-        """Rows that a class may hold now."""
-        return min(self.n_per_class, max(1, self.max_rows // max(1, len(self.seen))))
-
-    def add(self, rows: Array, codes: Codes) -> None:
-        """Offer the next rows of the stream."""
-        grown = int(codes.max()) + 1 - len(self.seen)
-        if grown > 0:
-            self.seen = np.concatenate([self.seen, np.zeros(grown, dtype=np.int64)])
-        self._shrink()
-        share = self.share
-        places = {int(code): np.flatnonzero(self.codes == code).tolist() for code in np.unique(codes)}
-        # Position of every row that comes in; those from len(self) on are new, and a later row may replace an earlier
-        # one.
-        taken: dict[int, int] = {}
-        free = len(self)
-        for row, code in enumerate(codes.tolist()):
-            self.seen[code] += 1
-            held = places[code]
-            if len(held) < share:
-                held.append(free)
-                taken[free] = row
-                free += 1
-            elif (drawn := int(self.rng.integers(self.seen[code]))) < share:
-                taken[held[drawn]] = row
-        self._put(taken, free, rows, codes)
-        self.n_rows_seen += len(codes)
-
-    def _shrink(self) -> None:
-        """Drop surplus rows of classes that hold more than they may."""
-        size = np.bincount(self.codes, minlength=len(self.seen))
-        drop = [
-            self.rng.permutation(np.flatnonzero(self.codes == code))[self.share :]
-            for code in np.flatnonzero(size > self.share)
-        ]
-        if drop:
-            kept = np.setdiff1d(np.arange(len(self)), np.concatenate(drop))
-            self.rows, self.codes, self.numbers = self.rows[kept], self.codes[kept], self.numbers[kept]
-
-    def _put(self, taken: dict[int, int], size: int, rows: Array, codes: Codes) -> None:
-        if not taken:
-            return
-        at, which = np.array(list(taken)), np.array(list(taken.values()))
-        new = size - len(self)
-        empty = np.empty((new, rows.shape[1]), rows.dtype)
-        self.rows = (
-            np.concatenate([self.rows, empty]) if self.rows.size else np.empty((size, rows.shape[1]), rows.dtype)
-        )
-        self.codes = np.concatenate([self.codes, np.zeros(new, dtype=np.int64)])
-        self.numbers = np.concatenate([self.numbers, np.zeros(new, dtype=np.int64)])
-        self.rows[at], self.codes[at], self.numbers[at] = rows[which], codes[which], self.n_rows_seen + which
-        self.n_changes += len(at)

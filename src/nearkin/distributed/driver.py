@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,6 +90,8 @@ def fit(
     >>> distributed.fit(nearkin.RobustLODML(random_state=0), stream, client="local:4")  # doctest: +SKIP
     RobustLODML(random_state=0)
     """
+    if not isinstance(learner, OnlineLearner):
+        raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
     if not isinstance(source, FileStream):
         raise TypeError("distributed.fit needs files that all workers can read: a stream of paths, not of an iterator.")
     for name, value, most in (("n_shards", n_shards, 100_000), ("merge_every", merge_every, 10**12)):
@@ -141,7 +144,7 @@ def _learn_round(
     if n_shards > 1:
         with owned_by(learner):
             learner.state_.parameter.check_mergeable()
-    model = pack(learner)
+    model = _pack_bare(learner)
     results = _run(cluster, [
         Task(learn_share, (model, source.describe(share), number, len(shares)), _name(source, share), {"test": test})
         for number, share in enumerate(shares)
@@ -150,6 +153,13 @@ def _learn_round(
     learner.state_ = merge_states(learner.state_, [one.state_ for one in models])
     learner.plausibility_ = models[-1].plausibility_
     return [Seen(**seen) for one in results for seen in one["seen"]]
+
+
+def _pack_bare(learner: OnlineLearner) -> bytes:
+    """Return a learner as bytes, without the history of its stream, which no share needs."""
+    bare = copy.copy(learner)
+    vars(bare).pop("history_", None)
+    return pack(bare)
 
 
 def _name(source: FileStream, share: Share) -> str:
@@ -209,7 +219,7 @@ def score(
     """
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)
-        model = pack(learner)
+        model = _pack_bare(learner)
 
         def score_file(part: FileStream) -> Iterator[Scores]:
             n_tasks = _AHEAD * len(cluster.wait_for_workers())

@@ -239,6 +239,7 @@ class OnlineLearner(BaseEstimator):
     def end_lesson(self, lesson: Lesson) -> None:
         """Keep what a lesson that `begin_lesson` began has taught."""
         self.state_ = lesson.state
+        self.__dict__.pop("history_", None)
         if not self.rescore:
             self.plausibility_ = lesson.plausibility
         elif (found := lesson.final_plausibility) is not None:
@@ -402,7 +403,8 @@ class OnlineLearner(BaseEstimator):
         return self.state_
 
     def _forget(self) -> None:
-        self.__dict__.pop("state_", None)
+        for name in ("state_", "history_"):
+            self.__dict__.pop(name, None)
 
     def _check_settings(self) -> None:
         """Refuse settings that break a rule, a device that is not there, and settings that it does not know."""

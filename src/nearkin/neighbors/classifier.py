@@ -281,7 +281,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             else:
                 self._refuse_outside(outside)
                 self.decision_ = self._drop_and_vote(X, rows, labels, codes, plausibility)
-        self.__dict__.pop("score_", None)
+        for name in ("score_", "history_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if isinstance(self.decision_, JuryDecision):
             self.score_ = self.decision_.score
         self.noise_rate_ = self.decision_.noise.rate

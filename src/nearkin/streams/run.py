@@ -15,13 +15,15 @@ from typing import Any, Self
 
 from nearkin.errors import InputError, Option
 from nearkin.files import claim, naming, replacing
-from nearkin.learners import OnlineLearner
 from nearkin.settings import Integer, Real, check_argument
 from nearkin.stored import Anything, Count, Flag, Table, Text, check_fields
 from nearkin.streams.batch import Batch, Stream
 from nearkin.streams.checkpoint import Checkpoint
+from nearkin.streams.columns import arrange, without_names
 from nearkin.streams.file_stream import FileStream
+from nearkin.streams.history import History
 from nearkin.streams.identity import describe_learner, differences, digest_rows
+from nearkin.streams.pupil import Model, Pupil, n_passes
 from nearkin.streams.watch import Seen, Watch
 
 __all__ = ["Options", "Report", "Run"]
@@ -34,9 +36,9 @@ class Report:
     Parameters
     ----------
     batch, rows : int
-        Batches and rows done, counting dropped rows and every pass.
+        Batches and rows done since the model began, counting dropped rows and every pass; calls of `fit_stream` add up.
     total_rows : int or None
-        Rows of all passes together, if known.
+        Rows there will be at the end of this call, if known.
     epoch : int
         Passes finished.
     rows_per_second, seconds_left : float or None
@@ -108,6 +110,7 @@ class Options:
     log: str | os.PathLike[str] | None = None
     log_every: int = 16
     on_report: Callable[[Report], None] | None = None
+    n_voters: int | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ class Position:
     epoch: int = 0
     batch: int = 0
     is_done: bool = False
+    n_rows: int = 0  # of this run, dropped ones included
     watch: Watch = field(default_factory=Watch)
     last: Batch | str = ""  # batch, or its digest
 
@@ -124,10 +128,9 @@ class Position:
 class Run:
     """Keeps the position in a stream, and writes checkpoints and the log; its block holds the checkpoint's lock."""
 
-    def __init__(self, learner: OnlineLearner, stream: Stream, options: Options, plan: dict[str, Any]):
-        if not isinstance(learner, OnlineLearner):
-            raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
-        epochs = getattr(learner, "n_epochs", 1) if options.epochs is None else options.epochs
+    def __init__(self, model: Model, stream: Stream, options: Options, plan: dict[str, Any]):
+        asked = n_passes(model)
+        epochs = asked if options.epochs is None else options.epochs
         check_argument("fit_stream", "epochs", epochs, Integer(1, 1_000_000))
         check_argument("fit_stream", "checkpoint_every", options.checkpoint_every, Real(0.0))
         check_argument("fit_stream", "log_every", options.log_every, Integer(1, 1_000_000_000))
@@ -139,7 +142,7 @@ class Run:
             [(path, kind) for path, kind in outputs if path is not None],
             stream.files if isinstance(stream, FileStream) else (),
         )
-        self.learner, self.stream, self.options, self.epochs = learner, stream, options, int(epochs)
+        self.model, self.stream, self.options, self.epochs = model, stream, options, int(epochs)
         self.at = Position()
         self._plan = plan
         self._checkpoint = None if options.checkpoint is None else Checkpoint(options.checkpoint)
@@ -152,17 +155,22 @@ class Run:
         with self._locked:
             if self._checkpoint is not None:
                 self._locked.enter_context(self._checkpoint.lock)
-                own = {"epochs": self.epochs, "learner": describe_learner(self.learner)}
+                own = {"epochs": self.epochs, "learner": describe_learner(self.model)}
                 self._plan = {**own, **self.stream.identity(), **self._plan}
                 if self._checkpoint.exists():
                     self._resume(self._checkpoint)
+            self.pupil = Pupil(self.model, self.options.n_voters)
+            self.stream = arrange(self.stream, self.model)
+            self._locked.enter_context(without_names(self.model))
+            self.at = replace(self.at, watch=self.pupil.history.watch)
             if self._journal is not None:
                 self._journal.begin(self.at.watch.n_batches)
             self._locked = self._locked.pop_all()
-        self._rows_of_others = _rows_seen(self.learner) - self.at.watch.total.n_rows
+        self._rows_of_others = self.pupil.n_rows_seen - self.at.watch.total.n_rows
         self._saved, self._saved_at = self.at, time.monotonic()
         self._begun = self._saved_at
-        self._rows_before = self.n_rows
+        self._rows_before = self.at.watch.n_rows
+        self._rows_of_earlier_runs = self._rows_before - self.n_rows
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,8 +178,8 @@ class Run:
 
     @property
     def n_rows(self) -> int:
-        """Rows done, dropped ones included."""
-        return self.at.watch.n_rows
+        """Rows of this run that are done, dropped ones included."""
+        return self.at.n_rows
 
     @property
     def total_rows(self) -> int | None:
@@ -199,9 +207,9 @@ class Run:
     def _restore(self, kept: dict[str, Any]) -> None:
         check_fields(
             kept, "checkpoint", plan=Table(Text(), Anything()), learner=Anything(), epoch=Count(), batch=Count(),
-            start=Count(), done=Flag(), watch=Table(Text(), Anything()), last=Text(),
+            start=Count(), done=Flag(), rows=Count(), last=Text(),
         )  # fmt: skip
-        plan, learner = kept["plan"], kept["learner"]
+        plan, model = kept["plan"], kept["learner"]
         is_grown = self._is_grown(plan)
         wanted = {**self._plan, "files": plan["files"], "rows": plan["rows"]} if is_grown else self._plan
         if differs := differences(plan, wanted):
@@ -209,14 +217,17 @@ class Run:
                 f"{self.options.checkpoint} belongs to another run: {'; '.join(differs)}. Give the same data, learner "
                 "and options, or start again with another checkpoint."
             )
-        if type(learner) is not type(self.learner) or not learner.__sklearn_is_fitted__():
-            raise TypeError(f"its learner is {type(learner).__name__}")
-        at = Position(kept["epoch"], kept["batch"], kept["done"], Watch.from_dict(kept["watch"]), kept["last"])
+        if type(model) is not type(self.model):
+            raise TypeError(f"its learner is {type(model).__name__}")
+        if not isinstance(getattr(model, "history_", None), History):
+            raise TypeError("its learner has no history")
+        watch = model.history_.watch
+        at = Position(kept["epoch"], kept["batch"], kept["done"], kept["rows"], watch, kept["last"])
         self._go_to(at, kept["start"], plan.get("rows"))
-        if _rows_seen(learner) < at.watch.total.n_rows:
-            raise ValueError(f"its learner has seen {_rows_seen(learner)} rows")
-        self.learner.__dict__.clear()
-        self.learner.__dict__.update(learner.__dict__)
+        if (n_seen := Pupil(model).n_rows_seen) < at.watch.total.n_rows:
+            raise ValueError(f"its learner has seen {n_seen} rows")
+        self.model.__dict__.clear()
+        self.model.__dict__.update(model.__dict__)
 
     def _is_grown(self, plan: dict[str, Any]) -> bool:
         """Whether files were appended to a stream of one pass in their order, and those before are as they were."""
@@ -231,12 +242,14 @@ class Run:
             raise ValueError(f"epoch is {at.epoch}, done is {at.is_done}")
         size, done = self.stream.batch_rows, start + at.batch * self.stream.batch_rows
         if n_rows is None:
-            is_possible = at.batch == -(-at.watch.n_rows // size) if not at.epoch else at.batch <= at.watch.n_batches
+            is_possible = at.batch == -(-at.n_rows // size) if not at.epoch else at.batch <= at.watch.n_batches
         else:
-            is_possible = at.watch.n_rows == at.epoch * n_rows + (min(done, n_rows) if at.epoch < self.epochs else 0)
+            is_possible = at.n_rows == at.epoch * n_rows + (min(done, n_rows) if at.epoch < self.epochs else 0)
             is_possible &= at.batch == 0 or done - size < n_rows
         if not is_possible:
-            raise ValueError(f"batch is {at.batch} of pass {at.epoch} after {at.watch.n_rows} rows")
+            raise ValueError(f"batch is {at.batch} of pass {at.epoch} after {at.n_rows} rows")
+        if at.n_rows > at.watch.n_rows:
+            raise ValueError(f"the run has {at.n_rows} rows, its watch {at.watch.n_rows}")
         if n_rows is not None and isinstance(self.stream, FileStream):
             if self.stream.n_rows > n_rows and (at.epoch or done >= n_rows):
                 at, start = replace(at, epoch=0, batch=0, is_done=False), n_rows
@@ -272,11 +285,13 @@ class Run:
                 self.at = replace(self.at, epoch=self.at.epoch + 1, batch=0)
         except BaseException:
             # An interrupt may come after the learner has learned a batch and before it is counted.
-            is_counted = _rows_seen(self.learner) == self._rows_of_others + self.at.watch.total.n_rows
+            is_counted = self.pupil.n_rows_seen == self._rows_of_others + self.at.watch.total.n_rows
             if is_counted and self.at is not self._saved:
                 with suppress(OSError, InputError):  # which would hide the error
                     self._save()
             raise
+        finally:
+            self._keep_watch()
         if not self.at.is_done:
             self._finish()
 
@@ -287,22 +302,31 @@ class Run:
             drift = watch.see(one)
             if self._journal is not None or self.options.on_report is not None:
                 reports.append(self._report(watch, drift=drift))
-        self.at = replace(self.at, batch=self.at.batch + len(seen), watch=watch, last=self._batch)
+        done = self.at.n_rows + watch.n_rows - self.at.watch.n_rows
+        self.at = replace(self.at, batch=self.at.batch + len(seen), n_rows=done, watch=watch, last=self._batch)
         for report in reports:
             if self._journal is not None and (report.drift or report.batch % self.options.log_every == 0):
                 self._journal.append(asdict(report))
             if self.options.on_report is not None:
                 self.options.on_report(report)
 
+    def _keep_watch(self) -> None:
+        """Give the model the sums; it keeps them with its history once anything was learned."""
+        self.pupil.history.watch = self.at.watch
+        self.pupil.history.columns = self.stream.columns or self.pupil.history.columns
+        if self.pupil.n_rows_seen:
+            self.model.history_ = self.pupil.history  # type: ignore[union-attr]
+
     def _save(self) -> None:
         """Write a checkpoint, if one is wanted."""
-        if self._checkpoint is None or not self.learner.__sklearn_is_fitted__():
+        if self._checkpoint is None or not self.pupil.n_rows_seen:
             return
         self._checkpoint.lock.take()
         at, last = self.at, self.at.last
+        self._keep_watch()
         self._checkpoint.write({
-            "plan": self._plan, "learner": self.learner, "epoch": at.epoch, "batch": at.batch,
-            "start": getattr(self.stream, "start", 0), "done": at.is_done, "watch": asdict(at.watch),
+            "plan": self._plan, "learner": self.model, "epoch": at.epoch, "batch": at.batch,
+            "start": getattr(self.stream, "start", 0), "done": at.is_done, "rows": at.n_rows,
             "last": last if isinstance(last, str) else _digest(last),
         })  # fmt: skip
         self._saved, self._saved_at = at, time.monotonic()
@@ -320,18 +344,16 @@ class Run:
 
     def _report(self, watch: Watch, *, drift: bool) -> Report:
         done, total = watch.n_rows, self.total_rows
+        if total is not None:
+            total += self._rows_of_earlier_runs
         seconds = time.monotonic() - self._begun
         rate = (done - self._rows_before) / seconds if seconds > 0 and done > self._rows_before else None
         left = None if rate is None or total is None else max(0.0, (total - done) / rate)
         return Report(
             watch.n_batches, done, total, self.at.epoch, rate, left, watch.accuracy, watch.recent_accuracy,
-            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner.state_.labels.codes),
+            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, self.pupil.n_classes,
             drift,
         )  # fmt: skip
-
-
-def _rows_seen(learner: OnlineLearner) -> int:
-    return learner.n_rows_seen_ if learner.__sklearn_is_fitted__() else 0
 
 
 def _digest(batch: Batch) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from nearkin.errors import InputError, Option, placed_at
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import first_appearance
 from nearkin.learners import OnlineLearner, State
+from nearkin.stored import Count, Maybe, Number, Part, stored
 from nearkin.streams.batch import Batch
 
 __all__ = ["Drift", "Seen", "Watch", "learn_batch"]
@@ -27,6 +28,7 @@ _TABLE = 1 << 20
 Guess = Callable[[NDArray[Any]], NDArray[Any]]
 
 
+@stored(n_rows=Count(), n_dropped=Count(), n_tested=Count(), n_right=Count(), plausibility=Number(0.0))
 @dataclass
 class Seen:
     """What one batch showed before and while it was learned; sums, so that batches add up."""
@@ -93,6 +95,10 @@ def _by_witnesses(state: State) -> Guess | None:
     return guess
 
 
+@stored(
+    slack=Number(0.0), limit=Number(0.0), warm_up=Count(), n=Count(), mean=Number(0.0), variance=Number(0.0),
+    fallen=Number(0.0),
+)  # fmt: skip
 @dataclass
 class Drift:
     """A one-sided CUSUM test that signals when the mean plausibility of batches falls.
@@ -125,6 +131,10 @@ class Drift:
         return False
 
 
+@stored(
+    total=Part(Seen), drift=Part(Drift), n_batches=Count(), n_signals=Count(),
+    recent_accuracy=Maybe(Number(0.0, 1.0)), recent_plausibility=Maybe(Number(0.0, 1.0)),
+)  # fmt: skip
 @dataclass
 class Watch:
     """Sums over a whole stream, and averages over the last batches."""
@@ -165,25 +175,6 @@ class Watch:
     def plausibility(self) -> float | None:
         """Mean over all rows learned."""
         return self.total.plausibility / self.total.n_rows if self.total.n_rows else None
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Watch:
-        """Return the watch that a checkpoint holds; raises an error that names a value that cannot be."""
-        parts = {name: kind(**values[name]) for name, kind in (("total", Seen), ("drift", Drift))}
-        found = cls(**{**values, **parts})
-        for owner in (found, found.total, found.drift):
-            for one in fields(owner):
-                _check_number(one.name, getattr(owner, one.name), one.type)
-        return found
-
-
-def _check_number(name: str, value: Any, kind: Any) -> None:
-    """Refuse a value that is not a finite number >= 0 of the kind that a field declares."""
-    if not str(kind).startswith(("int", "float")) or (value is None and "None" in str(kind)):
-        return
-    allowed = (int,) if kind == "int" else (int, float)
-    if type(value) not in allowed or not 0 <= value < math.inf:
-        raise ValueError(f"{name} is {value!r}")
 
 
 def _follow(before: float | None, value: float) -> float:
