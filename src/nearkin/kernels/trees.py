@@ -26,7 +26,7 @@ def _split_nodes(
 ):
     """Give every node the best of its cuts, and move the rows on the first side of it to the front.
 
-    Node k has the rows ``items[start[k] : start[k] + size[k]]``, and ``counts[k]`` of each class. Its t-th cut is one of
+    Node k has the rows ``items[start[k] : start[k] + size[k]]``, and ``counts[k]`` of each class. Its t-th cut is of
     ``features[t, k]``, ``draws[t, k]`` of the way from the smallest to the largest value. The best is the purest by
     Gini's index of those with at least ``fewest`` rows on both sides; ``purity`` stays where it was if there is none.
     """
@@ -119,7 +119,7 @@ def add_votes(leaves, seen, first, classes, values, votes):
 
 @kernel
 def _add_votes(leaves, seen, first, classes, values, votes):
-    """Add the votes of the leaves of a row in the trees that have not seen it, a bit of ``seen`` each, to its ``votes``.
+    """Add votes of the leaves of a row in the trees that have not seen it, a bit of ``seen`` each, to its ``votes``.
 
     Node k votes with ``values[first[k] : first[k + 1]]`` for the classes at the same places.
     """
