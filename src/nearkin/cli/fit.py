@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli import _show
+from nearkin.cli import _show, _stream
 from nearkin.cli._options import Share, Source, WordOr, option, options, output_option, quiet_option, seed_option, takes
-from nearkin.cli._program import command, with_debug
+from nearkin.cli._program import DRIFT, command, with_debug
 from nearkin.cli._stream import StreamOptions
 from nearkin.errors import InputError
 
@@ -119,7 +119,7 @@ class ModelOptions:
 @with_debug
 def fit(
     data: Sequence[Path], outputs: Outputs, source: Source, wanted: ModelOptions, stream: StreamOptions, quiet: bool
-) -> None:
+) -> int:
     """Learn a classifier from DATA and save it.
 
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
@@ -133,9 +133,13 @@ def fit(
     if not stream.applies_to(data):
         _fit_table(data[0], source, outputs, wanted, quiet=quiet)
     elif outputs.suspects is None:
-        _fit_stream(data, source, outputs.output, wanted, stream, quiet=quiet)
+        with _stream.logging_refusal(stream):
+            model = _fit_stream(data, source, outputs.output, wanted, stream, quiet=quiet)
+        if stream.fail_on_drift and _stream.count_alarms(model):
+            return DRIFT
     else:
         raise InputError("--suspects needs all rows in memory; for a stream, --plausibility scores every row.")
+    return 0
 
 
 def _fit_table(data: Path, source: Source, outputs: Outputs, wanted: ModelOptions, *, quiet: bool) -> None:
@@ -162,9 +166,8 @@ def _fit_table(data: Path, source: Source, outputs: Outputs, wanted: ModelOption
 
 def _fit_stream(
     data: Sequence[Path], source: Source, output: Path, wanted: ModelOptions, options: StreamOptions, *, quiet: bool
-) -> None:
-    """Learn from many rows in batches."""
-    from nearkin.cli import _stream
+) -> Any:
+    """Learn from many rows in batches; return the model."""
     from nearkin.files import claim
     from nearkin.model_files import remember_names
     from nearkin.saving import save
@@ -188,6 +191,7 @@ def _fit_stream(
         if options.plausibility:
             vars(learner).pop("feature_names_in_", None)  # it gets plain arrays
             _stream.write_plausibility(learner, stream, options, client, quiet=quiet)
+    return whole
 
 
 def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:

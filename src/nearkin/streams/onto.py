@@ -25,6 +25,7 @@ from nearkin.streams.file_stream import FileStream
 from nearkin.streams.fitting import learn_stream
 from nearkin.streams.history import History, Ledger, LedgerEntry, now
 from nearkin.streams.identity import digest_content
+from nearkin.streams.journal import Journal
 from nearkin.streams.lock import Lock
 from nearkin.streams.opening import list_files, open_stream
 from nearkin.streams.pupil import Model, Pupil
@@ -74,9 +75,9 @@ def fit_onto(
     features: Sequence[str] | None = None, drop: Sequence[str] | None = None, batch_rows: int | None = None,
     missing: str | None = None, text_labels: bool | None = None, epochs: int | None = None,
     classes: ArrayLike | None = None, n_voters: int | None = None, on_bad_file: str = "stop",
-    log: str | os.PathLike[str] | None = None, log_every: int = 16,
+    log: str | os.PathLike[str] | None = None, log_every: int | str = 16,
     on_report: Callable[[Report], None] | None = None, on_file: Callable[[FileNote], None] | None = None,
-    output: str | os.PathLike[str] | None = None, dry_run: bool = False,
+    false_alarms: float | None = None, output: str | os.PathLike[str] | None = None, dry_run: bool = False,
 ) -> Outcome:  # fmt: skip
     r"""Learn the files that a saved model has not learned yet, and save it.
 
@@ -92,7 +93,7 @@ def fit_onto(
         Settings that a model in `path` must have, such as ``{"n_epochs": 3}``; others are refused by name.
     label, features, drop, batch_rows, missing, text_labels
         As in `nearkin.streams.open`; None for what the model was begun with. Something else is refused by name.
-    epochs, classes, n_voters, log, log_every, on_report
+    epochs, classes, n_voters, log, log_every, on_report, false_alarms
         As in `nearkin.streams.fit_stream`. Every file is learned in so many passes.
     on_bad_file : {"stop", "skip"}, default="stop"
         A file that cannot be read, lacks a column or holds something odd stops the run, or is put aside: nothing of it
@@ -140,11 +141,16 @@ def fit_onto(
     run = _Onto(
         Path(path), files, labels, Path(path if output is None else output), on_bad_file == "skip", dry_run,
         on_file or (lambda note: None), {"epochs": epochs, "log": log, "log_every": log_every, "on_report": on_report,
-                                         "n_voters": n_voters}, classes,
+                                         "n_voters": n_voters, "false_alarms": false_alarms}, classes,
     )  # fmt: skip
-    with _locked(Path(path), dry_run):
-        run.begin(model, wishes or {}, {name: value for name, value in given.items() if value is not None})
-        return run.learn()
+    try:
+        with _locked(Path(path), dry_run):
+            run.begin(model, wishes or {}, {name: value for name, value in given.items() if value is not None})
+            return run.learn()
+    except Exception as error:
+        if log is not None and not dry_run:
+            Journal(log).refuse(error)
+        raise
 
 
 @dataclass
@@ -249,7 +255,7 @@ class _Onto:
             trial = _copied(self.model)
             stream, text = self._open(path, trial)
             with _one_warning(text):
-                learn_stream(trial, stream, Options(**self.how), self.classes)
+                learn_stream(trial, stream, Options(**self.how, tells_refusal=False), self.classes)
             if _mark(path) != mark:
                 raise InputError(f"{path} changed while it was read; move files there when they are whole.")
         except (ValueError, OSError) as error:
@@ -297,6 +303,9 @@ class _Onto:
         if self.is_dry:
             return False
         self.history.ledger.add(LedgerEntry(str(Path(path).resolve()), digest, time=now(), problem=problem))
+        if self.how["log"] is not None:
+            watch = self.history.watch
+            Journal(self.how["log"]).tell("put aside", watch.n_batches, watch.n_rows, file=path, reason=problem)
         return True
 
     def _note(self, note: FileNote) -> None:
