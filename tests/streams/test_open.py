@@ -1,6 +1,5 @@
 """The same rows from every kind of source, and clear words about bad ones."""
 
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
