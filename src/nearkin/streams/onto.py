@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,9 +68,10 @@ class Outcome:
 
 def fit_onto(
     path: str | os.PathLike[str], source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
-    model: Model | None = None, wishes: Mapping[str, Any] | None = None, classes: ArrayLike | None = None, n_voters: int | None = None, on_bad_file: str = "stop",
-    log: str | os.PathLike[str] | None = None, log_every: int = 16,
-    on_report: Callable[[Report], None] | None = None, on_file: Callable[[FileNote], None] | None = None,
+    model: Model | None = None, wishes: Mapping[str, Any] | None = None, classes: ArrayLike | None = None,
+    n_voters: int | None = None, on_bad_file: str = "stop", log: str | os.PathLike[str] | None = None,
+    log_every: int = 16, on_report: Callable[[Report], None] | None = None,
+    on_file: Callable[[FileNote], None] | None = None,
     output: str | os.PathLike[str] | None = None, dry_run: bool = False, **reading: Any,
 ) -> Outcome:  # fmt: skip
     r"""Learn the files that a saved model has not learned yet, and save it.
@@ -109,9 +109,9 @@ def fit_onto(
     Notes
     -----
     Files are known by their content: one that was learned is skipped under any name, and one whose content has
-    changed is refused. Every file is learned in as many passes as the learner says. Batches never cross files, and a file is learned as a whole or not at all. The model is saved
-    after files, at least at the end, so the model is its own checkpoint: killed at any moment, the same call goes on
-    and ends with the same bits. A lock keeps a second process away.
+    changed is refused. Every file is learned in as many passes as the learner says, as a whole or not at all, and
+    batches never cross files. The model is saved after files, at least at the end, so it is its own checkpoint: killed
+    at any moment, the same call goes on and ends with the same bits. A lock keeps a second process away.
 
     Examples
     --------
@@ -375,16 +375,6 @@ def _explain(error: Exception, path: str) -> str:
     """Return what is wrong with a file, with its name."""
     text = " ".join((error.told() if isinstance(error, InputError) else str(error)).split())
     return text if path in text else f"{path}: {text}"
-
-
-def row_of(problem: str) -> int | None:
-    """Return the row that a problem names, counted from 1.
-
-    >>> row_of("a.csv, data row 1,204: column 'x' holds 'n-a', which is not a number."), row_of("a.csv is empty.")
-    (1204, None)
-    """
-    found = re.search(r"data row ([\d,]*\d)", problem)
-    return None if found is None else int(found[1].replace(",", ""))
 
 
 def _compare_reading(kept: dict[str, Any], given: dict[str, Any]) -> list[str]:
