@@ -34,7 +34,7 @@ class OntoOptions:
 
     onto: Path | None = option(
         type=UpdatedFile(path_type=Path), metavar="MODEL",
-        help="Learn the files that MODEL has not learned yet, and save it; it is begun if it is not there.",
+        help="Learn the files that MODEL has not learned yet, into MODEL; it is begun if it is not there.",
     )  # fmt: skip
     dry_run: bool = option(help="Onto: say what would become of each file, and change nothing.")
     on_bad_file: str = option(
