@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,10 @@ def describe_model(path: Path) -> dict[str, Any]:
         "map_shape": _map_shape(learner) if has_learner else None,
         "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS if has_learner},
     }
+    histories = (getattr(one, "history_", None) for one in (estimator, learner))
+    history = next((one for one in histories if one is not None), None)
+    if history is not None and history.watch.n_batches:
+        facts["stream"] = _stream_facts(history.watch)
     if is_classifier:
         is_doubtful = estimator.decision_.is_suspect
         counts = {"n_rows": len(is_doubtful), "n_doubtful": int(is_doubtful.sum())}
@@ -143,6 +147,22 @@ def _history_facts(history: Any) -> dict[str, Any]:
             {"file": one.path, "row": one.row, "reason": one.problem, "time": one.time}
             for one in history.ledger.quarantined
         ],
+    }
+
+
+def _stream_facts(watch: Any) -> dict[str, Any]:
+    """Return what the stream of a model has shown."""
+    monitor = watch.monitor
+    return {
+        "rows": watch.n_rows,
+        "dropped": watch.total.n_dropped,
+        "accuracy": watch.accuracy,
+        "recent_accuracy": watch.recent_accuracy,
+        "plausibility": watch.plausibility,
+        "recent_plausibility": watch.recent_plausibility,
+        "false_alarms_per_million_rows": monitor.false_alarms,
+        "n_alarms": monitor.n_alarms,
+        "alarms": [asdict(one) for one in monitor.alarms],
     }
 
 

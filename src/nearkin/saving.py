@@ -184,7 +184,7 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
             "stand in a file. Models with parts of your own cannot be written to a nearkin file."
         )
     # The same file, in whatever order attributes were set; messages name settings rather than what follows from them.
-    state = sorted(stored.state_of(value).items(), key=lambda one: (one[0].startswith("_"), one[0]))
+    state = sorted(stored.state_of(value).items(), key=lambda one: ("_" in (one[0][0], one[0][-1]), one[0]))
     return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in state}}
 
 

@@ -274,7 +274,7 @@ def test_a_bad_file_has_an_exit_code_of_its_own_and_a_place_in_info(home):
     assert stopped.exit_code == 2
     assert "in/day2.csv has no column 'c'" in stopped.stderr
     skipped = run(*LINE, "-q", "--on-bad-file", "skip")
-    assert skipped.exit_code == 3
+    assert skipped.exit_code == 4
     assert "in/day2.csv" in skipped.stderr
     assert "day2.csv" in run("info", "m.nearkin").stdout
     facts = json.loads(run("info", "m.nearkin", "--json").stdout)

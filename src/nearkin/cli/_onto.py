@@ -11,16 +11,14 @@ import click
 
 from nearkin.cli import _show
 from nearkin.cli._options import Source, UpdatedFile, given_options, option, options
+from nearkin.cli._program import DRIFT, PUT_ASIDE
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
     from nearkin.cli._stream import StreamOptions
     from nearkin.streams import FileNote, Outcome
 
-__all__ = ["PUT_ASIDE", "OntoOptions", "fit_onto"]
-
-#: Exit code of a run that has put files aside.
-PUT_ASIDE = 3
+__all__ = ["OntoOptions", "fit_onto"]
 
 #: Options of streams that --onto needs not, or cannot have.
 _ALONE = ("checkpoint", "resume", "checkpoint_every", "shuffle", "plausibility", "dask", "shards", "merge_every", "tls")
@@ -39,7 +37,7 @@ class OntoOptions:
     dry_run: bool = option(help="Onto: say what would become of each file, and change nothing.")
     on_bad_file: str = option(
         type=click.Choice(["stop", "skip"]), default="stop",
-        help="Onto: a file that is damaged or odd stops the run, or is put aside (exit code 3).",
+        help="Onto: a file that is damaged or odd stops the run, or is put aside (exit code 4).",
     )  # fmt: skip
 
     def check(self, stream: StreamOptions, *, has_suspects: bool) -> None:
@@ -51,6 +49,8 @@ class OntoOptions:
         others = [name for name in given_options(stream) if name in _ALONE] + ["suspects"] * has_suspects
         if others:
             raise InputError(f"--{others[0].replace('_', '-')} cannot be combined with --onto; leave it out.")
+        if "log_every" in given_options(stream) and stream.log is None:
+            raise InputError("--log-every belongs to --log; add --log, or leave it out.")
 
 
 def fit_onto(
@@ -77,7 +77,8 @@ def fit_onto(
     with _show.live_line(quiet=quiet) as draw:
         outcome = streams.fit_onto(
             onto.onto, data, model=model, wishes=wishes, n_voters=stream.voters if begins and stream.voters else None,
-            on_bad_file=onto.on_bad_file, log=stream.log, on_report=draw,
+            on_bad_file=onto.on_bad_file, log=stream.log, log_every=stream.log_every, on_report=draw,
+            false_alarms=stream.false_alarms,
             on_file=lambda note: _tell(note, quiet=quiet), output=output, dry_run=onto.dry_run, **reading, **names,
         )  # fmt: skip
     if not quiet:
@@ -88,7 +89,9 @@ def fit_onto(
             size = _show.size(target.stat().st_size)
             spent = f"{time.perf_counter() - begun:.1f} s"
             _show.echo(_show.pairs([*lines, ("time", spent), ("saved", f"{target} ({size})")]))
-    return PUT_ASIDE if outcome.of("bad") or (outcome.of("changed") and not onto.dry_run) else 0
+    if outcome.of("bad") or (outcome.of("changed") and not onto.dry_run):
+        return PUT_ASIDE
+    return DRIFT if stream.fail_on_drift and outcome.n_alarms else 0
 
 
 def _tell(note: FileNote, *, quiet: bool) -> None:

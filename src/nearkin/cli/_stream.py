@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import PATH, Source, given_options, option, options, output_option
+from nearkin.cli._options import PATH, Source, WordOr, given_options, option, options, output_option
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
     from nearkin.streams import FileStream
 
-__all__ = ["StreamOptions", "connect", "learn", "open_stream", "write_plausibility"]
+__all__ = [
+    "StreamOptions", "connect", "count_alarms", "learn", "logging_refusal", "open_stream", "write_plausibility",
+]  # fmt: skip
 
 #: Options that do nothing without another one.
-_NEEDS = {"shards": "dask", "merge_every": "dask", "tls": "dask", "checkpoint_every": "checkpoint"}
+_NEEDS = {"shards": "dask", "merge_every": "dask", "tls": "dask", "checkpoint_every": "checkpoint", "log_every": "log"}
 
 
 @options
@@ -33,7 +35,16 @@ class StreamOptions:
         type=click.FloatRange(0), metavar="SECONDS", default=30.0,
         help="Stream: time between two checkpoints.",
     )  # fmt: skip
-    log: Path | None = output_option("log", help="Stream: log progress, one JSON object a line.")
+    log: Path | None = output_option("log", help="Stream: log progress, one JSON object a line; see nearkin watch.")
+    log_every: int | str = option(
+        type=WordOr(click.IntRange(1), "batch", "file"), metavar="batch|file|N", default="16",
+        help="Stream: when to log: after every batch, file, or N batches.",
+    )  # fmt: skip
+    false_alarms: float | None = option(
+        type=click.FloatRange(0, 1e6), metavar="NUMBER",
+        help="Stream: false alarms of drift per million rows, at most; 0 for none.  [default: 1]",
+    )  # fmt: skip
+    fail_on_drift: bool = option(help="Stream: end with exit code 3 if there was an alarm of drift.")
     batch_rows: int = option(
         type=click.IntRange(2), default=4096,
         help="Stream: rows learned together; the first batch fixes the scale.",
@@ -106,7 +117,7 @@ def learn(model: Any, stream: FileStream, options: StreamOptions, client: Any, *
 
     how: dict[str, Any] = {
         "checkpoint": options.checkpoint, "checkpoint_every": options.checkpoint_every, "resume": options.resume,
-        "log": options.log,
+        "log": options.log, "log_every": options.log_every, "false_alarms": options.false_alarms,
     }  # fmt: skip
     if not quiet:
         memory = streams.memory_estimate(getattr(model, "learner", model), stream)
@@ -120,6 +131,27 @@ def learn(model: Any, stream: FileStream, options: StreamOptions, client: Any, *
             model, stream, client=client, n_shards=options.shards, merge_every=options.merge_every, on_report=draw,
             **how,
         )  # fmt: skip
+
+
+@contextmanager
+def logging_refusal(options: StreamOptions) -> Iterator[None]:
+    """Write a line into the log if the block ends with an error, whatever it is."""
+    try:
+        yield
+    except Exception as error:
+        if options.log is not None:
+            from nearkin.streams.journal import Journal
+
+            Journal(options.log).refuse(error)
+        raise
+
+
+def count_alarms(model: Any) -> int:
+    """Return how many alarms of drift a model has had."""
+    for one in (model, getattr(model, "learner_", None), getattr(model, "learner", None)):
+        if (history := getattr(one, "history_", None)) is not None:
+            return int(history.watch.monitor.n_alarms)
+    return 0
 
 
 def write_plausibility(learner: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli import _show
+from nearkin.cli import _show, _stream
 from nearkin.cli._onto import OntoOptions, fit_onto
 from nearkin.cli._options import (
     Share,
@@ -23,8 +23,8 @@ from nearkin.cli._options import (
     quiet_option,
     seed_option,
     takes,
-)  # fmt: skip
-from nearkin.cli._program import command, with_debug
+)
+from nearkin.cli._program import DRIFT, command, with_debug
 from nearkin.cli._stream import StreamOptions
 from nearkin.errors import InputError
 
@@ -160,7 +160,7 @@ def fit(
     fit into memory.
 
     With --onto, the files that MODEL has not learned yet are learned; run the
-    same line every day. Exit code 3: some files were put aside.
+    same line every day. Exit code 4: some files were put aside.
     """
     onto.check(stream, has_suspects=outputs.suspects is not None)
     if onto.onto is not None:
@@ -170,7 +170,10 @@ def fit(
     if not stream.applies_to(data):
         _fit_table(data[0], source, outputs.output, outputs.suspects, wanted, quiet=quiet)
     elif outputs.suspects is None:
-        _fit_stream(data, source, outputs.output, wanted, stream, quiet=quiet)
+        with _stream.logging_refusal(stream):
+            model = _fit_stream(data, source, outputs.output, wanted, stream, quiet=quiet)
+        if stream.fail_on_drift and _stream.count_alarms(model):
+            return DRIFT
     else:
         raise InputError("--suspects needs all rows in memory; for a stream, --plausibility scores every row.")
     return 0
@@ -203,9 +206,8 @@ def _fit_table(
 
 def _fit_stream(
     data: Sequence[Path], source: Source, output: Path, wanted: ModelOptions, options: StreamOptions, *, quiet: bool
-) -> None:
-    """Learn from many rows in batches."""
-    from nearkin.cli import _stream
+) -> Any:
+    """Learn from many rows in batches; return the model."""
     from nearkin.files import claim
     from nearkin.model_files import remember_names
     from nearkin.saving import save
@@ -234,6 +236,7 @@ def _fit_stream(
         if options.plausibility:
             vars(learner).pop("feature_names_in_", None)  # it gets plain arrays
             _stream.write_plausibility(learner, stream, options, client, quiet=quiet)
+    return whole
 
 
 def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:

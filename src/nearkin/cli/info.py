@@ -14,6 +14,9 @@ from nearkin.cli._program import command, with_debug
 
 __all__ = ["info"]
 
+#: Alarms that are told.
+_ALARMS = 5
+
 Lines = list[tuple[str, str]]
 
 
@@ -61,6 +64,7 @@ def _describe_fitted(facts: dict[str, Any]) -> Lines:
     if "noise_rate" in facts:
         doubtful = f"{facts['n_doubtful']:,} of {facts['n_rows']:,} labels doubtful"
         lines.append(("noise rate", f"{_show.percent(facts['noise_rate'])}, {doubtful}"))
+    lines += _describe_stream(facts.get("stream"))
     if not facts["learner"]:
         return [*lines, ("parameters", _words(facts["parameters"]))]
     return [
@@ -81,6 +85,22 @@ def _describe_history(facts: dict[str, Any] | None) -> Lines:
         shown = [f"{Path(one['file']).name} ({one['reason']})" for one in facts["quarantine"]]
         lines.append(("put aside", _show.sum_up(shown, 5)))
     return lines
+
+
+def _describe_stream(facts: dict[str, Any] | None) -> Lines:
+    """Return lines about the stream that a model was learned from, its latest alarms among them."""
+    if facts is None:
+        return []
+    told = [_show.count(facts["rows"], "row")]
+    if facts["accuracy"] is not None:
+        told.append(f"accuracy {_show.percent(facts['accuracy'])}, lately {_show.percent(facts['recent_accuracy'])}")
+    if facts["plausibility"] is not None:
+        told.append(f"plausibility {facts['plausibility']:.2f}, lately {facts['recent_plausibility']:.2f}")
+    lines = [("stream", "; ".join(told))]
+    if not facts["n_alarms"]:
+        return [*lines, ("drift", "no alarm")]
+    lines.append(("drift", f"{_show.count(facts['n_alarms'], 'alarm')}, the latest:"))
+    return lines + [("", f"after {one['row']:,} rows {one['text']}") for one in facts["alarms"][: -_ALARMS - 1 : -1]]
 
 
 def _value(value: Any) -> str:

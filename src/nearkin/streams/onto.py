@@ -24,6 +24,7 @@ from nearkin.streams.file_stream import FileStream
 from nearkin.streams.fitting import learn_stream
 from nearkin.streams.history import History, Ledger, LedgerEntry, now
 from nearkin.streams.identity import digest_content
+from nearkin.streams.journal import Journal
 from nearkin.streams.lock import Lock
 from nearkin.streams.opening import list_files, open_stream
 from nearkin.streams.pupil import Model, Pupil
@@ -55,10 +56,11 @@ class FileNote:
 
 @dataclass
 class Outcome:
-    """The model, what became of every file, and whether the model was written."""
+    """The model, what became of every file, alarms of drift among the new rows, and whether the model was written."""
 
     model: Any
     notes: list[FileNote] = field(default_factory=list)
+    n_alarms: int = 0
     is_saved: bool = False
 
     def of(self, status: str) -> list[FileNote]:
@@ -70,8 +72,8 @@ def fit_onto(
     path: str | os.PathLike[str], source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
     model: Model | None = None, wishes: Mapping[str, Any] | None = None, classes: ArrayLike | None = None,
     n_voters: int | None = None, on_bad_file: str = "stop", log: str | os.PathLike[str] | None = None,
-    log_every: int = 16, on_report: Callable[[Report], None] | None = None,
-    on_file: Callable[[FileNote], None] | None = None,
+    log_every: int | str = 16, on_report: Callable[[Report], None] | None = None,
+    on_file: Callable[[FileNote], None] | None = None, false_alarms: float | None = None,
     output: str | os.PathLike[str] | None = None, dry_run: bool = False, **reading: Any,
 ) -> Outcome:  # fmt: skip
     r"""Learn the files that a saved model has not learned yet, and save it.
@@ -86,7 +88,7 @@ def fit_onto(
         Model to begin with; not needed if there is one in `path`.
     wishes : dict or None, default=None
         Settings that a model in `path` must have, such as ``{"n_epochs": 3}``; others are refused by name.
-    classes, n_voters, log, log_every, on_report
+    classes, n_voters, log, log_every, on_report, false_alarms
         As in `nearkin.streams.fit_stream`.
     on_bad_file : {"stop", "skip"}, default="stop"
         A file that cannot be read, lacks a column or holds something odd stops the run, or is put aside: nothing of it
@@ -134,14 +136,20 @@ def fit_onto(
     files, labels = _list_files(paths, reading.get("label"))
     outputs: list[tuple[Any, str]] = [(path if output is None else output, "model")]
     claim(outputs + ([(log, "log")] if log is not None else []), [*files, *labels.values()])
-    how = {"log": log, "log_every": log_every, "on_report": on_report, "n_voters": n_voters}
+    how = {"log": log, "log_every": log_every, "on_report": on_report, "n_voters": n_voters,
+           "false_alarms": false_alarms}  # fmt: skip
     target = Path(path if output is None else output)
     run = _Onto(
         Path(path), files, labels, target, on_bad_file == "skip", dry_run, on_file or (lambda note: None), how, classes
     )
-    with _locked(Path(path), dry_run):
-        run.begin(model, wishes or {}, {name: value for name, value in reading.items() if value is not None})
-        return run.learn()
+    try:
+        with _locked(Path(path), dry_run):
+            run.begin(model, wishes or {}, {name: value for name, value in reading.items() if value is not None})
+            return run.learn()
+    except Exception as error:
+        if log is not None and not dry_run:
+            Journal(log).refuse(error)
+        raise
 
 
 @dataclass
@@ -246,7 +254,7 @@ class _Onto:
             trial = _copied(self.model)
             stream, text = self._open(path, trial)
             with _one_warning(text):
-                learn_stream(trial, stream, Options(**self.how), self.classes)
+                learn_stream(trial, stream, Options(**self.how, tells_refusal=False), self.classes)
             if _mark(path) != mark:
                 raise InputError(f"{path} changed while it was read; move files there when they are whole.")
         except (ValueError, OSError) as error:
@@ -257,6 +265,7 @@ class _Onto:
             if not self.skips:
                 raise
             return self._put_aside(path, digest, problem)
+        self.outcome.n_alarms += trial.history_.watch.monitor.n_alarms - self.history.watch.monitor.n_alarms
         n_dropped = trial.history_.watch.total.n_dropped - self.history.watch.total.n_dropped
         trial.history_.ledger.add(
             LedgerEntry(str(Path(path).resolve()), digest, stream.n_rows, n_dropped, now())
@@ -294,6 +303,9 @@ class _Onto:
         if self.is_dry:
             return False
         self.history.ledger.add(LedgerEntry(str(Path(path).resolve()), digest, time=now(), problem=problem))
+        if self.how["log"] is not None:
+            watch = self.history.watch
+            Journal(self.how["log"]).tell("put aside", watch.n_batches, watch.n_rows, file=path, reason=problem)
         return True
 
     def _note(self, note: FileNote) -> None:
