@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,16 @@ class LedgerEntry:
     n_dropped: int = 0
     time: str = ""  # when it was learned
     problem: str = ""
+
+    @property
+    def row(self) -> int | None:
+        """Row that the problem names, counted from 1.
+
+        >>> LedgerEntry("a.csv", "1f", problem="a.csv, data row 1,204: column 'x' holds 'n-a', not a number.").row
+        1204
+        """
+        found = re.search(r"data row ([\d,]*\d)", self.problem)
+        return None if found is None else int(found[1].replace(",", ""))
 
 
 @stored(entries=Table(Text(), Part(LedgerEntry)))

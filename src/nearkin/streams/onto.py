@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,10 +56,11 @@ class FileNote:
 
 @dataclass
 class Outcome:
-    """The model, what became of every file, and whether the model was written."""
+    """The model, what became of every file, alarms of drift among the new rows, and whether the model was written."""
 
     model: Any
     notes: list[FileNote] = field(default_factory=list)
+    n_alarms: int = 0
     is_saved: bool = False
 
     def of(self, status: str) -> list[FileNote]:
@@ -70,14 +70,11 @@ class Outcome:
 
 def fit_onto(
     path: str | os.PathLike[str], source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
-    model: Model | None = None, wishes: Mapping[str, Any] | None = None,
-    label: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
-    features: Sequence[str] | None = None, drop: Sequence[str] | None = None, batch_rows: int | None = None,
-    missing: str | None = None, text_labels: bool | None = None, epochs: int | None = None,
-    classes: ArrayLike | None = None, n_voters: int | None = None, on_bad_file: str = "stop",
-    log: str | os.PathLike[str] | None = None, log_every: int | str = 16,
-    on_report: Callable[[Report], None] | None = None, on_file: Callable[[FileNote], None] | None = None,
-    false_alarms: float | None = None, output: str | os.PathLike[str] | None = None, dry_run: bool = False,
+    model: Model | None = None, wishes: Mapping[str, Any] | None = None, classes: ArrayLike | None = None,
+    n_voters: int | None = None, on_bad_file: str = "stop", log: str | os.PathLike[str] | None = None,
+    log_every: int | str = 16, on_report: Callable[[Report], None] | None = None,
+    on_file: Callable[[FileNote], None] | None = None, false_alarms: float | None = None,
+    output: str | os.PathLike[str] | None = None, dry_run: bool = False, **reading: Any,
 ) -> Outcome:  # fmt: skip
     r"""Learn the files that a saved model has not learned yet, and save it.
 
@@ -91,10 +88,8 @@ def fit_onto(
         Model to begin with; not needed if there is one in `path`.
     wishes : dict or None, default=None
         Settings that a model in `path` must have, such as ``{"n_epochs": 3}``; others are refused by name.
-    label, features, drop, batch_rows, missing, text_labels
-        As in `nearkin.streams.open`; None for what the model was begun with. Something else is refused by name.
-    epochs, classes, n_voters, log, log_every, on_report, false_alarms
-        As in `nearkin.streams.fit_stream`. Every file is learned in so many passes.
+    classes, n_voters, log, log_every, on_report, false_alarms
+        As in `nearkin.streams.fit_stream`.
     on_bad_file : {"stop", "skip"}, default="stop"
         A file that cannot be read, lacks a column or holds something odd stops the run, or is put aside: nothing of it
         is learned, and the model notes why. It is tried again when its content changes.
@@ -104,6 +99,9 @@ def fit_onto(
         Where to save; None for `path`.
     dry_run : bool, default=False
         Say what would happen, and change nothing.
+    **reading
+        Any of `label`, `features`, `drop`, `batch_rows`, `missing` and `text_labels` of `nearkin.streams.open`. The
+        model keeps them: later calls need not give them, and something else is refused by name.
 
     Returns
     -------
@@ -113,9 +111,9 @@ def fit_onto(
     Notes
     -----
     Files are known by their content: one that was learned is skipped under any name, and one whose content has
-    changed is refused. Batches never cross files, and a file is learned as a whole or not at all. The model is saved
-    after files, at least at the end, so the model is its own checkpoint: killed at any moment, the same call goes on
-    and ends with the same bits. A lock keeps a second process away.
+    changed is refused. Every file is learned in as many passes as the learner says, as a whole or not at all, and
+    batches never cross files. The model is saved after files, at least at the end, so it is its own checkpoint: killed
+    at any moment, the same call goes on and ends with the same bits. A lock keeps a second process away.
 
     Examples
     --------
@@ -133,19 +131,20 @@ def fit_onto(
     """
     check_argument(_OWNER, "on_bad_file", on_bad_file, OneOf(("stop", "skip")))
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    given = {"label": label, "features": features, "drop": drop, "batch_rows": batch_rows, "missing": missing,
-             "text_labels": text_labels}  # fmt: skip
-    files, labels = _list_files(paths, label)
+    if unknown := reading.keys() - _READING.keys():
+        raise TypeError(f"{_OWNER} does not know {quote_names(sorted(unknown))}.")
+    files, labels = _list_files(paths, reading.get("label"))
     outputs: list[tuple[Any, str]] = [(path if output is None else output, "model")]
     claim(outputs + ([(log, "log")] if log is not None else []), [*files, *labels.values()])
+    how = {"log": log, "log_every": log_every, "on_report": on_report, "n_voters": n_voters,
+           "false_alarms": false_alarms}  # fmt: skip
+    target = Path(path if output is None else output)
     run = _Onto(
-        Path(path), files, labels, Path(path if output is None else output), on_bad_file == "skip", dry_run,
-        on_file or (lambda note: None), {"epochs": epochs, "log": log, "log_every": log_every, "on_report": on_report,
-                                         "n_voters": n_voters, "false_alarms": false_alarms}, classes,
-    )  # fmt: skip
+        Path(path), files, labels, target, on_bad_file == "skip", dry_run, on_file or (lambda note: None), how, classes
+    )
     try:
         with _locked(Path(path), dry_run):
-            run.begin(model, wishes or {}, {name: value for name, value in given.items() if value is not None})
+            run.begin(model, wishes or {}, {name: value for name, value in reading.items() if value is not None})
             return run.learn()
     except Exception as error:
         if log is not None and not dry_run:
@@ -266,6 +265,7 @@ class _Onto:
             if not self.skips:
                 raise
             return self._put_aside(path, digest, problem)
+        self.outcome.n_alarms += trial.history_.watch.monitor.n_alarms - self.history.watch.monitor.n_alarms
         n_dropped = trial.history_.watch.total.n_dropped - self.history.watch.total.n_dropped
         trial.history_.ledger.add(
             LedgerEntry(str(Path(path).resolve()), digest, stream.n_rows, n_dropped, now())
@@ -387,16 +387,6 @@ def _explain(error: Exception, path: str) -> str:
     """Return what is wrong with a file, with its name."""
     text = " ".join((error.told() if isinstance(error, InputError) else str(error)).split())
     return text if path in text else f"{path}: {text}"
-
-
-def row_of(problem: str) -> int | None:
-    """Return the row that a problem names, counted from 1.
-
-    >>> row_of("a.csv, data row 1,204: column 'x' holds 'n-a', which is not a number."), row_of("a.csv is empty.")
-    (1204, None)
-    """
-    found = re.search(r"data row ([\d,]*\d)", problem)
-    return None if found is None else int(found[1].replace(",", ""))
 
 
 def _compare_reading(kept: dict[str, Any], given: dict[str, Any]) -> list[str]:
