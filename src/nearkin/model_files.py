@@ -147,6 +147,7 @@ def _history_facts(history: Any) -> dict[str, Any]:
             {"file": one.path, "row": one.row, "reason": one.problem, "time": one.time}
             for one in history.ledger.quarantined
         ],
+        "waiting": None if history.waiting is None else history.waiting.facts(),
     }
 
 

@@ -40,6 +40,15 @@ class OntoOptions:
         help="Onto: a file that is damaged or odd stops the run, or is put aside (exit code 4).",
     )  # fmt: skip
 
+    on: str | None = option(
+        metavar="COL", help="Onto: find labels in the table (or folder of tables) --labels by this column of ids; rows "
+        "wait until theirs comes.",
+    )  # fmt: skip
+    wait_rows: int = option(default=50_000, help="Onto: rows that may wait for their label; the oldest expire.")
+    wait_days: float | None = option(
+        type=click.FloatRange(0), metavar="DAYS", help="Onto: days after which a waiting row expires.  [default: never]"
+    )
+
     def check(self, stream: StreamOptions, *, has_suspects: bool) -> None:
         """Refuse options that do nothing together."""
         if self.onto is None:
@@ -49,6 +58,8 @@ class OntoOptions:
         others = [name for name in given_options(stream) if name in _ALONE] + ["suspects"] * has_suspects
         if others:
             raise InputError(f"--{others[0].replace('_', '-')} cannot be combined with --onto; leave it out.")
+        if self.on is None and (waits := [name for name in given_options(self) if name.startswith("wait_")]):
+            raise InputError(f"--{waits[0].replace('_', '-')} belongs to --on; add it, or leave this out.")
         if "log_every" in given_options(stream) and stream.log is None:
             raise InputError("--log-every belongs to --log; add --log, or leave it out.")
 
@@ -61,8 +72,12 @@ def fit_onto(
     from nearkin import streams
 
     assert onto.onto is not None
-    if source.label is not None and source.labels is not None:
-        raise InputError("--label names a column and --labels a file; give one of them.")
+    late = _late_labels(source, onto)
+    if late is None and source.label is not None and source.labels is not None:
+        raise InputError(
+            "--label names a column and --labels a file; give one of them, or --on, the column of ids by which the "
+            "labels are found in a table."
+        )
     begun, begins = time.perf_counter(), not onto.onto.exists()
     given = given_options(stream)
     reading = {name: getattr(stream, name) for name in _KEPT if name in given}
@@ -79,7 +94,8 @@ def fit_onto(
             onto.onto, data, model=model, wishes=wishes, n_voters=stream.voters if begins and stream.voters else None,
             on_bad_file=onto.on_bad_file, log=stream.log, log_every=stream.log_every, on_report=draw,
             false_alarms=stream.false_alarms,
-            on_file=lambda note: _tell(note, quiet=quiet), output=output, dry_run=onto.dry_run, **reading, **names,
+            on_file=lambda note: _tell(note, quiet=quiet), output=output, dry_run=onto.dry_run, late=late, **reading,
+            **names,
         )  # fmt: skip
     if not quiet:
         _show.echo(_sum_up(outcome, is_dry=onto.dry_run))
@@ -92,6 +108,17 @@ def fit_onto(
     if outcome.of("bad") or (outcome.of("changed") and not onto.dry_run):
         return PUT_ASIDE
     return DRIFT if stream.fail_on_drift and outcome.n_alarms else 0
+
+
+def _late_labels(source: Source, onto: OntoOptions) -> Any:
+    """Return where late labels are; None if labels stand in the files."""
+    from nearkin.streams import LateLabels
+
+    if onto.on is None:
+        return None
+    if source.labels is None or source.label is None:
+        raise InputError("--on needs --labels, the table of labels, and --label, its column of labels.")
+    return LateLabels(source.labels, onto.on, onto.wait_rows, onto.wait_days)
 
 
 def _tell(note: FileNote, *, quiet: bool) -> None:
@@ -109,20 +136,35 @@ def _tell(note: FileNote, *, quiet: bool) -> None:
 def _sum_up(outcome: Outcome, *, is_dry: bool) -> str:
     counts = {name: len(outcome.of(name)) for name in ("learned", "new", "seen", "changed", "bad")}
     n_new = counts["new"] if is_dry else counts["learned"]
-    first = (
-        f"{_show.count(n_new, 'new file')} {'would be ' if is_dry else ''}learned" if n_new else "nothing new to learn"
-    )
+    nothing = "no new file" if outcome.waiting.n_joined else "nothing new to learn"
+    first = f"{_show.count(n_new, 'new file')} {'would be ' if is_dry else ''}learned" if n_new else nothing
     words = {"seen": "learned before", "changed": "changed since", "bad": "that cannot be learned"}
     rest = [f"{_show.count(counts[name], 'file')} {text}" for name, text in words.items() if counts[name]]
-    return "  " + "; ".join([first, *rest])
+    return "  " + "; ".join([first, *rest, *_tell_wait(outcome, is_dry=is_dry)])
+
+
+def _tell_wait(outcome: Outcome, *, is_dry: bool) -> list[str]:
+    """Say how many rows met their label, and after how long, and how many expired."""
+    wait, out = outcome.waiting, []
+    if wait.n_joined:
+        met = f"{_show.count(wait.n_joined, 'row')} {'would meet' if is_dry else 'met'} their label"
+        out.append(met if is_dry else f"{met} after {wait.seconds / wait.n_joined / 3600:,.1f} hours on average")
+    if wait.n_expired:
+        out.append(f"{_show.count(wait.n_expired, 'row')} expired without a label")
+    return out
 
 
 def _describe(model: Any) -> list[tuple[str, str]]:
+    from nearkin.streams.history import as_text
+
     ledger, watch = model.history_.ledger, model.history_.watch
     lines = [
         ("files", f"{len(ledger.learned):,} learned so far"),
         ("rows", f"{sum(one.n_rows for one in ledger.learned):,} in these files"),
     ]
+    if (waiting := model.history_.waiting) is not None and len(waiting):
+        oldest = as_text(float(waiting.arrived.min()))
+        lines.append(("waiting", f"{_show.count(len(waiting), 'row')} for their label, since {oldest}"))
     if watch.recent_accuracy is not None:
         lines.append(
             ("accuracy", f"{_show.percent(watch.recent_accuracy)} of the newest labels, before they were learned")

@@ -84,6 +84,11 @@ def _describe_history(facts: dict[str, Any] | None) -> Lines:
     if facts and facts["quarantine"]:
         shown = [f"{Path(one['file']).name} ({one['reason']})" for one in facts["quarantine"]]
         lines.append(("put aside", _show.sum_up(shown, 5)))
+    if facts and (waiting := facts["waiting"]) is not None:
+        hours = f" after {waiting['hours']:,.1f} hours on average" if waiting["joined"] else ""
+        now = f"{_show.count(waiting['waiting'], 'row')} wait for their label"
+        rest = f"{waiting['joined']:,} met theirs{hours}, {waiting['expired']:,} expired"
+        lines.append(("waiting", f"{now}; {rest}"))
     return lines
 
 

@@ -137,7 +137,17 @@ class History:
     n_decided: int = 0
 
 
-def now() -> str:
-    """Return the time in UTC; ``SOURCE_DATE_EPOCH`` sets it where results must repeat to the bit."""
+def seconds_now() -> float:
+    """Return the seconds since 1970; ``SOURCE_DATE_EPOCH`` sets them where results must repeat to the bit."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH")
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(fixed) if fixed else time.time()))
+    return float(fixed) if fixed else time.time()
+
+
+def now() -> str:
+    """Return the time in UTC."""
+    return as_text(seconds_now())
+
+
+def as_text(seconds: float) -> str:
+    """Return a time in UTC as text."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
