@@ -183,6 +183,7 @@ def _fit_table(
     data: Path, source: Source, output: Path, suspects: Path | None, wanted: ModelOptions, *, quiet: bool
 ) -> None:
     """Learn from one file, all in memory."""
+    from nearkin.labels import warn_of_lookalikes
     from nearkin.model_files import remember_names
     from nearkin.saving import save
     from nearkin.streams import hold_rows
@@ -191,6 +192,7 @@ def _fit_table(
     begun = time.perf_counter()
     model = wanted.make_classifier(in_batches=False)
     rows = read_training(data, source.label, source.labels, source.features, source.drop)
+    warn_of_lookalikes(rows.y, f"column {rows.label!r} of {data}" if rows.label else str(source.labels))
     with _show.progress_bar(quiet=quiet):
         model.fit(rows.X, rows.y)
     remember_names(model, rows.names, rows.label)
