@@ -183,9 +183,7 @@ def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:
             f"cannot save {where}: {type(value).__module__}.{type(value).__name__} is not a class of nearkin that may "
             "stand in a file. Models with parts of your own cannot be written to a nearkin file."
         )
-    # The same file, in whatever order attributes were set; messages name settings rather than what follows from them.
-    state = sorted(stored.state_of(value).items(), key=lambda one: ("_" in (one[0][0], one[0][-1]), one[0]))
-    return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in state}}
+    return {"$class": name, "state": {k: _encode(v, arrays, f"{where}.{k}") for k, v in stored.state_of(value).items()}}
 
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
