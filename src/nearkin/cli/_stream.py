@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import PATH, Source, WordOr, option, options, output_option
+from nearkin.cli._options import PATH, Source, WordOr, given_options, option, options, output_option
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,9 +73,7 @@ class StreamOptions:
         """Return whether the data is to be read in batches; if not, refuse options that would do nothing."""
         from nearkin.streams.opening import is_many
 
-        ctx = click.get_current_context()
-        default = click.core.ParameterSource.DEFAULT
-        given = [one.name for one in fields(self) if ctx.get_parameter_source(one.name) is not default]
+        given = given_options(self)
         in_batches = self.stream or self.checkpoint is not None or self.dask is not None or is_many(data)
         needs = _NEEDS if in_batches else dict.fromkeys(given, "stream")
         for name in given:
@@ -114,8 +111,8 @@ def connect(options: StreamOptions) -> Iterator[Any]:
         yield client
 
 
-def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> Any:
-    """Return the learner, fitted here or on a cluster."""
+def learn(model: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> Any:
+    """Return the model, fitted here, or a learner fitted on a cluster."""
     from nearkin import distributed, streams
 
     how: dict[str, Any] = {
@@ -123,15 +120,15 @@ def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any,
         "log": options.log, "log_every": options.log_every, "false_alarms": options.false_alarms,
     }  # fmt: skip
     if not quiet:
-        memory = streams.memory_estimate(learner, stream)
+        memory = streams.memory_estimate(getattr(model, "learner", model), stream)
         parts = ", ".join(f"{_show.size(size)} {name}" for name, size in vars(memory).items())
         rows = _show.count(stream.n_rows, "row")
         _show.echo(f"  {rows} a pass; memory about {_show.size(memory.total)} ({parts})", err=True)
     with _show.live_line(quiet=quiet) as draw:
         if client is None:
-            return streams.fit_stream(learner, stream, on_report=draw, **how)
+            return streams.fit_stream(model, stream, on_report=draw, n_voters=options.voters or None, **how)
         return distributed.fit(
-            learner, stream, client=client, n_shards=options.shards, merge_every=options.merge_every, on_report=draw,
+            model, stream, client=client, n_shards=options.shards, merge_every=options.merge_every, on_report=draw,
             **how,
         )  # fmt: skip
 

@@ -43,6 +43,7 @@ def info(model: Path, as_json: bool) -> None:
         lines += [("features", f"{facts['n_features']:,}"), *found, ("parameters", _words(facts["parameters"]))]
     else:
         lines += _describe_fitted(facts)
+    lines += _describe_history(facts.get("history"))
     _show.echo(_show.bold(facts["file"]))
     _show.echo(_show.pairs(lines))
 
@@ -71,6 +72,24 @@ def _describe_fitted(facts: dict[str, Any]) -> Lines:
         ("parameters", _words({name: one for name, one in facts["parameters"].items() if name != "learner"})),
         ("learner", f"{facts['learner']}: {_words(facts['learner_parameters'])}"),
     ]
+
+
+def _describe_history(facts: dict[str, Any] | None) -> Lines:
+    """Describe the files that a model was learned from, and those that were put aside."""
+    lines: Lines = []
+    if facts and facts["files"]:
+        rows = _show.count(facts["rows"], "row")
+        last = f"the last one {Path(facts['last_file']).name}, {facts['last_time']}"
+        lines.append(("learned files", f"{_show.count(facts['files'], 'file')}, {rows}; {last}"))
+    if facts and facts["quarantine"]:
+        shown = [f"{Path(one['file']).name} ({one['reason']})" for one in facts["quarantine"]]
+        lines.append(("put aside", _show.sum_up(shown, 5)))
+    if facts and (waiting := facts["waiting"]) is not None:
+        hours = f" after {waiting['hours']:,.1f} hours on average" if waiting["joined"] else ""
+        now = f"{_show.count(waiting['waiting'], 'row')} wait for their label"
+        rest = f"{waiting['joined']:,} met theirs{hours}, {waiting['expired']:,} expired"
+        lines.append(("waiting", f"{now}; {rest}"))
+    return lines
 
 
 def _describe_stream(facts: dict[str, Any] | None) -> Lines:

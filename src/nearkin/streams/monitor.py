@@ -152,13 +152,11 @@ class Shares:
     @classmethod
     def join(cls, *parts: Shares) -> Shares:
         """Return shares one after the other."""
-        return cls(
-            *(np.concatenate(one, axis=-1) for one in zip(*(vars(part).values() for part in parts), strict=True))
-        )
+        return cls(**{name: np.concatenate([getattr(one, name) for one in parts], axis=-1) for name in vars(parts[0])})
 
     def take(self, part: slice) -> Shares:
         """Return some of the shares."""
-        return Shares(*(values[..., part].copy() for values in vars(self).values()))
+        return Shares(**{name: values[..., part].copy() for name, values in vars(self).items()})
 
     def restart(self, part: slice) -> None:
         """Forget all about some shares."""

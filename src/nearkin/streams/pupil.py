@@ -39,7 +39,7 @@ class Pupil:
 
     def __init__(self, model: Model, n_voters: int | None = None):
         if n_voters is not None:
-            check_argument("fit_stream", "n_voters", n_voters, Integer(10, 100_000_000))
+            check_argument("fit_stream", "n_voters", n_voters, Integer(2, 100_000_000))
         self.model = model
         self.history: History = getattr(model, "history_", None) or History()
         self.learner = _find_learner(model)
@@ -148,7 +148,7 @@ def hold_rows(
     >>> len(model.plausibility_)
     200
     """
-    check_argument("hold_rows", "n_voters", n_voters, Integer(10, 100_000_000))
+    check_argument("hold_rows", "n_voters", n_voters, Integer(2, 100_000_000))
     rows, labels = np.asarray(X), as_labels(y, "hold_rows")
     held, numbers = _empty(model, n_voters), Labels()
     held.add(rows, numbers.encode(labels, "hold_rows"))

@@ -183,9 +183,9 @@ class Run:
                 self._plan = {**own, **self.stream.identity(), **self._plan}
                 if self._checkpoint.exists():
                     self._resume(self._checkpoint)
-            self.pupil = Pupil(self.model, self.options.n_voters)
             self.stream = arrange(self.stream, self.model)
             self._locked.enter_context(without_names(self.model))
+            self.pupil = Pupil(self.model, self.options.n_voters)
             self.at = replace(self.at, watch=self.pupil.history.watch)
             if self.options.false_alarms is not None:
                 watch = copy.deepcopy(self.at.watch)
