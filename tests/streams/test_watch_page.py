@@ -25,7 +25,8 @@ def line(batch, rows=100, **more):
 def log(tmp_path):
     alarm = {"signal": "accuracy", "row": 500, "before": 0.9, "after": 0.5, "text": f"accuracy fell {HOSTILE}"}
     lines = [line(number) for number in range(1, 9)]
-    lines[4] = line(5, alarms=[alarm], waiting=17)
+    lines[4] = line(5, alarms=[alarm])
+    lines.insert(5, json.dumps({"batch": 5, "rows": 500, "event": "waiting", "waiting": 17, "oldest": None}))
     lines += ['{"batch": 3, "rows', "[]", '{"batch": -1, "rows": 3}', "NaN", ""]
     lines.append(json.dumps({"batch": 8, "rows": 800, "event": "put aside", "file": HOSTILE, "reason": "row 3 is odd"}))
     lines.append(json.dumps({"batch": 8, "rows": 800, "event": "refused", "reason": "no such column"}))
@@ -35,7 +36,7 @@ def log(tmp_path):
 
 def test_a_log_is_read_and_damaged_lines_are_counted(log):
     book = read_log(log)
-    assert (book.n_rows, book.n_lines, book.n_damaged) == (800, 14, 4)
+    assert (book.n_rows, book.n_lines, book.n_damaged) == (800, 15, 4)
     assert [one.reason for one in (*book.put_aside, *book.refused)] == ["row 3 is odd", "no such column"]
     assert [(one.at, one.signal) for one in book.alarms] == [(500, "accuracy")]
     assert [one.n_rows for one in book.by_file()] == [200, 300, 300, 0, 0]
@@ -61,7 +62,7 @@ def test_the_page_is_one_file_with_nothing_of_the_data_as_markup(log, tmp_path):
     assert "default-src 'none'" in page
     assert "1 alarm" in page
     assert "row 3 is odd" in page
-    assert "4 of 14 lines, which are damaged" in page
+    assert "4 of 15 lines, which are damaged" in page
     assert "Rows that wait for a label" in page
     assert page.count('class="chart"') == 4
     write_page(read_log(log), path)  # its own kind may be replaced

@@ -82,6 +82,11 @@ class LogBook:
         return [one for one in self.entries if one.event == "learned" and one.n_rows]
 
     @property
+    def learned_last(self) -> LogEntry | None:
+        """The latest entry about rows that were learned."""
+        return next((one for one in reversed(self.entries) if one.event == "learned"), None)
+
+    @property
     def n_rows(self) -> int:
         """Rows learned."""
         return sum(one.n_rows for one in self.learned)
@@ -166,6 +171,9 @@ def read_log(path: str | os.PathLike[str]) -> LogBook:
                 continue
             at += entry.n_rows
             before, entry.at = rows, at
+            if entry.event == "waiting" and book.learned_last is not None:  # the end of a run tells what still waits
+                book.learned_last.n_waiting = entry.n_waiting
+                continue
             book.entries.append(entry)
             book.version = str(facts.get("version", book.version))[:40]
             book.alarms += [LogAlarm(at, entry.time, entry.file, *one) for one in alarms]
@@ -185,19 +193,19 @@ def _read_line(line: dict[str, Any], before: int) -> tuple[LogEntry, list[tuple[
         datetime.fromisoformat(time)
     alarms = [(str(one["signal"])[:40], str(one["text"])[:400]) for one in line.get("alarms", ())]
     new = line.get("new")
+    waiting = None if line.get("waiting") is None else _count(line["waiting"])
     if event != "learned":
-        return LogEntry(event, time, file, reason=reason), alarms, max(before, rows)
+        return LogEntry(event, time, file, n_waiting=waiting, reason=reason), alarms, max(before, rows)
     if new is None:  # written by an earlier version
         n_rows = rows - before if rows >= before else rows
         if line.get("drift") and not alarms:
             alarms = [("plausibility", "plausibility fell")]
         new = {"rows": n_rows, "accuracy": line.get("recent_accuracy"), "plausibility": line.get("recent_plausibility")}
     shares = {str(name)[:200]: _rate(one) or 0.0 for name, one in (new.get("shares") or {}).items()}
-    waiting = line.get("waiting")
     entry = LogEntry(
         event, time, file, 0, _count(new["rows"]), _count(new.get("dropped", 0)), _rate(new.get("accuracy")),
         _rate(new.get("plausibility")), _seconds(line.get("seconds")), shares,
-        None if waiting is None else _count(waiting), len(alarms),
+        waiting, len(alarms),
     )  # fmt: skip
     return entry, alarms, rows
 
