@@ -44,7 +44,8 @@ LEARNERS = {
 #: Passes over the data, the same for every learner so that they can be compared.
 _EPOCHS = 3
 #: Options that are settings of the learner.
-_SETTINGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale"}
+_SETTINGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale",
+             "half_life": "--half-life"}  # fmt: skip
 
 
 @options
@@ -80,6 +81,9 @@ class ModelOptions:
     n_components: int | None = option("--components", metavar="R", help="Rank of a low-rank map.")
     centers: int | None = option(help="Centres per class in the triplet generator.")
     scale: str | None = option(type=click.Choice(["auto", "pairs", "unit", "none"]), help="How to scale features.")
+    half_life: float | None = option(
+        metavar="ROWS", help="Stream: rows after which older ones count half for scale, centres and voters."
+    )
     seed: int = seed_option("model")
 
     def list_wishes(self) -> dict[str, Any]:

@@ -74,6 +74,13 @@ class StreamSettings:
         feature, then rows of length 1 ("auto" for similarities), which after a discriminant start are the mapped ones.
         None: as they come.""",
     )  # fmt: skip
+    half_life: float | None = setting(
+        None, Real(100.0, 1e12), OneOf((None,)),
+        doc="""Rows of a stream after which older ones count half: for the spread of every feature, to which the scale
+        is brought whenever the discriminant start is renewed (without a start the scale stays), for the centres of
+        ``triplets="octg"``, and for the rows that a classifier holds to vote. None: the scale of the first batch, and
+        centres that stay. It does not change `fit` alone, but for centres.""",
+    )  # fmt: skip
     rescore: bool = setting(
         True, BOOLEAN,
         doc="""Whether `fit` scores all rows once more in the end for `plausibility_`: with the final metric, and after
