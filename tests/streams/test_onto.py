@@ -219,6 +219,25 @@ def test_killed_at_any_moment_it_ends_with_the_same_bits(home):
     assert done.stdout.endswith("same\n"), done.stderr
 
 
+@pytest.mark.slow
+def test_ten_noisy_files_one_a_call_end_within_half_a_point_of_one_fit(home):
+    gaps = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 5, 7000)
+        X = 1.2 * rng.normal(size=(5, 8))[y] + rng.normal(size=(7000, 8))
+        noisy, _ = nearkin.flip_labels(y[:2000], 0.2, random_state=seed)
+        model = classifier().set_params(learner__n_epochs=3)
+        for rows in np.split(np.arange(2000), 10):
+            np.save("X.npy", X[rows])
+            np.save("y.npy", noisy[rows])
+            done = onto(f"{seed}.nearkin", "X.npy", model, label="y.npy", batch_rows=4096, on_bad_file="skip")
+            (home / "X.npy").rename(home / f"X{rows[0]}.npy")
+        whole = classifier().set_params(learner__n_epochs=3).fit(X[:2000], noisy)
+        gaps.append(whole.score(X[2000:], y[2000:]) - done.model.score(X[2000:], y[2000:]))
+    assert np.mean(gaps) < 0.005
+
+
 # ---------------------------------------------------------------- the ledger
 
 
