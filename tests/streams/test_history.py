@@ -1,5 +1,7 @@
 """What a model knows about its stream adds up over calls, and is saved with it."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,76 @@ def test_a_history_that_cannot_be_is_not_written():
     model.history_.watch.total.n_rows = -1
     with pytest.raises(ValueError, match=r"history_\.watch\.total\.n_rows"):
         to_tree(model)
+
+
+# ---------------------------------------------------------------- classifiers go on
+
+
+def classifier(learner="auto", **more):
+    return nearkin.RobustKNeighborsClassifier(learner, random_state=0, **more)
+
+
+KINDS = {
+    "begun by the stream": lambda X, y: classifier(nearkin.RobustLODML(random_state=0)),
+    "a fitted learner": lambda X, y: held(classifier(nearkin.RobustLODML(random_state=0).fit(X, y)), X, y),
+    "a learner of its own": lambda X, y: held(classifier(nearkin.RobustLODML(random_state=0)), X, y),
+    "Algorithm 5": lambda X, y: held(classifier(n_neighbors=3), X, y),
+    "a jury": lambda X, y: held(classifier(), X, y),
+}
+
+
+def held(model, X, y):
+    streams.hold_rows(model.fit(X, y), X, y)
+    return model
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_classifier_goes_on_and_saving_it_in_between_changes_nothing(kind, tmp_path):
+    X, y = clouds(900)
+    begin = KINDS[kind](X[:300], y[:300])
+    assert len(getattr(begin, "plausibility_", X[:300])) == 300
+    ends = []
+    for is_saved in (False, True):
+        model = copy.deepcopy(begin)
+        for part in (slice(300, 500), slice(500, 700)):
+            streams.fit_stream(model, streams.open([(X[part], y[part])], batch_rows=64), n_voters=300)
+            if is_saved:
+                nearkin.save(model, tmp_path / "m.nearkin")
+                model = nearkin.load(tmp_path / "m.nearkin")
+        ends.append(model)
+    one, other = ends
+    assert one.predict_proba(X[700:]).tobytes() == other.predict_proba(X[700:]).tobytes()
+    assert one.score(X[700:], y[700:]) > 0.7
+    size = one.history_.held.n_rows_seen
+    assert size == (400 if kind == "begun by the stream" else 700)
+    assert len(one.plausibility_) <= 300
+    assert np.bincount(one.history_.held.codes).max() == 100
+
+
+def test_a_classifier_whose_rows_are_not_known_says_how_to_tell_them():
+    X, y = clouds(100)
+    with pytest.raises(ValueError, match="hold_rows"):
+        streams.fit_stream(classifier().fit(X, y), streams.open([(X, y)]))
+
+
+def test_a_classifier_of_a_killed_run_ends_with_the_same_bits(tmp_path):
+    X, y = clouds()
+
+    def stop(report):
+        if report.batch == 7:
+            raise KeyboardInterrupt
+
+    def fit(**more):
+        return streams.fit_stream(
+            classifier(nearkin.RobustLODML(random_state=0)), streams.open([(X, y)], batch_rows=50), epochs=2,
+            checkpoint=tmp_path / "ck", checkpoint_every=0, resume=True, **more,
+        )  # fmt: skip
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(on_report=stop)
+    resumed = fit()
+    (tmp_path / "ck").rename(tmp_path / "old")
+    (tmp_path / "ck.previous").unlink()
+    whole = fit()
+    assert resumed.predict_proba(X).tobytes() == whole.predict_proba(X).tobytes()
+    assert resumed.history_.held.n_rows_seen == 600

@@ -90,6 +90,8 @@ def fit(
     >>> distributed.fit(nearkin.RobustLODML(random_state=0), stream, client="local:4")  # doctest: +SKIP
     RobustLODML(random_state=0)
     """
+    if not isinstance(learner, OnlineLearner):
+        raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
     if not isinstance(source, FileStream):
         raise TypeError("distributed.fit needs files that all workers can read: a stream of paths, not of an iterator.")
     for name, value, most in (("n_shards", n_shards, 100_000), ("merge_every", merge_every, 10**12)):

@@ -1,15 +1,20 @@
 """Data larger than memory: labelled rows from files or iterators, learned batch by batch, resumable."""
 
 from nearkin.streams.batch import Batch, Stream
+from nearkin.streams.columns import Columns
 from nearkin.streams.file_stream import FileStream, sample_rows
 from nearkin.streams.fitting import Memory, fit_stream, memory_estimate
 from nearkin.streams.history import History, Ledger, LedgerEntry
+from nearkin.streams.late import LabelTable, Waiting
+from nearkin.streams.onto import FileNote, Outcome, fit_onto
 from nearkin.streams.opening import open_stream as open
+from nearkin.streams.pupil import hold_rows
 from nearkin.streams.run import Report
 from nearkin.streams.scores import score_stream
 from nearkin.streams.watch import Drift, Seen, Watch
 
 __all__ = [
-    "Batch", "Drift", "FileStream", "History", "Ledger", "LedgerEntry", "Memory", "Report", "Seen", "Stream", "Watch",
-    "fit_stream", "memory_estimate", "open", "sample_rows", "score_stream",
+    "Batch", "Columns", "Drift", "FileNote", "FileStream", "History", "LabelTable", "Ledger", "LedgerEntry", "Memory",
+    "Outcome", "Report", "Seen", "Stream", "Waiting", "Watch", "fit_onto", "fit_stream", "hold_rows",
+    "memory_estimate", "open", "sample_rows", "score_stream",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nearkin.errors import InputError
 from nearkin.streams.batch import Batch, Place, check_chunk
+from nearkin.streams.columns import Columns, note_new
 from nearkin.streams.identity import describe_file
 from nearkin.tables import Chunk, CsvReader, Layout, NpyReader, ParquetReader, Reader, Unit
 
@@ -97,6 +98,20 @@ class FileStream:
     def names(self) -> list[str] | None:
         """Names of the features."""
         return self.reader.names
+
+    @property
+    def columns(self) -> Columns | None:
+        """Columns of the features, if they have names."""
+        return None if isinstance(self.reader, NpyReader) else Columns.of_layout(self.reader.layout)  # type: ignore[attr-defined]
+
+    def arranged(self, learned: Columns) -> FileStream:
+        """Return the same rows with these columns in this order; refuse a missing one, and warn of others."""
+        if isinstance(self.reader, NpyReader):
+            return self
+        layout = self.reader.layout  # type: ignore[attr-defined]
+        note_new(self.paths[0], layout.columns, learned)
+        layout = layout.arranged(learned.widths, learned.labels, self.paths[0])
+        return replace(self, reader=replace(self.reader, layout=layout))  # type: ignore[type-var]
 
     @property
     def n_rows(self) -> int:

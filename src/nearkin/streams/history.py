@@ -11,9 +11,11 @@ from typing import Any
 from nearkin.labels import Labels
 from nearkin.reservoir import Reservoir
 from nearkin.stored import Anything, Count, Maybe, Part, Table, Text, stored
+from nearkin.streams.columns import Columns
+from nearkin.streams.late import Waiting
 from nearkin.streams.watch import Watch
 
-__all__ = ["History", "Ledger", "LedgerEntry", "history_of", "now"]
+__all__ = ["History", "Ledger", "LedgerEntry", "now"]
 
 
 @stored(path=Text(), digest=Text(), n_rows=Count(), n_dropped=Count(), time=Text(), problem=Text())
@@ -79,8 +81,8 @@ class Ledger:
     watch=Part(Watch),
     held=Maybe(Part(Reservoir)),
     labels=Maybe(Part(Labels)),
-    waiting=Maybe(Anything()),
-    columns=Maybe(Table(Text(), Text())),
+    waiting=Maybe(Part(Waiting)),
+    columns=Maybe(Part(Columns)),
     settings=Table(Text(), Anything()),
     n_decided=Count(),
 )
@@ -98,10 +100,10 @@ class History:
         Rows from which the voters of a classifier are made, as many of each class.
     labels : Labels or None
         Numbers of the classes in `held`.
-    waiting : object or None
+    waiting : Waiting or None
         Rows that wait for their label.
-    columns : dict or None
-        Names of the features and the label, in the order of the features, each with its kind.
+    columns : Columns or None
+        Names of the columns in the order of the features, and how labels are written.
     settings : dict
         How the stream is read: rows of a batch and the like.
     n_decided : int
@@ -118,16 +120,10 @@ class History:
     watch: Watch = field(default_factory=Watch)
     held: Reservoir | None = None
     labels: Labels | None = None
-    waiting: Any = None
-    columns: dict[str, str] | None = None
+    waiting: Waiting | None = None
+    columns: Columns | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     n_decided: int = 0
-
-
-def history_of(model: Any) -> History:
-    """Return the history of a model, a new one if it has none."""
-    found: History = vars(model).setdefault("history_", History())
-    return found
 
 
 def now() -> str:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 
 from nearkin.saving import write_tree
 
-__all__ = ["describe_file", "describe_learner", "differences", "digest_rows"]
+__all__ = ["describe_file", "describe_learner", "differences", "digest_content", "digest_rows"]
 
 #: Files and arrays up to this size are read whole.
 _WHOLE = 1 << 19
@@ -36,6 +36,15 @@ def describe_file(path: str | os.PathLike[str]) -> FileMark:
             file.seek(start)
             digest.update(file.read(stop - start))
     return [Path(path).name, size, digest.hexdigest()]
+
+
+def digest_content(paths: Sequence[str | os.PathLike[str]]) -> str:
+    """Return a digest of everything that is in some files."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        with Path(path).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()
 
 
 def digest_rows(X: NDArray[Any], y: NDArray[Any]) -> str:

@@ -15,14 +15,15 @@ from typing import Any, Self
 
 from nearkin.errors import InputError, Option
 from nearkin.files import claim, naming, replacing
-from nearkin.learners import OnlineLearner
 from nearkin.settings import Integer, Real, check_argument
 from nearkin.stored import Anything, Count, Flag, Table, Text, check_fields
 from nearkin.streams.batch import Batch, Stream
 from nearkin.streams.checkpoint import Checkpoint
+from nearkin.streams.columns import arrange, without_names
 from nearkin.streams.file_stream import FileStream
-from nearkin.streams.history import History, history_of
+from nearkin.streams.history import History
 from nearkin.streams.identity import describe_learner, differences, digest_rows
+from nearkin.streams.pupil import Model, Pupil, n_passes
 from nearkin.streams.watch import Seen, Watch
 
 __all__ = ["Options", "Report", "Run"]
@@ -109,6 +110,7 @@ class Options:
     log: str | os.PathLike[str] | None = None
     log_every: int = 16
     on_report: Callable[[Report], None] | None = None
+    n_voters: int | None = None
 
 
 @dataclass(frozen=True)
@@ -126,10 +128,9 @@ class Position:
 class Run:
     """Keeps the position in a stream, and writes checkpoints and the log; its block holds the checkpoint's lock."""
 
-    def __init__(self, learner: OnlineLearner, stream: Stream, options: Options, plan: dict[str, Any]):
-        if not isinstance(learner, OnlineLearner):
-            raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
-        epochs = getattr(learner, "n_epochs", 1) if options.epochs is None else options.epochs
+    def __init__(self, model: Model, stream: Stream, options: Options, plan: dict[str, Any]):
+        asked = n_passes(model)
+        epochs = asked if options.epochs is None else options.epochs
         check_argument("fit_stream", "epochs", epochs, Integer(1, 1_000_000))
         check_argument("fit_stream", "checkpoint_every", options.checkpoint_every, Real(0.0))
         check_argument("fit_stream", "log_every", options.log_every, Integer(1, 1_000_000_000))
@@ -141,7 +142,7 @@ class Run:
             [(path, kind) for path, kind in outputs if path is not None],
             stream.files if isinstance(stream, FileStream) else (),
         )
-        self.learner, self.stream, self.options, self.epochs = learner, stream, options, int(epochs)
+        self.model, self.stream, self.options, self.epochs = model, stream, options, int(epochs)
         self.at = Position()
         self._plan = plan
         self._checkpoint = None if options.checkpoint is None else Checkpoint(options.checkpoint)
@@ -154,16 +155,18 @@ class Run:
         with self._locked:
             if self._checkpoint is not None:
                 self._locked.enter_context(self._checkpoint.lock)
-                own = {"epochs": self.epochs, "learner": describe_learner(self.learner)}
+                own = {"epochs": self.epochs, "learner": describe_learner(self.model)}
                 self._plan = {**own, **self.stream.identity(), **self._plan}
                 if self._checkpoint.exists():
                     self._resume(self._checkpoint)
-            if hasattr(self.learner, "history_"):
-                self.at = replace(self.at, watch=self.learner.history_.watch)
+            self.pupil = Pupil(self.model, self.options.n_voters)
+            self.stream = arrange(self.stream, self.model)
+            self._locked.enter_context(without_names(self.model))
+            self.at = replace(self.at, watch=self.pupil.history.watch)
             if self._journal is not None:
                 self._journal.begin(self.at.watch.n_batches)
             self._locked = self._locked.pop_all()
-        self._rows_of_others = _rows_seen(self.learner) - self.at.watch.total.n_rows
+        self._rows_of_others = self.pupil.n_rows_seen - self.at.watch.total.n_rows
         self._saved, self._saved_at = self.at, time.monotonic()
         self._begun = self._saved_at
         self._rows_before = self.at.watch.n_rows
@@ -206,7 +209,7 @@ class Run:
             kept, "checkpoint", plan=Table(Text(), Anything()), learner=Anything(), epoch=Count(), batch=Count(),
             start=Count(), done=Flag(), rows=Count(), last=Text(),
         )  # fmt: skip
-        plan, learner = kept["plan"], kept["learner"]
+        plan, model = kept["plan"], kept["learner"]
         is_grown = self._is_grown(plan)
         wanted = {**self._plan, "files": plan["files"], "rows": plan["rows"]} if is_grown else self._plan
         if differs := differences(plan, wanted):
@@ -214,17 +217,17 @@ class Run:
                 f"{self.options.checkpoint} belongs to another run: {'; '.join(differs)}. Give the same data, learner "
                 "and options, or start again with another checkpoint."
             )
-        if type(learner) is not type(self.learner) or not learner.__sklearn_is_fitted__():
-            raise TypeError(f"its learner is {type(learner).__name__}")
-        if not isinstance(getattr(learner, "history_", None), History):
+        if type(model) is not type(self.model):
+            raise TypeError(f"its learner is {type(model).__name__}")
+        if not isinstance(getattr(model, "history_", None), History):
             raise TypeError("its learner has no history")
-        watch = learner.history_.watch
+        watch = model.history_.watch
         at = Position(kept["epoch"], kept["batch"], kept["done"], kept["rows"], watch, kept["last"])
         self._go_to(at, kept["start"], plan.get("rows"))
-        if _rows_seen(learner) < at.watch.total.n_rows:
-            raise ValueError(f"its learner has seen {_rows_seen(learner)} rows")
-        self.learner.__dict__.clear()
-        self.learner.__dict__.update(learner.__dict__)
+        if (n_seen := Pupil(model).n_rows_seen) < at.watch.total.n_rows:
+            raise ValueError(f"its learner has seen {n_seen} rows")
+        self.model.__dict__.clear()
+        self.model.__dict__.update(model.__dict__)
 
     def _is_grown(self, plan: dict[str, Any]) -> bool:
         """Whether files were appended to a stream of one pass in their order, and those before are as they were."""
@@ -282,14 +285,13 @@ class Run:
                 self.at = replace(self.at, epoch=self.at.epoch + 1, batch=0)
         except BaseException:
             # An interrupt may come after the learner has learned a batch and before it is counted.
-            is_counted = _rows_seen(self.learner) == self._rows_of_others + self.at.watch.total.n_rows
+            is_counted = self.pupil.n_rows_seen == self._rows_of_others + self.at.watch.total.n_rows
             if is_counted and self.at is not self._saved:
                 with suppress(OSError, InputError):  # which would hide the error
                     self._save()
             raise
         finally:
-            if self.at.watch.n_batches:
-                history_of(self.learner).watch = self.at.watch
+            self._keep_watch()
         if not self.at.is_done:
             self._finish()
 
@@ -308,15 +310,22 @@ class Run:
             if self.options.on_report is not None:
                 self.options.on_report(report)
 
+    def _keep_watch(self) -> None:
+        """Give the model the sums; it keeps them with its history once anything was learned."""
+        self.pupil.history.watch = self.at.watch
+        self.pupil.history.columns = self.stream.columns or self.pupil.history.columns
+        if self.pupil.n_rows_seen:
+            self.model.history_ = self.pupil.history  # type: ignore[union-attr]
+
     def _save(self) -> None:
         """Write a checkpoint, if one is wanted."""
-        if self._checkpoint is None or not self.learner.__sklearn_is_fitted__():
+        if self._checkpoint is None or not self.pupil.n_rows_seen:
             return
         self._checkpoint.lock.take()
         at, last = self.at, self.at.last
-        history_of(self.learner).watch = at.watch
+        self._keep_watch()
         self._checkpoint.write({
-            "plan": self._plan, "learner": self.learner, "epoch": at.epoch, "batch": at.batch,
+            "plan": self._plan, "learner": self.model, "epoch": at.epoch, "batch": at.batch,
             "start": getattr(self.stream, "start", 0), "done": at.is_done, "rows": at.n_rows,
             "last": last if isinstance(last, str) else _digest(last),
         })  # fmt: skip
@@ -342,13 +351,9 @@ class Run:
         left = None if rate is None or total is None else max(0.0, (total - done) / rate)
         return Report(
             watch.n_batches, done, total, self.at.epoch, rate, left, watch.accuracy, watch.recent_accuracy,
-            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner.state_.labels.codes),
+            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, self.pupil.n_classes,
             drift,
         )  # fmt: skip
-
-
-def _rows_seen(learner: OnlineLearner) -> int:
-    return learner.n_rows_seen_ if learner.__sklearn_is_fitted__() else 0
 
 
 def _digest(batch: Batch) -> str:

@@ -22,7 +22,7 @@ from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit
 from nearkin.tables.cells import NO_NUMBER, label_kind, unquote_formula
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
-__all__ = ["CsvReader", "read_csv"]
+__all__ = ["CsvReader", "read_csv", "read_csv_names"]
 
 _DELIMITERS = (",", ";", "\t")
 #: Lines from which the delimiter is guessed.
@@ -48,6 +48,12 @@ def read_csv(path: Path) -> Table:
     if not rows:
         raise InputError(f"{path} holds a header but no rows.")
     return CellTable(str(path), _columns(names, rows), len(rows))
+
+
+def read_csv_names(path: Path) -> list[str]:
+    """Read the names of the columns."""
+    with _readable(path):
+        return _names(_header(path)[0])
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
-from nearkin.tables.csv_files import read_csv
+from nearkin.tables.csv_files import read_csv, read_csv_names
 from nearkin.tables.numpy_files import Arrays, read_arrays, read_labels
-from nearkin.tables.parquet_files import read_parquet
+from nearkin.tables.parquet_files import read_parquet, read_parquet_names
 from nearkin.tables.table import Table, check_classes, check_regular, find_gap, single_or_double
 
-__all__ = ["LabelledRows", "kind_of", "open_table", "read_for_model", "read_matrix", "read_training"]
+__all__ = ["LabelledRows", "column_names", "kind_of", "open_table", "read_for_model", "read_matrix", "read_training"]
 
 _SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
@@ -63,6 +63,12 @@ def kind_of(path: Path) -> str:
     if kind is None:
         raise InputError(f"cannot tell the format of {path}: its name must end in .csv, .tsv, .parquet, .npz or .npy.")
     return kind
+
+
+def column_names(path: Path) -> list[str] | None:
+    """Return the names of the columns of a file, "" for those without one; None of arrays, which have no names."""
+    kind = kind_of(path)
+    return None if kind == "arrays" else read_csv_names(path) if kind == "csv" else read_parquet_names(path)
 
 
 def read_training(

@@ -13,7 +13,7 @@ from nearkin.errors import InputError
 from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, layout_of
 from nearkin.tables.table import ArrowTable, Table, decoding, require_pyarrow
 
-__all__ = ["ParquetReader", "read_parquet"]
+__all__ = ["ParquetReader", "read_parquet", "read_parquet_names"]
 
 #: Columns read together if there are many.
 _TOGETHER = 256
@@ -40,6 +40,12 @@ def read_parquet(path: Path) -> Table:
             return file.read(columns=[name]).column(0)
 
     return ArrowTable(str(path), names, file.metadata.num_rows, column)
+
+
+def read_parquet_names(path: Path) -> list[str]:
+    """Read the names of the columns."""
+    with _open(path) as file:
+        return ArrowTable(str(path), file.schema_arrow.names, 0, lambda name: None).names
 
 
 @dataclass(frozen=True)

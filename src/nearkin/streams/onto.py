@@ -1,0 +1,416 @@
+"""Today's files onto yesterday's model: which are new, each learned once and as a whole, and the model saved."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from nearkin.errors import InputError, Option, quote_names
+from nearkin.files import claim
+from nearkin.model_files import remember_names
+from nearkin.saving import load, save
+from nearkin.settings import OneOf, check_argument
+from nearkin.streams.columns import known_columns
+from nearkin.streams.file_stream import FileStream
+from nearkin.streams.fitting import learn_stream
+from nearkin.streams.history import History, Ledger, LedgerEntry, now
+from nearkin.streams.identity import digest_content
+from nearkin.streams.lock import Lock
+from nearkin.streams.opening import list_files, open_stream
+from nearkin.streams.pupil import Model, Pupil
+from nearkin.streams.run import Options, Report
+from nearkin.tables import column_names
+
+__all__ = ["FileNote", "Outcome", "fit_onto"]
+
+#: How files are read unless told otherwise; a model keeps it.
+_READING: dict[str, Any] = {
+    "label": None, "features": None, "drop": [], "batch_rows": 4096, "missing": "error", "text_labels": False,
+}  # fmt: skip
+
+#: Seconds between two saves while files are learned.
+_BETWEEN_SAVES = 10.0
+
+_OWNER = "fit_onto"
+
+
+@dataclass(frozen=True)
+class FileNote:
+    """What became of a file: it was "learned" ("new" in a dry run), "seen" before, "changed" since, or is "bad"."""
+
+    path: str
+    status: str
+    n_rows: int = 0
+    text: str = ""
+
+
+@dataclass
+class Outcome:
+    """The model, what became of every file, and whether the model was written."""
+
+    model: Any
+    notes: list[FileNote] = field(default_factory=list)
+    is_saved: bool = False
+
+    def of(self, status: str) -> list[FileNote]:
+        """Return the files with a status."""
+        return [one for one in self.notes if one.status == status]
+
+
+def fit_onto(
+    path: str | os.PathLike[str], source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
+    model: Model | None = None, wishes: Mapping[str, Any] | None = None,
+    label: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    features: Sequence[str] | None = None, drop: Sequence[str] | None = None, batch_rows: int | None = None,
+    missing: str | None = None, text_labels: bool | None = None, epochs: int | None = None,
+    classes: ArrayLike | None = None, n_voters: int | None = None, on_bad_file: str = "stop",
+    log: str | os.PathLike[str] | None = None, log_every: int = 16,
+    on_report: Callable[[Report], None] | None = None, on_file: Callable[[FileNote], None] | None = None,
+    output: str | os.PathLike[str] | None = None, dry_run: bool = False,
+) -> Outcome:  # fmt: skip
+    r"""Learn the files that a saved model has not learned yet, and save it.
+
+    Parameters
+    ----------
+    path : path
+        The model. It is begun if it is not there.
+    source : path or list of paths
+        Files, folders and patterns, as in `nearkin.streams.open`.
+    model : learner or RobustKNeighborsClassifier, or None, default=None
+        Model to begin with; not needed if there is one in `path`.
+    wishes : dict or None, default=None
+        Settings that a model in `path` must have, such as ``{"n_epochs": 3}``; others are refused by name.
+    label, features, drop, batch_rows, missing, text_labels
+        As in `nearkin.streams.open`; None for what the model was begun with. Something else is refused by name.
+    epochs, classes, n_voters, log, log_every, on_report
+        As in `nearkin.streams.fit_stream`. Every file is learned in so many passes.
+    on_bad_file : {"stop", "skip"}, default="stop"
+        A file that cannot be read, lacks a column or holds something odd stops the run, or is put aside: nothing of it
+        is learned, and the model notes why. It is tried again when its content changes.
+    on_file : callable or None, default=None
+        Called with a `FileNote` for every file.
+    output : path or None, default=None
+        Where to save; None for `path`.
+    dry_run : bool, default=False
+        Say what would happen, and change nothing.
+
+    Returns
+    -------
+    Outcome
+        The model and what became of every file.
+
+    Notes
+    -----
+    Files are known by their content: one that was learned is skipped under any name, and one whose content has
+    changed is refused. Batches never cross files, and a file is learned as a whole or not at all. The model is saved
+    after files, at least at the end, so the model is its own checkpoint: killed at any moment, the same call goes on
+    and ends with the same bits. A lock keeps a second process away.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import nearkin
+    >>> from nearkin import streams
+    >>> with tempfile.TemporaryDirectory() as here:
+    ...     for day in ("monday", "tuesday"):
+    ...         rows = (f"{i % 7 + 3 * (i % 2)},{'no yes'.split()[i % 2]}" for i in range(100 + len(day)))
+    ...         _ = Path(f"{here}/{day}.csv").write_text("\n".join(["x,y", *rows]))
+    ...         done = streams.fit_onto(f"{here}/m.nearkin", f"{here}/*.csv", label="y", model=nearkin.RobustLODML())
+    ...         print([one.status for one in done.notes], done.model.n_rows_seen_)
+    ['learned'] 106
+    ['seen', 'learned'] 213
+    """
+    check_argument(_OWNER, "on_bad_file", on_bad_file, OneOf(("stop", "skip")))
+    paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    given = {"label": label, "features": features, "drop": drop, "batch_rows": batch_rows, "missing": missing,
+             "text_labels": text_labels}  # fmt: skip
+    files, labels = _list_files(paths, label)
+    outputs: list[tuple[Any, str]] = [(path if output is None else output, "model")]
+    claim(outputs + ([(log, "log")] if log is not None else []), [*files, *labels.values()])
+    run = _Onto(
+        Path(path), files, labels, Path(path if output is None else output), on_bad_file == "skip", dry_run,
+        on_file or (lambda note: None), {"epochs": epochs, "log": log, "log_every": log_every, "on_report": on_report,
+                                         "n_voters": n_voters}, classes,
+    )  # fmt: skip
+    with _locked(Path(path), dry_run):
+        run.begin(model, wishes or {}, {name: value for name, value in given.items() if value is not None})
+        return run.learn()
+
+
+@dataclass
+class _Onto:
+    """One call of `fit_onto`."""
+
+    path: Path
+    files: list[str]
+    labels: dict[str, str]  # npy files of labels by those of rows
+    output: Path
+    skips: bool
+    is_dry: bool
+    tell: Callable[[FileNote], None]
+    how: dict[str, Any]
+    classes: ArrayLike | None
+    model: Any = None
+    reading: dict[str, Any] = field(default_factory=dict)
+    outcome: Outcome = field(default_factory=lambda: Outcome(None))
+
+    @property
+    def history(self) -> History:
+        """History of the model as it is now."""
+        found: History = self.model.history_
+        return found
+
+    # ------------------------------------------------------------------ which model, how to read, which files
+
+    def begin(self, model: Model | None, wishes: Mapping[str, Any], given: dict[str, Any]) -> None:
+        """Load the model or begin it, and refuse settings that contradict it."""
+        if self.path.exists():
+            self.model = load(self.path)
+            if not isinstance(self.model, Model):
+                raise InputError(f"{self.path} holds a {type(self.model).__name__}, which does not learn from files.")
+            old = getattr(self.model, "history_", None) or History()
+            kept = {"label": getattr(self.model, "label_name_", None), **old.settings}
+            wrong = [*_compare_wishes(self.model, wishes), *_compare_reading(kept, given)]
+            if wrong:
+                raise InputError(f"{self.path} was begun with other settings: {'; '.join(wrong)}.")
+            self.reading = {**_READING, **kept, **given}
+        else:
+            if model is None:
+                raise InputError(f"{self.path} is not there; give `model` to begin it.", owner=_OWNER)
+            self.model, old, self.reading = copy.copy(model), History(), {**_READING, **given}
+        self.reading["drop"] = list(self.reading["drop"])
+        settings = {name: value for name, value in self.reading.items() if name != "label" or not self.labels}
+        self.model.history_ = replace(old, settings=settings)
+        self.outcome.model = self.model
+
+    def learn(self) -> Outcome:
+        """Learn the new files, decide, and save."""
+        found = self._judge_files()
+        saved_at, is_new = time.monotonic(), False
+        try:
+            for path, digest, status in found:
+                if status == "new":
+                    is_new |= self._try_file(path, digest)
+                elif status == "changed":
+                    is_new |= self._put_aside(path, digest, _CHANGED)
+                if is_new and self.output == self.path and time.monotonic() - saved_at >= _BETWEEN_SAVES:
+                    self._save()
+                    saved_at = time.monotonic()
+        finally:
+            if not self.is_dry and (is_new or self._is_stale()):
+                self._finish()
+        return self.outcome
+
+    def _judge_files(self) -> list[tuple[str, str, str]]:
+        """Return path, digest and status of every file, and tell of those that are not new."""
+        ledger, found, here = self.history.ledger, [], dict[str, str]()
+        for path in self.files:
+            digest = digest_content([path, *([self.labels[path]] if path in self.labels else [])])
+            status = "seen" if digest in here else ledger.judge(str(Path(path).resolve()), digest)
+            if status == "seen":
+                before = here.get(digest) or ledger.entries[digest].path
+                name = "" if before == str(Path(path).resolve()) else f" as {before}"
+                when = f", {ledger.entries[digest].time}" if digest in ledger.entries else ""
+                self._note(FileNote(path, "seen", 0, f"learned before{name}{when}"))
+            elif status == "bad":
+                self._note(FileNote(path, "bad", 0, f"put aside before: {ledger.entries[digest].problem}"))
+            if status == "new":
+                here[digest] = path
+            found.append((path, digest, status))
+        changed = [path for path, _, status in found if status == "changed"]
+        if changed and not self.skips and not self.is_dry:
+            raise InputError(
+                f"{quote_names(changed)}: {_CHANGED}. Nothing was learned. Give changed files a new name to learn them "
+                "in addition, or put them aside with {skip}.",
+                skip=Option("on_bad_file", "skip"),
+            )
+        return found
+
+    # ------------------------------------------------------------------ one file
+
+    def _try_file(self, path: str, digest: str) -> bool:
+        """Learn a file or put it aside; return whether the model changed."""
+        try:
+            if self.is_dry:
+                stream, text = self._open(path, self.model)
+                self._note(FileNote(path, "new", stream.n_rows, text))
+                return False
+            mark = _mark(path)
+            trial = _copied(self.model)
+            stream, text = self._open(path, trial)
+            with _one_warning(text):
+                learn_stream(trial, stream, Options(**self.how), self.classes)
+            if _mark(path) != mark:
+                raise InputError(f"{path} changed while it was read; move files there when they are whole.")
+        except (ValueError, OSError) as error:
+            problem = _explain(error, path)
+            if self.is_dry:
+                self._note(FileNote(path, "bad", 0, problem))
+                return False
+            if not self.skips:
+                raise
+            return self._put_aside(path, digest, problem)
+        n_dropped = trial.history_.watch.total.n_dropped - self.history.watch.total.n_dropped
+        trial.history_.ledger.add(
+            LedgerEntry(str(Path(path).resolve()), digest, stream.n_rows, n_dropped, now())
+        )  # fmt: skip
+        self.model.__dict__ = trial.__dict__
+        self._note(FileNote(path, "learned", stream.n_rows, text))
+        return True
+
+    def _open(self, path: str, model: Any) -> tuple[FileStream, str]:
+        """Open a file with the columns that the model knows; return also what is to be said about others."""
+        reading, known = self.reading, known_columns(model)
+        label = self.labels.get(path, reading["label"])
+        features, drop = reading["features"], reading["drop"]
+        text = ""
+        if known is not None and path not in self.labels:
+            held = column_names(Path(path)) or []
+            others = {*known.widths, label, *drop, ""}
+            new = [] if features else [name for name in held if name not in others]
+            text = f"new columns are left out: {quote_names(new)}" if new else ""
+            if gone := [name for name in known.widths if name not in held]:
+                more = f" (also {quote_names(gone[1:])})" if len(gone) > 1 else ""
+                raise InputError(
+                    f"{path} has no column {gone[0]!r}{more}, which the model needs; it holds {quote_names(held)}."
+                )
+            features, drop = list(known.widths), ()
+        stream = open_stream(
+            path, label=label, features=features, drop=drop, batch_rows=reading["batch_rows"],
+            missing=reading["missing"], text_labels=reading["text_labels"],
+        )  # fmt: skip
+        assert isinstance(stream, FileStream)
+        return stream, text
+
+    def _put_aside(self, path: str, digest: str, problem: str) -> bool:
+        self._note(FileNote(path, "changed" if problem is _CHANGED else "bad", 0, problem))
+        if self.is_dry:
+            return False
+        self.history.ledger.add(LedgerEntry(str(Path(path).resolve()), digest, time=now(), problem=problem))
+        return True
+
+    def _note(self, note: FileNote) -> None:
+        self.outcome.notes.append(note)
+        self.tell(note)
+
+    # ------------------------------------------------------------------ the end
+
+    def _is_stale(self) -> bool:
+        held = self.history.held
+        return held is not None and self.history.n_decided != held.n_rows_seen
+
+    def _finish(self) -> None:
+        """Make what decides from the rows held, remember names, and save."""
+        if self._is_stale():
+            Pupil(self.model).decide()
+        known = known_columns(self.model)
+        if known is not None and self.model.__sklearn_is_fitted__():
+            remember_names(self.model, known.names, self.reading["label"])
+        self._save()
+
+    def _save(self) -> None:
+        save(self.model, self.output)
+        self.outcome.is_saved = True
+
+
+_CHANGED = "the content has changed since it was learned"
+
+
+@contextmanager
+def _locked(path: Path, is_dry: bool) -> Iterator[None]:
+    """Keep other processes from a model; who only looks need not wait."""
+    if is_dry:
+        yield
+        return
+    with Lock(path.with_name(path.name + ".lock"), str(path)):
+        yield
+
+
+def _list_files(paths: list[Any], label: Any) -> tuple[list[str], dict[str, str]]:
+    """Return the files, and for npy files those of their labels."""
+    files, kind = list_files(paths)
+    if kind != "arrays":
+        return files, {}
+    if label is None:
+        raise InputError("npy files need {label}, the npy file (or files) of their labels.", label=Option("label"))
+    labels = [os.fspath(one) for one in ([label] if isinstance(label, (str, os.PathLike)) else label)]
+    files = [one for one in files if one not in labels]
+    if len(labels) != len(files):
+        raise InputError(f"{len(files)} npy files of features need as many of labels; got {len(labels)}.")
+    return files, dict(zip(files, labels, strict=True))
+
+
+def _copied(model: Any) -> Any:
+    """Return a model that can learn while the first stays as it is; learners replace their state as a whole."""
+    other, history = copy.copy(model), model.history_
+    other.history_ = replace(
+        history, ledger=Ledger(dict(history.ledger.entries)), watch=copy.deepcopy(history.watch),
+        held=copy.deepcopy(history.held), labels=copy.deepcopy(history.labels), waiting=copy.deepcopy(history.waiting),
+    )  # fmt: skip
+    return other
+
+
+def _mark(path: str) -> tuple[int, int]:
+    found = Path(path).stat()
+    return found.st_size, found.st_mtime_ns
+
+
+@contextmanager
+def _one_warning(text: str) -> Iterator[None]:
+    """Silence the warning of new columns where a note says it."""
+    with warnings.catch_warnings():
+        if text:
+            warnings.filterwarnings("ignore", "has columns that the model has not learned")
+        yield
+
+
+def _explain(error: Exception, path: str) -> str:
+    """Return what is wrong with a file, with its name."""
+    text = " ".join((error.told() if isinstance(error, InputError) else str(error)).split())
+    return text if path in text else f"{path}: {text}"
+
+
+def row_of(problem: str) -> int | None:
+    """Return the row that a problem names, counted from 1.
+
+    >>> row_of("a.csv, data row 1,204: column 'x' holds 'n-a', which is not a number."), row_of("a.csv is empty.")
+    (1204, None)
+    """
+    found = re.search(r"data row ([\d,]*\d)", problem)
+    return None if found is None else int(found[1].replace(",", ""))
+
+
+def _compare_reading(kept: dict[str, Any], given: dict[str, Any]) -> list[str]:
+    """Return in words what would be read otherwise than before."""
+    out = []
+    for name, value in given.items():
+        before = kept.get(name, value)
+        value = list(value) if isinstance(value, (list, tuple)) else value
+        if before is None or before == value or (name, before, value) == ("missing", "error", "drop"):
+            continue
+        out.append(f"{name} was {before!r} and is {value!r}")
+    return out
+
+
+def _compare_wishes(model: Any, wishes: Mapping[str, Any]) -> list[str]:
+    """Return in words which settings of a model are not as wished; its learner is known by the name of its class."""
+    inside = getattr(model, "learner", model)
+    held = model.history_.held if getattr(model, "history_", None) is not None else None
+    known = {
+        **(inside.get_params(deep=False) if hasattr(inside, "get_params") else {}),
+        **model.get_params(deep=False),
+        "learner": type(inside).__name__ if hasattr(inside, "get_params") else "a jury of its own",
+        "n_voters": None if held is None else held.max_rows,
+    }
+    differ = [(name, known.get(name), value) for name, value in wishes.items() if repr(known.get(name)) != repr(value)]
+    return [f"{name} was {before} and is {value}" for name, before, value in differ]
