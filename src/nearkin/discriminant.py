@@ -621,7 +621,9 @@ class Discriminant:
             self,
             sample=self.sample.merged([one.sample for one in shards], codes, n_classes),
             n_rows=self.n_rows + sum(one.n_rows - self.n_rows for one in shards),
-            n_base=0, base_seen=None, making=None,
+            n_base=0,
+            base_seen=None,
+            making=None,
         )
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Gradual", "finish"]
+from nearkin import progress
+
+__all__ = ["Gradual", "finish", "in_steps"]
 
 Result = TypeVar("Result")
+
+#: What work that costs more than expected costs at least, as a multiple of what was spent.
+_MORE = 1.1
 
 
 def finish(steps: Generator[Any, None, Result]) -> Result:
@@ -20,18 +27,77 @@ def finish(steps: Generator[Any, None, Result]) -> Result:
             return end.value  # type: ignore[no-any-return]
 
 
+class _Dropped(BaseException):
+    """Nobody wants the rest of the work."""
+
+
+def in_steps(work: Callable[[], Result]) -> Generator[float, None, Result]:
+    """Do work that reports its progress as steps, one from each report or pause to the next.
+
+    The work runs in a thread of its own, which waits whenever the caller goes on: no two things happen at the same
+    time. It ends with the generator. Every step yields the processor seconds that it took.
+
+    Examples
+    --------
+    >>> def work():
+    ...     for i in range(3):
+    ...         progress.advance("working", i, 3)
+    ...     return "done"
+    >>> steps = in_steps(work)
+    >>> next(steps) < 1.0
+    True
+    >>> finish(steps)
+    'done'
+    """
+    may_go, has_stopped = threading.Semaphore(0), threading.Semaphore(0)
+    is_dropped, found, errors = threading.Event(), [], []
+    begun, took = 0.0, 0.0
+
+    def wait() -> None:
+        nonlocal begun, took
+        took = time.thread_time() - begun
+        has_stopped.release()
+        may_go.acquire()
+        begun = time.thread_time()
+        if is_dropped.is_set():
+            raise _Dropped
+
+    def run() -> None:
+        may_go.acquire()
+        try:
+            with progress.pausing(wait):
+                found.append(work())
+        except BaseException as error:
+            errors.append(error)
+        has_stopped.release()
+
+    threading.Thread(target=run, name="nearkin-steps", daemon=True).start()
+    try:
+        while True:
+            may_go.release()
+            has_stopped.acquire()
+            if errors:
+                raise errors[0]
+            if found:
+                return found[0]
+            yield took
+    finally:
+        is_dropped.set()
+        may_go.release()
+
+
 class Gradual(Generic[Result]):
     """A result in the making.
 
     How far it has come never changes what comes out, so it may be dropped at any time and begun anew. Threads take
-    turns.
+    turns. What raises is begun anew as well.
 
     Parameters
     ----------
     make : callable
-        Returns a generator that pauses after each step, and returns the result.
-    n_steps : int
-        About how often it pauses.
+        Returns a generator that yields the cost of each step, None for 1, and returns the result.
+    cost : float
+        About what all steps cost together.
 
     Examples
     --------
@@ -43,21 +109,25 @@ class Gradual(Generic[Result]):
     ...     return total
     >>> sums = Gradual(lambda: add(range(10)), 10)
     >>> sums.advance(0.5)  # of what is left
-    >>> sums.n_done, sums.finish()
-    (5, 45)
+    >>> sums.spent, sums.finish()
+    (5.0, 45)
     """
 
-    def __init__(self, make: Callable[[], Generator[Any, None, Result]], n_steps: int):
-        self._steps, self._n_steps, self._lock = make(), n_steps, threading.Lock()
-        self._wanted = 0.0
-        self.n_done = 0
+    def __init__(self, make: Callable[[], Generator[float | None, None, Result]], cost: float):
+        self._make, self._cost, self._lock = make, cost, threading.Lock()
+        self._allowed = 0.0
         self._result: list[Result] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._steps, self._process, self.spent = self._make(), os.getpid(), 0.0
 
     def advance(self, share: float) -> None:
         """Do a share of what is left."""
         with self._lock:
-            self._wanted += share * max(0.0, self._n_steps - self._wanted)
-            while not self._result and self.n_done + 1e-9 < self._wanted:
+            self._cost = max(self._cost, _MORE * self.spent)
+            self._allowed += share * max(0.0, self._cost - self._allowed)
+            while not self._result and self.spent + 1e-9 < self._allowed:
                 self._step()
 
     def finish(self) -> Result:
@@ -68,8 +138,14 @@ class Gradual(Generic[Result]):
             return self._result[0]
 
     def _step(self) -> None:
+        if self._process != os.getpid():  # threads do not survive a fork
+            self._begin()
         try:
-            next(self._steps)
+            cost = next(self._steps)
         except StopIteration as end:
             self._result.append(end.value)
-        self.n_done += 1
+        except BaseException:
+            self._begin()
+            raise
+        else:
+            self.spent += 1.0 if cost is None else cost

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
 from nearkin.noise.model import VotesOn, split_rows
@@ -38,8 +39,9 @@ _GROUPS = 32
 _AT_ONCE = 1 << 16
 _KEPT = 1 << 22
 
-#: Most numbers in a full table of the votes of leaves.
+#: Most numbers in a full table of the votes of leaves, and in one that is kept.
 _FULL = 1 << 22
+_KEPT_VOTES = 1 << 20
 
 
 @stored(
@@ -115,6 +117,7 @@ class Trees:
         found = np.empty((n, self.n_trees), np.int32)
         step = max(1, _AT_ONCE // self.n_trees)
         for start in range(0, n, step):
+            progress.pause()
             size = min(step, n - start)
             ends = np.tile(np.arange(self.n_trees), size)
             # Pairs of a row and a tree that are still on their way, the places of their rows, and the nodes.
@@ -177,6 +180,7 @@ class _Growth:
         best, feature, cut = np.full(n, -1.0), np.zeros(n, np.int64), np.zeros(n, np.float32)
         goes_left, n_left = np.zeros(len(self.items), bool), np.zeros(n, np.int64)
         for _ in range(n_tried):
+            progress.pause()
             one = self.varying[rng.integers(len(self.varying), size=n)]
             values = self.columns.take(self.items + np.repeat(one * self.n, self.size))
             low, high = np.minimum.reduceat(values, self.start), np.maximum.reduceat(values, self.start)
@@ -195,6 +199,7 @@ class _Growth:
             best = np.maximum(best, purity)
             feature, cut, n_left = (np.where(better, *pair) for pair in ((one, feature), (at, cut), (size, n_left)))
             np.copyto(goes_left, left, where=np.repeat(better, self.size))
+        progress.pause()
         self._split_at(best >= 0.0, feature, cut, goes_left, n_left)
 
     def _split_at(self, is_split: Any, feature: Index, cut: Array, goes_left: Any, n_left: Index) -> None:
@@ -277,6 +282,7 @@ class ForestVoter:
     _leaves: NDArray[np.int32] | None = None
     _members: tuple[NDArray[np.int32], Index] | None = None
     _said: Array | None = None
+    _equal: Any = None
 
     def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, groups: Groups | None = None):
         self.name, self._rows, self._codes, self._n_classes = name, rows, codes, n_classes
@@ -284,6 +290,7 @@ class ForestVoter:
         group, n_groups = (np.arange(len(codes)), len(codes)) if groups is None else (groups.group, groups.n_groups)
         n_drawn = min(max(1, round(_IN_BAG * n_groups)), max(1, n_groups - 1))
         n_drawn = min(n_drawn, max(1, math.ceil(_MOST_IN_BAG * n_groups / len(codes))))
+        progress.pause()
         self._in_bag, samples = np.zeros(len(codes), np.uint64), []
         for t in range(N_TREES):
             is_drawn = np.zeros(n_groups, bool)
@@ -291,6 +298,7 @@ class ForestVoter:
             drawn = np.flatnonzero(is_drawn[group])
             self._in_bag[drawn] |= np.uint64(1) << np.uint64(t)
             samples.append(drawn if len(drawn) <= 2 * _MOST_IN_BAG else rng.permutation(drawn)[:_MOST_IN_BAG])
+        progress.pause()
         self.trees = Trees.grow(rows, codes, n_classes, samples, rng)
 
     @property
@@ -334,6 +342,14 @@ class ForestVoter:
 
     def _table(self, weights: Array) -> Any:
         """Votes of every node, of shape (n_nodes, n_classes); those of a leaf with weights sum to 1."""
+        is_small = len(self.trees.child) * self._n_classes <= _KEPT_VOTES
+        if not is_small or not (weights == 1.0).all():
+            return self._count_by_leaf(weights)
+        if self._equal is None:  # these are needed again and again
+            self._equal = self._count_by_leaf(weights)
+        return self._equal
+
+    def _count_by_leaf(self, weights: Array) -> Any:
         if self._members is None:
             step = max(1, _KEPT // self.trees.n_trees)
             found = []
@@ -342,6 +358,7 @@ class ForestVoter:
                 row, tree = np.nonzero(self._is_in_bag(part))
                 found.append((self._find_leaves(part)[row, tree], row + start))
             self._members = np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+        progress.pause()
         leaf, row = self._members
         n, cast = len(self.trees.child), weights[row]
         total = np.bincount(leaf, cast, n)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from nearkin import progress
 from nearkin.errors import InputError
 
 __all__ = ["StepRule", "TripletRows", "check_shapes", "one_blas_thread", "worker_pool"]
@@ -171,9 +172,22 @@ def worker_pool() -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], li
     ...     run(abs, [-1, 2, -3])
     [1, 2, 3]
     """
+
+    def run_here(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+        done = []
+        for part in parts:
+            progress.pause()
+            done.append(work(part))
+        return done
+
     with one_blas_thread():
-        if _allowed == 1:
-            yield lambda work, parts: [work(part) for part in parts]
+        if _allowed == 1 or progress.pauses():
+            yield run_here
             return
         with ThreadPoolExecutor(_allowed) as pool:
-            yield lambda work, parts: list(pool.map(work, parts))
+
+            def run(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+                parts = list(parts)  # a thread takes longer to start than a small part
+                return run_here(work, parts) if len(parts) < 2 else list(pool.map(work, parts))
+
+            yield run
