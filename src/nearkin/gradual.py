@@ -122,6 +122,11 @@ class Gradual(Generic[Result]):
     def _begin(self) -> None:
         self._steps, self._process, self.spent = self._make(), os.getpid(), 0.0
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the result is there."""
+        return bool(self._result)
+
     def advance(self, share: float) -> None:
         """Do a share of what is left."""
         with self._lock:

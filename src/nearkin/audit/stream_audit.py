@@ -20,6 +20,7 @@ from nearkin.gradual import Gradual, in_steps
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import estimate_seconds
 from nearkin.jury.decision import COUNTED, call_wrong
+from nearkin.jury.voters import N_VOTING, rank_votes
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
@@ -38,8 +39,9 @@ __all__ = ["NextJury", "StreamAudit"]
 _WINDOW = 5000
 _ENOUGH = 400
 
-#: Rows of the stream until a jury of the rows held now takes over: a share of them and of all rows seen, and at least.
-_OF_HELD, _OF_SEEN, _FEWEST = 0.5, 0.25, 32
+#: A new jury judges after so many rows of the stream: a share of the rows held, of all rows seen, and at least. A new
+#: class waits for less: a share of the rows held.
+_OF_HELD, _OF_SEEN, _FEWEST, _FOR_CLASS = 0.25, 0.2, 16, 0.125
 
 #: How much more time than expected is planned for it, so that it is ready before it is needed.
 _SPARE = 1.2
@@ -47,7 +49,7 @@ _SPARE = 1.2
 
 @stored(
     together=(
-        "learner_", "held_", "_numbering", "_window", "_model", "_next", "noise_interval_", "noise_rate_",
+        "learner_", "held_", "_numbering", "_window", "_model", "_next", "_since", "noise_interval_", "noise_rate_",
         "plausibility_", "score_", "is_suspect_", "is_wrong_", "confidence_", "suggested_label_",
     ),
     learner_=Part(OnlineLearner, d="d"),
@@ -56,6 +58,7 @@ _SPARE = 1.2
     _window=ArrayOf(None, 3),
     _model=Part(RobustKNeighborsClassifier, d="d"),
     _next=Part("NextJury", d="d"),
+    _since=Count(),
     noise_interval_=Items(Number(0.0, 1.0), least=2),
     noise_rate_=Number(0.0, 1.0),
     plausibility_=ArrayOf("b", low=0.0, high=1.0),
@@ -72,6 +75,9 @@ class StreamAudit(BaseEstimator):
     A learner learns from every batch. The audit holds a uniform sample of rows of every class. A jury of these rows
     votes on the labels of each new batch before anything is learned from it, so no label has a say about itself.
 
+    The next jury is made a little with every batch, so that no call waits for all of it, and takes over at a row of the
+    stream that does not depend on how fast that went. Until then rows that came after the jury vote as its neighbours.
+
     Parameters
     ----------
     {settings}
@@ -79,8 +85,8 @@ class StreamAudit(BaseEstimator):
     Attributes
     ----------
     plausibility_, score_, is_suspect_, is_wrong_, suggested_label_, confidence_ : ndarray of shape (n_batch,)
-        Of the last batch; see `LabelAudit`. A class that was never met before cannot be judged: its first rows have
-        plausibility 1.
+        Of the last batch; see `LabelAudit`. A class that the jury has not met cannot be judged: its rows have
+        plausibility 1 until a jury knows it, an eighth as many rows later as are held.
     noise_rate_ : float
         Estimated share of wrong labels among the last 5,000 rows; while those are few, among the rows held.
     noise_interval_ : tuple of float
@@ -163,49 +169,45 @@ class StreamAudit(BaseEstimator):
         learner = self._begin()
         with owned_by(self, instead_of=RobustLODML if self.learner is None else self):
             learner.partial_fit(X, labels, classes=classes)
-        held, numbering = (
-            Reservoir(self.n_per_class, self.max_rows, generator(copy.deepcopy(self.random_state))),
-            Labels(),
-        )
+        held = Reservoir(self.n_per_class, self.max_rows, generator(copy.deepcopy(self.random_state)))
+        numbering = Labels()
         held.add(rows, numbering.encode(labels, type(self).__name__))
         coming = NextJury.begin(learner, held, numbering)
         model = coming.finish()
         verdict = _judge(model, rows, labels, model.noise_rate_, held.numbers)
         window, coming = cast("Array", np.empty((0, 3))), NextJury.begin(learner, held, numbering, coming)
-        return self._conclude(verdict, labels, learner, held, numbering, window, model, coming)
+        return self._conclude(verdict, labels, learner, held, numbering, window, model, coming, held.n_rows_seen)
 
     def _learn_next(self, X: ArrayLike, rows: Array, labels: NDArray[Any], classes: ArrayLike | None) -> dict[str, Any]:
         """Everything after another batch."""
-        model, coming = self._model, self._next
+        model, coming, since = self._model, self._next, self._since
         learner = copy.copy(self.learner_)  # learning replaces what it holds, so this one stays as it is
         with owned_by(self, instead_of=RobustLODML if self.learner is None else self):
             learner.partial_fit(X, labels, classes=classes)
-        verdict = _judge(model, rows, labels, self.noise_rate_)
+        newer = _NewerRows.find(self.held_, self._numbering, self.learner_, self._since)
+        verdict = _judge(model, rows, labels, self.noise_rate_, newer=newer)
         window = np.concatenate([self._window, verdict.for_window()])[-_WINDOW:]
         held, numbering = self.held_.copy(), self._numbering.copy()
         held.add(rows, numbering.encode(labels, type(self).__name__))
         if held.n_rows_seen >= coming.next_row:
             model = coming.finish()
+            since = coming.first_row
             coming = NextJury.begin(learner, held, numbering, coming)
         elif len(numbering.codes) > len(coming.classes) and len(coming.classes) == len(model.classes_):
-            coming = NextJury.begin(learner, held, numbering)  # a new class does not wait for the next but one
+            coming = NextJury.begin(learner, held, numbering, coming, is_urgent=True)
         else:
             coming.advance(len(rows), held.n_rows_seen)
-        return self._conclude(verdict, labels, learner, held, numbering, window, model, coming)
+        return self._conclude(verdict, labels, learner, held, numbering, window, model, coming, since)
 
     def _conclude(
         self, verdict: _Verdict, labels: NDArray[Any], learner: OnlineLearner, held: Reservoir, numbering: Labels,
-        window: Array, model: RobustKNeighborsClassifier, coming: NextJury,
+        window: Array, model: RobustKNeighborsClassifier, coming: NextJury, since: int,
     ) -> dict[str, Any]:  # fmt: skip
         """All that is learned and found, from a verdict."""
-        if len(window) < _ENOUGH:
-            rate, n, seen = model.noise_rate_, len(held), verdict.score
-        else:
-            rate, n, seen = (
-                certain_rate(window[:, 1] == 0, window[:, 0], max(2, len(numbering.codes))),
-                len(window),
-                window[:, 2],
-            )
+        rate, n, seen = model.noise_rate_, len(held), verdict.score
+        if len(window) >= _ENOUGH:
+            rate = certain_rate(window[:, 1] == 0, window[:, 0], max(2, len(numbering.codes)))
+            n, seen = len(window), window[:, 2]
         is_suspect = _find_suspects(verdict, seen, rate)
         plausibility = doubt_suspects(verdict.plausibility, is_suspect)
         best, confidence = suggest_labels(
@@ -214,7 +216,8 @@ class StreamAudit(BaseEstimator):
         )  # fmt: skip
         return {
             "learner_": learner, "held_": held, "_numbering": numbering, "_window": window, "_model": model,
-            "_next": coming, "noise_rate_": rate, "noise_interval_": rate_interval(rate, max(1, round(COUNTED * n))),
+            "_next": coming, "_since": since,
+            "noise_rate_": rate, "noise_interval_": rate_interval(rate, max(1, round(COUNTED * n))),
             "plausibility_": plausibility, "score_": verdict.score, "is_suspect_": is_suspect,
             "is_wrong_": call_wrong(is_suspect, plausibility), "confidence_": confidence,
             "suggested_label_": np.where(is_suspect, verdict.classes[best], labels),
@@ -278,6 +281,7 @@ class StreamAudit(BaseEstimator):
     rows=ArrayOf("n", "d"),
     codes=ArrayOf("n", of="codes", low=0, below="c"),
     classes=ArrayOf("c", of="labels"),
+    first_row=Count(),
     next_row=Count(),
 )
 @dataclass(frozen=True)
@@ -292,24 +296,33 @@ class NextJury:
     rows: Array
     codes: Codes
     classes: NDArray[Any]
+    first_row: int
     next_row: int
     #: Seconds that it takes; not stored, since they change nothing.
     seconds: float | None = None
 
     @classmethod
     def begin(
-        cls, learner: OnlineLearner, held: Reservoir, numbering: Labels, before: NextJury | None = None
-    ) -> NextJury:
+        cls, learner: OnlineLearner, held: Reservoir, numbering: Labels, before: NextJury | None = None, *,
+        is_urgent: bool = False,
+    ) -> NextJury:  # fmt: skip
         """A jury of the rows that are held now, which takes as long for each row as the one before."""
         n = max(_FEWEST, int(_OF_HELD * len(held)), int(_OF_SEEN * held.n_rows_seen))
+        if is_urgent:
+            n = max(_FEWEST, int(_FOR_CLASS * len(held)))
         names = as_labels(list(numbering.codes), "StreamAudit")
-        seconds = None if before is None else before._making.spent * len(held) / len(before.rows)
-        return cls(learner, held.rows, held.codes, names, held.n_rows_seen + n, seconds)
+        seconds = None if before is None else before.expect() * len(held) / len(before.rows)
+        return cls(learner, held.rows, held.codes, names, held.n_rows_seen, held.n_rows_seen + n, seconds)
 
     @property
     def labels(self) -> NDArray[Any]:
         """Labels of the rows."""
         return self.classes[self.codes]
+
+    def expect(self) -> float:
+        """Seconds that it takes, as far as is known."""
+        spent = self._making.spent if self._making.is_done else self.seconds
+        return spent or sum(estimate_seconds(*self.rows.shape, len(self.classes)).values())
 
     def fit(self) -> RobustKNeighborsClassifier:
         """Make the jury at once."""
@@ -360,15 +373,52 @@ class _Verdict:
         return np.column_stack([self.shares.max(axis=1), agrees, self.score])[self.is_known]
 
 
+@dataclass(frozen=True)
+class _NewerRows:
+    """Rows held that came after those of the jury: they vote by themselves until a jury knows them."""
+
+    rows: Array
+    labels: list[Any]
+    learner: OnlineLearner
+
+    @classmethod
+    def find(cls, held: Reservoir, numbering: Labels, learner: OnlineLearner, since: int) -> _NewerRows:
+        """Rows held from a row of the stream on."""
+        which, names = np.flatnonzero(held.numbers >= since), list(numbering.codes)
+        return cls(held.rows[which], [names[code] for code in held.codes[which]], learner)
+
+    def mix_votes(self, queries: Array, position: dict[Any, int], bandwidth: float, votes: Array, n_rows: int) -> Array:
+        """Votes of a jury of so many rows and of these, each row counting alike; classes have the given positions."""
+        codes = np.array([position.get(one, -1) for one in self.labels], dtype=np.int64)
+        which = np.flatnonzero(codes >= 0)
+        if not len(which):
+            return votes
+        placed, asked = self.learner.transform(self.rows[which]), self.learner.transform(queries)
+        distances = (placed * placed).sum(axis=1) - 2.0 * asked @ placed.T
+        nearest = np.argsort(distances, axis=1, kind="stable")[:, :N_VOTING]
+        own = rank_votes(nearest, codes[which], np.ones(len(which)), votes.shape[1], bandwidth)
+        share = len(which) / (len(which) + n_rows)
+        return (1.0 - share) * votes + share * own
+
+
 def _judge(
-    model: RobustKNeighborsClassifier, rows: Array, labels: NDArray[Any], rate: float, members: Index | None = None
+    model: RobustKNeighborsClassifier,
+    rows: Array,
+    labels: NDArray[Any],
+    rate: float,
+    members: Index | None = None,
+    newer: _NewerRows | None = None,
 ) -> _Verdict:
     """Judge labels of rows; ``members`` are rows of the model itself, which must not vote on themselves."""
     position = {one: at for at, one in enumerate(model.classes_.tolist())}
     codes = np.array([position.get(one, -1) for one in labels.tolist()], dtype=np.int64)
     is_known, codes = codes >= 0, np.maximum(codes, 0)
-    decision, shares = model.decision_, model.predict_proba(rows)
+    decision = model.decision_
     assert isinstance(decision, JuryDecision)
+    votes = model.votes(rows).total
+    if newer is not None:
+        votes = newer.mix_votes(rows, position, decision.n_neighbors, votes, len(decision.plausibility))
+    shares = decision.noise.true_shares(votes)
     if members is not None:
         shares[members] = decision.left_out_shares(np.arange(len(members)))
     # The model knows whether mistakes depend on the class; the stream knows better how many there are.
