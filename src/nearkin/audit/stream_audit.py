@@ -37,7 +37,7 @@ __all__ = ["NextJury", "StreamAudit"]
 
 #: Rows of the stream from which the rate is estimated, and how many that needs.
 _WINDOW = 5000
-_ENOUGH = 400
+_ENOUGH = 200
 
 #: A new jury judges after so many rows of the stream: a share of the rows held, of all rows seen, and at least. A new
 #: class waits for less: a share of the rows held.

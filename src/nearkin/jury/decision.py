@@ -47,6 +47,9 @@ _HOPELESS = 0.4
 #: Most votes, rows times classes, that a jury counts: about three hours.
 _MOST_VOTES = 1e10
 
+#: Most votes that are kept, to be asked again.
+_KEPT = 1 << 20
+
 #: Most votes of a voter, rows times classes, by which voters are weighed and the noise is estimated.
 _MOST_WEIGHED = 1 << 25
 
@@ -120,6 +123,9 @@ class JuryDecision:
     [0]
     """
 
+    # Votes on all training rows, where they are few; not stored.
+    _said: Array | None = None
+
     def __init__(
         self, jury: Jury, noise: NoiseModel, codes: Codes, classes: NDArray[Any], weights: str = "auto", *,
         rate_is_given: bool = False, judged: JudgedRows | None = None,
@@ -168,9 +174,16 @@ class JuryDecision:
         return values if self.judged is None else values[self.judged.members]
 
     def _votes_on(self) -> VotesOn:
-        """Votes on all training rows, each without its own label."""
+        """Votes on all training rows, each without its own label; few are counted once and kept."""
+        if self._said is not None:
+            return self._said.__getitem__
         jury, heard = self.jury, self.heard
-        return jury.left_out(heard) if self.judged is None else self.judged.votes_on(jury, heard)
+        n = len(heard) + (0 if self.judged is None else len(self.judged.others))
+        votes_on = jury.left_out(heard) if self.judged is None else self.judged.votes_on(jury, heard)
+        if n * len(self.classes) > _KEPT:
+            return votes_on
+        self._said = votes_on(slice(None))
+        return self._said.__getitem__
 
     @property
     def copies(self) -> Copies | None:

@@ -243,9 +243,9 @@ class RidgeVoter:
         # Groups stand for very many classes: the choice hardly depends on them.
         targets = np.eye(min(self._n_classes, _GROUPS), dtype=np.float32)[self._codes[some] % _GROUPS]
         progress.pause()
-        values, vectors = np.linalg.eigh((X.T @ X).astype(np.float64))
+        values, vectors = np.linalg.eigh(X.T @ X)
         progress.pause()
-        turned = X @ vectors.astype(np.float32)
+        turned = X @ vectors
         squares, sums = turned * turned, turned.T @ targets
         sizes = None if self.groups is None else np.unique(self.groups.group[some], return_counts=True)[1]
         tried = []

@@ -30,6 +30,9 @@ __all__ = [
 N_VOTING = 60
 BANDWIDTHS = (2.0, 4.0, 8.0, 16.0, 32.0)
 
+#: Directions from which spaces are learned; of very many features a quarter as many, if there are.
+_AXES = 128
+
 #: Most rows on which the bandwidth is chosen, most votes that this may take, and most rows that a space learns from.
 _JUDGES = 1 << 14
 _JUDGED = 1 << 24
@@ -474,9 +477,10 @@ def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: Neig
 def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any, axes: Array | None = None) -> CrossFittedVoter:
     """Neighbours in two spaces, each learned from one half of the rows, or 8,192 of it, and judging the other.
 
-    Where there are many features, ``axes`` are the directions of rows that spaces are learned from.
+    Where there are many features, ``axes`` are the leading directions of rows; spaces are learned from some of them.
     """
     codes = near.codes
+    axes = None if axes is None else axes[: max(_AXES, scaled.shape[1] // 4)]
     judge = split_groups(codes, near.groups, 2)
     spaces, rng = [], np.random.default_rng([len(codes), 2])
     for own in (0, 1):

@@ -254,7 +254,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             check_size(rows, len(self.classes_), self)
         settings = self.classes_, self.noise_rate, self.weights, self.random_state
         outside: dict[str, Any] = {
-            "groups": None if groups is None else self._number_groups(groups, rows.shape[0]),
+            "groups": None if groups is None else self._number_groups(groups, codes),
             "pred_probs": None
             if pred_probs is None
             else check_probabilities(pred_probs, rows.shape[0], self.classes_.tolist(), self),
@@ -296,8 +296,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             name = "voters" if given[0] == "models" else given[0]
             raise InputError(f"`{name}` needs a jury: fit dense rows with n_neighbors='auto'.", owner=self)
 
-    def _number_groups(self, groups: ArrayLike, n_rows: int) -> Index:
-        """Groups as whole numbers."""
+    def _number_groups(self, groups: ArrayLike, codes: Codes) -> Index:
+        """Groups as whole numbers; rows of a class must be left when one of its groups is left out."""
+        n_rows = len(codes)
         with owned_by(self):
             names = as_names(groups, "groups")
         if len(names) != n_rows:
@@ -306,6 +307,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if number.max() == 0:
             raise InputError(
                 f"all rows are in one group, {names[0]!r}, so no row may judge another; give at least two groups.",
+                owner=self,
+            )
+        if len(np.unique(np.column_stack([number, codes]), axis=0)) == codes.max() + 1:
+            raise InputError(
+                "every class lies in one group, so no row of its class is left to judge another; is `groups` the "
+                "label? Give groups that hold several classes or several groups of each.",
                 owner=self,
             )
         return number

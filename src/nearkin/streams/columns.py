@@ -91,9 +91,8 @@ def arrange(stream: AnyStream, model: Any) -> AnyStream:
 @contextmanager
 def without_names(model: Any) -> Iterator[None]:
     """Let plain arrays in: their columns were matched by name before, and scikit-learn would miss the names."""
-    names = getattr(model, "feature_names_in_", None)
-    for one in _parts_of(model):
-        vars(one).pop("feature_names_in_", None)
+    found = [vars(one).pop("feature_names_in_", None) for one in _parts_of(model)]
+    names = next((one for one in found if one is not None), None)
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ from nearkin.settings import Integer, check_argument, generator
 from nearkin.streams.batch import Batch
 from nearkin.streams.columns import without_names
 from nearkin.streams.history import History
-from nearkin.streams.watch import Seen, learn_batch
+from nearkin.streams.watch import Seen, find_codes, learn_batch, sum_rows
 
 __all__ = ["VOTERS", "Model", "Pupil", "hold_rows", "n_passes"]
 
@@ -39,7 +39,7 @@ class Pupil:
 
     def __init__(self, model: Model, n_voters: int | None = None):
         if n_voters is not None:
-            check_argument("fit_stream", "n_voters", n_voters, Integer(10, 100_000_000))
+            check_argument("fit_stream", "n_voters", n_voters, Integer(2, 100_000_000))
         self.model = model
         self.history: History = getattr(model, "history_", None) or History()
         self.learner = _find_learner(model)
@@ -66,23 +66,32 @@ class Pupil:
         return self.history.held.n_rows_seen
 
     @property
-    def n_classes(self) -> int:
-        """Classes known."""
-        labels = self.history.labels if self.learner is None else self.learner.state_.labels
-        return 0 if labels is None else len(labels.codes)
+    def class_names(self) -> list[Any]:
+        """Classes known, in the order of their numbers."""
+        if self.learner is None:
+            return [] if self.history.labels is None else list(self.history.labels.codes)
+        return list(self.learner.state_.labels.codes) if self.learner.__sklearn_is_fitted__() else []
 
     def learn(self, batch: Batch, classes: ArrayLike | None, *, test: bool, is_first_pass: bool) -> Seen:
         """Test, then learn; rows are offered to vote in the first pass only."""
         if self.learner is not None:
             seen = learn_batch(self.learner, batch, classes, test=test)
         else:
-            seen = _judge_batch(self.model, batch, test=test)
+            is_right, plausibility = _judge_batch(self.model, batch, test=test)
         if self.history.held is not None and self.history.labels is not None and is_first_pass and len(batch.X):
             self.history.held.add(batch.X, self.history.labels.encode(batch.y, type(self.model).__name__))
+        if self.learner is None:
+            seen = self._sum_rows(batch, is_right, plausibility)
         if self.learner is not None and self.learner is not self.model:
             self.model.learner = self.learner  # type: ignore[union-attr]
         self.model.history_ = self.history  # type: ignore[union-attr]
         return seen
+
+    def _sum_rows(self, batch: Batch, is_right: NDArray[np.bool_] | None, plausibility: Array) -> Seen:
+        if not len(batch.X):
+            return Seen(n_dropped=batch.n_dropped)
+        assert self.history.labels is not None
+        return sum_rows(batch, find_codes(batch.y, self.history.labels), is_right, plausibility)
 
     def decide(self) -> None:
         """Make what decides anew from the rows held, if others have come since it was made; no draw is kept."""
@@ -139,7 +148,7 @@ def hold_rows(
     >>> len(model.plausibility_)
     200
     """
-    check_argument("hold_rows", "n_voters", n_voters, Integer(10, 100_000_000))
+    check_argument("hold_rows", "n_voters", n_voters, Integer(2, 100_000_000))
     rows, labels = np.asarray(X), as_labels(y, "hold_rows")
     held, numbers = _empty(model, n_voters), Labels()
     held.add(rows, numbers.encode(labels, "hold_rows"))
@@ -182,18 +191,17 @@ def _held_rows(history: History) -> tuple[Array, NDArray[Any]]:
     return history.held.rows, as_labels([names[code] for code in history.held.codes], "fit_stream")
 
 
-def _judge_batch(model: Any, batch: Batch, *, test: bool) -> Seen:
-    """Let a classifier that holds rows only say what it thinks of their labels."""
+def _judge_batch(model: Any, batch: Batch, *, test: bool) -> tuple[NDArray[np.bool_] | None, Array]:
+    """Let a classifier that holds rows only say which labels it expects, and how plausible those are that are given."""
     if not len(batch.X):
-        return Seen(n_dropped=batch.n_dropped)
+        return None, np.ones(0)
     with placed_at(f"{batch.first} and the {batch.n_rows - 1:,} rows after it"):
         if batch.X.shape[1] != model.n_features_in_:
             raise InputError(f"X has {batch.X.shape[1]} features, the model {model.n_features_in_}.", owner=model)
         if not test:
-            return Seen(len(batch.X), batch.n_dropped, plausibility=float(len(batch.X)))
+            return None, np.ones(len(batch.X))
         shares = model.predict_proba(batch.X)
     place = {one: at for at, one in enumerate(model.classes_.tolist())}
     codes = np.array([place.get(one, -1) for one in batch.y.tolist()], dtype=np.int64)
-    right = int((shares.argmax(axis=1) == codes).sum())
     given = np.where(codes < 0, 1.0, shares[np.arange(len(codes)), np.maximum(codes, 0)])
-    return Seen(len(codes), batch.n_dropped, len(codes), right, float(given.sum()))
+    return shares.argmax(axis=1) == codes, given
