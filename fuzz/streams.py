@@ -342,4 +342,4 @@ def count_batches(checkpoint: Checkpoint) -> int:
     if not checkpoint.exists():
         return 0
     with warnings.catch_warnings(action="ignore"):
-        return int(Checkpoint(checkpoint.path).read()["watch"]["n_batches"])
+        return int(Checkpoint(checkpoint.path).read()["learner"].history_.watch.n_batches)

@@ -89,6 +89,8 @@ def explain_rows(X: Any, error: Exception) -> str:
     if len(shape) > 2:
         return f"X has shape {shape}; one row per example and one column per feature are needed: X.reshape(len(X), -1)."
     lines = str(error).splitlines() or [type(error).__name__]
+    if lines[0].startswith("The feature names should match"):
+        return str(error)  # and the names
     first, last = lines[0].removesuffix(" instead:"), lines[-1] if lines[-1].startswith("Reshape") else ""
     return f"{first}. {last}".strip() if len(lines) > 1 else first  # without the array itself
 

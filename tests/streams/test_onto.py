@@ -135,7 +135,9 @@ def test_a_bad_file_is_put_aside_whole_and_tried_again_when_it_changes(home):
     (entry,) = found.model.history_.ledger.quarantined
     assert entry.path == str(bad)
     assert "data row" in entry.problem
-    assert sorted(statuses(onto(on_bad_file="skip"))) == ["bad", "seen", "seen"]
+    assert sorted(statuses(onto(on_bad_file="skip"))) == ["aside", "seen", "seen"]
+    with pytest.raises(ValueError, match=r"day1\.csv, data row"):
+        onto()
     bad.write_text(whole)
     found = onto()
     assert sorted(statuses(found)) == ["learned", "seen", "seen"]
@@ -275,7 +277,11 @@ def test_a_bad_file_has_an_exit_code_of_its_own_and_a_place_in_info(home):
     assert "in/day2.csv has no column 'c'" in stopped.stderr
     skipped = run(*LINE, "-q", "--on-bad-file", "skip")
     assert skipped.exit_code == 4
-    assert "in/day2.csv" in skipped.stderr
+    assert skipped.stderr.startswith("nearkin: put aside: in/day2.csv has no column 'c'")
+    again = run(*LINE, "--on-bad-file", "skip")
+    assert (again.exit_code, "1 file put aside before" in again.stdout) == (0, True)
+    logged = [json.loads(one) for one in Path("metrics.jsonl").read_text().splitlines()]
+    assert [one["file"] for one in logged if one["event"] == "put aside"] == ["in/day2.csv"]
     assert "day2.csv" in run("info", "m.nearkin").stdout
     facts = json.loads(run("info", "m.nearkin", "--json").stdout)
     assert facts["history"]["quarantine"][0]["file"].endswith("day2.csv")

@@ -11,7 +11,7 @@ import click
 
 from nearkin.cli import _show
 from nearkin.cli._options import Source, UpdatedFile, given_options, option, options
-from nearkin.cli._program import DRIFT, PUT_ASIDE
+from nearkin.cli._program import DRIFT, PUT_ASIDE, describe
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def fit_onto(
             onto.onto, data, model=model, wishes=wishes, n_voters=stream.voters if begins and stream.voters else None,
             on_bad_file=onto.on_bad_file, log=stream.log, log_every=stream.log_every, on_report=draw,
             false_alarms=stream.false_alarms,
-            on_file=lambda note: _tell(note, quiet=quiet), output=output, dry_run=onto.dry_run, late=late, **reading,
-            **names,
+            on_file=lambda note: _tell(note, is_dry=onto.dry_run, quiet=quiet), output=output, dry_run=onto.dry_run,
+            late=late, **reading, **names,
         )  # fmt: skip
     if not quiet:
         _show.echo(_sum_up(outcome, is_dry=onto.dry_run))
@@ -121,24 +121,25 @@ def _late_labels(source: Source, onto: OntoOptions) -> Any:
     return LateLabels(source.labels, onto.on, onto.wait_rows, onto.wait_days)
 
 
-def _tell(note: FileNote, *, quiet: bool) -> None:
-    """Say what became of a file; of one that was learned before under this name only the sum is told."""
+def _tell(note: FileNote, *, is_dry: bool, quiet: bool) -> None:
+    """Say what became of a file; of one that was learned or put aside before only the sum is told."""
     if note.status in ("bad", "changed"):
-        words = "cannot be learned" if note.status == "bad" else "is refused"
-        text = note.text.removeprefix(f"{note.path}: ")
-        _show.echo(f"nearkin: {note.path} {words}: {text}", err=True)
-    elif not quiet and (note.status != "seen" or " as " in note.text):
+        text = " ".join((note.text if note.error is None else describe(note.error)[0]).split())
+        named = text if note.path in text else f"{note.path}: {text}"
+        _show.echo(f"nearkin: {'would be ' if is_dry else ''}put aside: {named}", err=True)
+    elif not quiet and (note.status in ("learned", "new") or " as " in note.text.partition(":")[0]):
         words = {"learned": "learned", "new": "would be learned", "seen": "skipped"}[note.status]
         rows = f", {_show.count(note.n_rows, 'row')}" if note.n_rows else ""
         _show.echo(f"  {note.path}: {words}{rows}{'; ' if note.text else ''}{note.text}", err=True)
 
 
 def _sum_up(outcome: Outcome, *, is_dry: bool) -> str:
-    counts = {name: len(outcome.of(name)) for name in ("learned", "new", "seen", "changed", "bad")}
+    counts = {name: len(outcome.of(name)) for name in ("learned", "new", "seen", "changed", "bad", "aside")}
     n_new = counts["new"] if is_dry else counts["learned"]
     nothing = "no new file" if outcome.waiting.n_joined else "nothing new to learn"
     first = f"{_show.count(n_new, 'new file')} {'would be ' if is_dry else ''}learned" if n_new else nothing
-    words = {"seen": "learned before", "changed": "changed since", "bad": "that cannot be learned"}
+    words = {"seen": "learned before", "changed": "changed since", "bad": "that cannot be learned",
+             "aside": "put aside before"}  # fmt: skip
     rest = [f"{_show.count(counts[name], 'file')} {text}" for name, text in words.items() if counts[name]]
     return "  " + "; ".join([first, *rest, *_tell_wait(outcome, is_dry=is_dry)])
 

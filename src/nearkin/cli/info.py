@@ -82,8 +82,8 @@ def _describe_history(facts: dict[str, Any] | None) -> Lines:
         last = f"the last one {Path(facts['last_file']).name}, {facts['last_time']}"
         lines.append(("learned files", f"{_show.count(facts['files'], 'file')}, {rows}; {last}"))
     if facts and facts["quarantine"]:
-        shown = [f"{Path(one['file']).name} ({one['reason']})" for one in facts["quarantine"]]
-        lines.append(("put aside", _show.sum_up(shown, 5)))
+        lines.append(("put aside", f"{_show.count(len(facts['quarantine']), 'file')}, the latest:"))
+        lines += [("", one["reason"]) for one in facts["quarantine"][: -_ALARMS - 1 : -1]]
     if facts and (waiting := facts["waiting"]) is not None:
         hours = f" after {waiting['hours']:,.1f} hours on average" if waiting["joined"] else ""
         now = f"{_show.count(waiting['waiting'], 'row')} wait for their label"

@@ -113,13 +113,13 @@ class FileStream:
         found = Columns.of_layout(self.reader.layout)  # type: ignore[attr-defined]
         return found if self.join is None else replace(found, labels=self.join.table.kind)
 
-    def arranged(self, learned: Columns) -> FileStream:
-        """Return the same rows with these columns in this order; refuse a missing one, and warn of others."""
+    def arranged(self, learned: Columns, labels: str) -> FileStream:
+        """Return the same rows with these columns in this order; see `nearkin.streams.columns.Named`."""
         if isinstance(self.reader, NpyReader):
             return self
         layout = self.reader.layout  # type: ignore[attr-defined]
         note_new(self.paths[0], layout.columns, learned)
-        kind = learned.labels if self.join is None else layout.kind
+        kind = labels if self.join is None else layout.kind
         layout = layout.arranged(learned.widths, kind, self.paths[0])
         return replace(self, reader=replace(self.reader, layout=layout))  # type: ignore[type-var]
 

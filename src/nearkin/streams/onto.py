@@ -53,12 +53,15 @@ _OWNER = "fit_onto"
 
 @dataclass(frozen=True)
 class FileNote:
-    """What became of a file: it was "learned" ("new" in a dry run), "seen" before, "changed" since, or is "bad"."""
+    """What became of a file: it was "learned" ("new" in a dry run), "seen" before, "changed" since, "bad", or put
+    "aside" by an earlier run.
+    """
 
     path: str
     status: str
     n_rows: int = 0
     text: str = ""
+    error: Exception | None = field(default=None, compare=False)  # that was raised
 
 
 @dataclass
@@ -259,7 +262,7 @@ class _Onto:
                 if status == "new":
                     is_new |= self._try_file(path, digest)
                 elif status == "changed":
-                    is_new |= self._put_aside(path, digest, _CHANGED)
+                    is_new |= self._put_aside(path, digest, f"{path}: {_CHANGED}")
                 if is_new and self.output == self.path and time.monotonic() - saved_at >= _BETWEEN_SAVES:
                     self._save()
                     saved_at = time.monotonic()
@@ -279,8 +282,10 @@ class _Onto:
                 name = "" if before == str(Path(path).resolve()) else f" as {before}"
                 when = f", {ledger.entries[digest].time}" if digest in ledger.entries else ""
                 self._note(FileNote(path, "seen", 0, f"learned before{name}{when}"))
+            elif status == "bad" and not self.skips:
+                status = "new"  # to stop there
             elif status == "bad":
-                self._note(FileNote(path, "bad", 0, f"put aside before: {ledger.entries[digest].problem}"))
+                self._note(FileNote(path, "aside", 0, f"put aside before: {ledger.entries[digest].problem}"))
             if status == "new":
                 here[digest] = path
             found.append((path, digest, status))
@@ -314,12 +319,9 @@ class _Onto:
                 raise InputError(f"{path} changed while it was read; move files there when they are whole.")
         except (ValueError, OSError) as error:
             problem = _explain(error, path)
-            if self.is_dry:
-                self._note(FileNote(path, "bad", 0, problem))
-                return False
-            if not self.skips:
+            if not self.skips and not self.is_dry:
                 raise
-            return self._put_aside(path, digest, problem)
+            return self._put_aside(path, digest, problem, error)
         self.outcome.n_alarms += trial.history_.watch.monitor.n_alarms - self.history.watch.monitor.n_alarms
         n_dropped = trial.history_.watch.total.n_dropped - self.history.watch.total.n_dropped
         trial.history_.ledger.add(
@@ -409,8 +411,9 @@ class _Onto:
         old, new = self.history.waiting, trial.history_.waiting
         return 0 if new is None or old is None else max(0, len(new) + new.n_expired - len(old) - old.n_expired)
 
-    def _put_aside(self, path: str, digest: str, problem: str) -> bool:
-        self._note(FileNote(path, "changed" if problem is _CHANGED else "bad", 0, problem))
+    def _put_aside(self, path: str, digest: str, problem: str, error: Exception | None = None) -> bool:
+        """Note why a file is not learned; return whether the model changed."""
+        self._note(FileNote(path, "changed" if error is None else "bad", 0, problem, error))
         if self.is_dry:
             return False
         self.history.ledger.add(LedgerEntry(str(Path(path).resolve()), digest, time=now(), problem=problem))

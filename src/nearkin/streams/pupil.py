@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from nearkin.arrays import Array
-from nearkin.errors import InputError, placed_at
+from nearkin.errors import InputError
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import Euclidean, OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
@@ -195,7 +195,7 @@ def _judge_batch(model: Any, batch: Batch, *, test: bool) -> tuple[NDArray[np.bo
     """Let a classifier that holds rows only say which labels it expects, and how plausible those are that are given."""
     if not len(batch.X):
         return None, np.ones(0)
-    with placed_at(f"{batch.first} and the {batch.n_rows - 1:,} rows after it"):
+    with batch.placed():
         if batch.X.shape[1] != model.n_features_in_:
             raise InputError(f"X has {batch.X.shape[1]} features, the model {model.n_features_in_}.", owner=model)
         if not test:

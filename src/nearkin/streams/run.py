@@ -347,7 +347,7 @@ class Run:
     def _keep_watch(self) -> None:
         """Give the model the sums; it keeps them with its history once anything was learned."""
         self.pupil.history.watch = self.at.watch
-        self.pupil.history.columns = self.stream.columns or self.pupil.history.columns
+        self.pupil.history.columns = self.pupil.history.columns or self.stream.columns
         if self.pupil.n_rows_seen:
             self.model.history_ = self.pupil.history  # type: ignore[union-attr]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
-from nearkin.errors import InputError, Option, placed_at
+from nearkin.errors import InputError, Option
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, first_appearance
 from nearkin.learners import OnlineLearner, State
@@ -70,7 +70,7 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
     if not len(batch.X):
         return Seen(n_dropped=batch.n_dropped)
     begun = learner.__sklearn_is_fitted__()
-    with placed_at(f"{batch.first} and the {batch.n_rows - 1:,} rows after it"):
+    with batch.placed():
         if not begun and classes is None and len(first_appearance(batch.y)[0]) == 1:
             raise InputError(
                 f"the first batch holds a single class, {str(batch.y[0])!r}. Make batches larger with {{rows}}; if the "
