@@ -266,22 +266,19 @@ def test_killed_at_any_moment_it_ends_with_the_same_bits(home):
 
 @pytest.mark.slow
 def test_ten_noisy_files_one_a_call_end_within_half_a_point_of_one_fit(home):
-    gaps = []
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        y = rng.integers(0, 5, 7000)
-        X = 1.2 * rng.normal(size=(5, 8))[y] + rng.normal(size=(7000, 8))
-        noisy, _ = nearkin.flip_labels(y[:2000], 0.2, random_state=seed)
-        model = classifier().set_params(learner__n_epochs=3)
-        for rows in np.split(np.arange(2000), 10):
-            name = f"{seed}-{rows[0]}.npy"
-            np.save(name, X[rows])
-            np.save("y.npy", noisy[rows])
-            done = onto(f"{seed}.nearkin", name, model, label="y.npy", batch_rows=4096)
-        assert done.model.history_.held.n_rows_seen == 2000
-        whole = classifier().set_params(learner__n_epochs=3).fit(X[:2000], noisy)
-        gaps.append(whole.score(X[2000:], y[2000:]) - done.model.score(X[2000:], y[2000:]))
-    assert np.mean(gaps) < 0.005
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 7000)
+    X = 1.2 * rng.normal(size=(5, 8))[y] + rng.normal(size=(7000, 8))
+    noisy, _ = nearkin.flip_labels(y[:2000], 0.2, random_state=0)
+    model = classifier().set_params(learner__n_epochs=3)
+    for rows in np.split(np.arange(2000), 10):
+        name = f"{rows[0]}.npy"
+        np.save(name, X[rows])
+        np.save("y.npy", noisy[rows])
+        done = onto("m.nearkin", name, model, label="y.npy", batch_rows=4096)
+    assert done.model.history_.held.n_rows_seen == 2000
+    whole = classifier().set_params(learner__n_epochs=3).fit(X[:2000], noisy)
+    assert done.model.score(X[2000:], y[2000:]) > whole.score(X[2000:], y[2000:]) - 0.005
 
 
 # ---------------------------------------------------------------- the ledger

@@ -346,8 +346,8 @@ class _Onto:
             new = [] if features else [name for name in held if name not in others]
             if new and self.new_columns == "error":
                 raise InputError(
-                    f"{path} has columns that the model has not learned: {quote_names(new)}. Leave them out or take them "
-                    "up with {fix}.",
+                    f"{path} has columns that the model has not learned: {quote_names(new)}. Leave them out or "
+                    "take them up with {fix}.",
                     fix=Option("new_columns"),
                 )
             takes = self.new_columns == "learn"
