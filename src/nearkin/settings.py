@@ -375,6 +375,16 @@ def snapshot(model: T) -> T:
     It costs about a microsecond, since learning never writes to what was learned before, and waits for nobody: while a
     batch is being learned, it is the model before that batch.
 
+    Parameters
+    ----------
+    model : learner, classifier or StreamAudit
+        It goes on learning.
+
+    Returns
+    -------
+    model of the same class
+        Answers as the other did at this moment; it can also be saved.
+
     Examples
     --------
     >>> import numpy as np
