@@ -30,7 +30,7 @@ from nearkin.noise.estimate import certain_rate
 from nearkin.noise.model import doubt_suspects
 from nearkin.reservoir import Reservoir
 from nearkin.rows import check_finite
-from nearkin.settings import SEED, Integer, all_or_nothing, check_settings, declare, exclusive, generator, setting
+from nearkin.settings import SEED, Integer, all_or_nothing, at_one_moment, check_settings, declare, generator, setting
 from nearkin.stored import ArrayOf, Count, Items, Number, Part, stored
 
 __all__ = ["NextJury", "StreamAudit"]
@@ -184,8 +184,7 @@ class StreamAudit(BaseEstimator):
         learner = copy.copy(self.learner_)  # learning replaces what it holds, so this one stays as it is
         with owned_by(self, instead_of=RobustLODML if self.learner is None else self):
             learner.partial_fit(X, labels, classes=classes)
-        newer = _NewerRows.find(self.held_, self._numbering, self.learner_, self._since)
-        verdict = _judge(model, rows, labels, self.noise_rate_, newer=newer)
+        verdict = self._ask(rows, labels)
         window = np.concatenate([self._window, verdict.for_window()])[-_WINDOW:]
         held, numbering = self.held_.copy(), self._numbering.copy()
         held.add(rows, numbering.encode(labels, type(self).__name__))
@@ -223,6 +222,7 @@ class StreamAudit(BaseEstimator):
             "suggested_label_": np.where(is_suspect, verdict.classes[best], labels),
         }  # fmt: skip
 
+    @at_one_moment
     def audit(self) -> LabelAudit:
         """Audit of the rows held: a sample of the stream with equally many rows of each class.
 
@@ -231,10 +231,41 @@ class StreamAudit(BaseEstimator):
         LabelAudit
             Row i of it is row ``held_.numbers[i]`` of the stream. Its noise rate is that of the sample.
         """
-        with exclusive(self):  # a batch that another thread is learning is waited for
-            check_is_fitted(self)
-            now = NextJury.begin(self.learner_, self.held_, self._numbering)
-            return LabelAudit(now.fit(), now.rows, now.labels)
+        check_is_fitted(self)
+        now = NextJury.begin(self.learner_, self.held_, self._numbering)
+        return LabelAudit(now.fit(), now.rows, now.labels)
+
+    @at_one_moment
+    def plausibility(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """How plausible labels of rows are by the jury as it is now; nothing is learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Raw features.
+        y : array-like of shape (n_samples,)
+            Labels; those of classes that the jury does not know have plausibility 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probability that each label is right, in (0, 1]. Rows that the audit has learned before vote for themselves.
+        """
+        check_is_fitted(self)
+        return self._ask(*self._check_batch(X, y)).plausibility
+
+    @at_one_moment
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Class of each row by the jury as it is now."""
+        check_is_fitted(self)
+        n_rows = len(X) if hasattr(X, "__len__") else 0
+        verdict = self._ask(*self._check_batch(X, np.full(n_rows, self._model.classes_[0])))
+        return verdict.classes[verdict.shares.argmax(axis=1)]
+
+    def _ask(self, rows: Array, labels: NDArray[Any]) -> _Verdict:
+        """The verdict of the jury and of newer rows on labels."""
+        newer = _NewerRows.find(self.held_, self._numbering, self.learner_, self._since)
+        return _judge(self._model, rows, labels, self.noise_rate_, newer=newer)
 
     @property
     def n_rows_seen_(self) -> int:
