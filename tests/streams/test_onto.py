@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -86,6 +87,30 @@ def test_a_renamed_file_is_known_and_a_changed_one_is_refused_before_anything_is
     assert found.model.n_rows_seen_ == 480
 
 
+def test_an_empty_folder_is_an_ordinary_day(home):
+    (home / "none").mkdir()
+    for _ in range(2):
+        done = run("fit", "none", "--label", "y", "--onto", "m.nearkin")
+        assert (done.exit_code, "nothing new to learn" in done.stdout) == (0, True)
+        onto(source="in/day0.csv")
+    assert run("fit", "gone", "--label", "y", "--onto", "m.nearkin").exit_code == 2
+
+
+def test_a_file_that_cannot_be_opened_is_put_aside(home, monkeypatch):
+    onto(source="in/day0.csv")
+    digest = streams.onto.digest_content
+
+    def locked(paths):
+        if str(paths[0]).endswith("day1.csv"):
+            raise PermissionError(13, "Permission denied", paths[0])
+        return digest(paths)
+
+    monkeypatch.setattr("nearkin.streams.onto.digest_content", locked)
+    with pytest.raises(PermissionError):
+        onto()
+    assert sorted(statuses(onto(on_bad_file="skip"))) == ["bad", "learned", "seen"]
+
+
 def test_two_files_with_one_content_are_learned_once(home):
     (home / "in/copy.csv").write_bytes((home / "in/day2.csv").read_bytes())
     assert sorted(statuses(onto())) == ["learned", "learned", "learned", "seen"]
@@ -120,6 +145,50 @@ def test_columns_go_by_name_and_a_file_without_one_is_refused_with_its_name(home
     more = write_day(home / "other", "more.csv", 4, header="a,b,c,e,y")
     with pytest.raises(ValueError, match="'d'"):
         onto(source=more)
+
+
+@pytest.mark.parametrize("kind", ["learner", "jury"])
+def test_new_columns_are_left_out_refused_or_taken_up(home, kind):
+    """The first files say nothing about the class; a column that comes later does."""
+    rng = np.random.default_rng(0)
+    for day in range(3):
+        y = rng.integers(0, 2, 200)
+        table = {"a": rng.normal(size=200), "b": rng.normal(size=200), "y": np.array(["no", "yes"])[y]}
+        if day:
+            table = {"told": 100.0 * y + rng.normal(size=200), **table}
+        pd.DataFrame(table).to_csv(f"{day}.csv", index=False)
+    if kind == "jury":
+        assert run("fit", "0.csv", "--label", "y", "-o", "m.nearkin").exit_code == 0
+    else:
+        onto(source="0.csv", model=classifier())
+    with pytest.raises(ValueError, match=r"1\.csv has columns that the model has not learned: 'told'"):
+        onto(source="1.csv", new_columns="error", batch_rows=None)
+    left = onto(source="1.csv", output="left.nearkin", batch_rows=None)
+    assert left.notes[0].text == "new columns are left out: 'told'"
+    for day in (1, 2):
+        done = onto(source=f"{day}.csv", new_columns="learn", batch_rows=None)
+    assert done.model.feature_names_in_.tolist() == ["a", "b", "told"]
+    test = pd.read_csv("2.csv")[["a", "b", "told"]]
+    found = load("m.nearkin")
+    truth = pd.read_csv("2.csv")["y"]
+    assert (found.predict(test) == truth).mean() > 0.95
+    assert found.history_.held.rows.shape == (600, 3)
+    assert (load("left.nearkin").predict(test[["a", "b"]]) == truth).mean() < 0.7
+    with pytest.raises(ValueError, match=r"0\.csv|'told'"):
+        onto(source=write_day(home, "old.csv", 3, columns="ab"), batch_rows=None)
+
+
+def test_a_learner_alone_cannot_take_up_columns_and_more_may_be_dropped(home):
+    onto(source="in/day0.csv")
+    more = home / "more.csv"
+    more.write_text(
+        (home / "in/day1.csv").read_text().replace(",y", ",y,note").replace("\n", ",0\n").replace(",0\n", "\n", 1)
+    )
+    with pytest.raises(ValueError, match="only a classifier"):
+        onto(source=more, new_columns="learn")
+    assert onto(source=more, drop=["note"]).notes[0].text == ""
+    with pytest.raises(ValueError, match="drop was"):
+        onto(source=more, drop=["note", "a"])
 
 
 def test_a_bad_file_is_put_aside_whole_and_tried_again_when_it_changes(home):
@@ -214,9 +283,27 @@ print("same")
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_with_the_same_bits(home):
-    done = subprocess.run([sys.executable, "-c", KILLS, "5"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLS, "7"], capture_output=True, text=True, check=False)
     assert done.stdout.endswith("same\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_ten_noisy_files_one_a_call_end_within_half_a_point_of_one_fit(home):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 7000)
+    X = 1.2 * rng.normal(size=(5, 8))[y] + rng.normal(size=(7000, 8))
+    noisy, _ = nearkin.flip_labels(y[:2000], 0.2, random_state=0)
+    model = classifier().set_params(learner__n_epochs=3)
+    for rows in np.split(np.arange(2000), 10):
+        name = f"{rows[0]}.npy"
+        np.save(name, X[rows])
+        np.save("y.npy", noisy[rows])
+        done = onto("m.nearkin", name, model, label="y.npy", batch_rows=4096)
+    assert done.model.history_.held.n_rows_seen == 2000
+    whole = classifier().set_params(learner__n_epochs=3).fit(X[:2000], noisy)
+    assert done.model.score(X[2000:], y[2000:]) > whole.score(X[2000:], y[2000:]) - 0.005
 
 
 # ---------------------------------------------------------------- the ledger

@@ -39,7 +39,10 @@ class OntoOptions:
         type=click.Choice(["stop", "skip"]), default="stop",
         help="Onto: a file that is damaged or odd stops the run, or is put aside (exit code 4).",
     )  # fmt: skip
-
+    new_columns: str = option(
+        type=click.Choice(["leave", "learn", "error"]), default="leave",
+        help="Onto: leave columns out that MODEL has not learned, take them up, or take the file for bad.",
+    )  # fmt: skip
     on: str | None = option(
         metavar="COL", help="Onto: find labels in the table (or folder of tables) --labels by this column of ids; rows "
         "wait until theirs comes.",
@@ -95,7 +98,7 @@ def fit_onto(
             on_bad_file=onto.on_bad_file, log=stream.log, log_every=stream.log_every, on_report=draw,
             false_alarms=stream.false_alarms,
             on_file=lambda note: _tell(note, is_dry=onto.dry_run, quiet=quiet), output=output, dry_run=onto.dry_run,
-            late=late, **reading, **names,
+            late=late, new_columns=onto.new_columns, **reading, **names,
         )  # fmt: skip
     if not quiet:
         _show.echo(_sum_up(outcome, is_dry=onto.dry_run))

@@ -21,7 +21,7 @@ from nearkin.model_files import remember_names
 from nearkin.saving import load, save
 from nearkin.settings import OneOf, check_argument
 from nearkin.streams.batch import Stream
-from nearkin.streams.columns import arrange, known_columns
+from nearkin.streams.columns import Columns, arrange, known_columns
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.fitting import learn_stream
 from nearkin.streams.history import History, Ledger, LedgerEntry, now, seconds_now
@@ -29,9 +29,10 @@ from nearkin.streams.identity import digest_content
 from nearkin.streams.journal import Journal
 from nearkin.streams.late import LabelJoin, LabelTable, LateLabels, Waiting
 from nearkin.streams.lock import Lock
-from nearkin.streams.opening import list_files, open_stream
+from nearkin.streams.opening import find_files, open_stream
 from nearkin.streams.pupil import Model, Pupil
 from nearkin.streams.run import Options, Report
+from nearkin.streams.widening import take_up
 from nearkin.tables import column_names
 
 __all__ = ["FileNote", "Outcome", "fit_onto"]
@@ -95,7 +96,7 @@ def fit_onto(
     log_every: int | str = 16, on_report: Callable[[Report], None] | None = None,
     on_file: Callable[[FileNote], None] | None = None, false_alarms: float | None = None,
     output: str | os.PathLike[str] | None = None, dry_run: bool = False, late: LateLabels | None = None,
-    **reading: Any,
+    new_columns: str = "leave", **reading: Any,
 ) -> Outcome:  # fmt: skip
     r"""Learn the files that a saved model has not learned yet, and save it.
 
@@ -123,6 +124,10 @@ def fit_onto(
     late : LateLabels or None, default=None
         Tables in which the labels are found by the id of a row, today or later. Rows without a label wait for it; a
         model begins once two classes have ten rows each.
+    new_columns : {"leave", "learn", "error"}, default="leave"
+        Columns that the model has not learned are left out and reported, or taken up, or the file is bad. Only a
+        classifier can take them up: its learner begins anew from the rows held, which get the median of the first new
+        rows there.
     **reading
         Any of `label`, `features`, `drop`, `batch_rows`, `missing` and `text_labels` of `nearkin.streams.open`. The
         model keeps them: later calls need not give them, and something else is refused by name.
@@ -154,6 +159,7 @@ def fit_onto(
     ['seen', 'learned'] 213
     """
     check_argument(_OWNER, "on_bad_file", on_bad_file, OneOf(("stop", "skip")))
+    check_argument(_OWNER, "new_columns", new_columns, OneOf(("leave", "learn", "error")))
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     if unknown := reading.keys() - _READING.keys() | (reading.keys() & {"on"}):
         raise TypeError(f"{_OWNER} does not know {quote_names(sorted(unknown))}.")
@@ -165,18 +171,8 @@ def fit_onto(
     how = {"log": log, "log_every": log_every, "on_report": on_report, "n_voters": n_voters,
            "false_alarms": false_alarms}  # fmt: skip
     target = Path(path if output is None else output)
-    run = _Onto(
-        Path(path),
-        files,
-        labels,
-        target,
-        on_bad_file == "skip",
-        dry_run,
-        on_file or (lambda note: None),
-        how,
-        classes,
-        late,
-    )
+    skips, tell = on_bad_file == "skip", on_file or (lambda note: None)
+    run = _Onto(Path(path), files, labels, target, skips, dry_run, tell, how, classes, late, new_columns)
     try:
         with _locked(Path(path), dry_run):
             run.begin(model, wishes or {}, {name: value for name, value in reading.items() if value is not None})
@@ -201,6 +197,7 @@ class _Onto:
     how: dict[str, Any]
     classes: ArrayLike | None
     late: LateLabels | None
+    new_columns: str
     table: LabelTable = field(default_factory=lambda: LabelTable({}))  # late labels that are known now
     now: float = field(default_factory=seconds_now)
     model: Any = None
@@ -223,7 +220,7 @@ class _Onto:
                 raise InputError(f"{self.path} holds a {type(self.model).__name__}, which does not learn from files.")
             old = getattr(self.model, "history_", None) or History()
             kept = {"label": getattr(self.model, "label_name_", None), **old.settings}
-            wrong = [*_compare_wishes(self.model, wishes), *_compare_reading(kept, given)]
+            wrong = [*_compare_wishes(self.model, wishes), *_compare_reading(kept, given, known_columns(self.model))]
             if wrong:
                 raise InputError(f"{self.path} was begun with other settings: {'; '.join(wrong)}.")
             self.reading = {**_READING, **kept, **given}
@@ -275,7 +272,13 @@ class _Onto:
         """Return path, digest and status of every file, and tell of those that are not new."""
         ledger, found, here = self.history.ledger, [], dict[str, str]()
         for path in self.files:
-            digest = digest_content([path, *([self.labels[path]] if path in self.labels else [])])
+            try:
+                digest = digest_content([path, *([self.labels[path]] if path in self.labels else [])])
+            except OSError as error:
+                if not self.skips and not self.is_dry:
+                    raise
+                self._note(FileNote(path, "bad", 0, _explain(error, path), error))
+                continue
             status = "seen" if digest in here else ledger.judge(str(Path(path).resolve()), digest)
             if status == "seen":
                 before = here.get(digest) or ledger.entries[digest].path
@@ -311,6 +314,7 @@ class _Onto:
             trial = _copied(self.model)
             stream, text = self._open(path, trial)
             with _one_warning(text):
+                take_up(trial, stream)
                 if self.late is None or _has_begun(trial):
                     self._learn_stream(trial, stream)
                 else:
@@ -346,13 +350,20 @@ class _Onto:
             held = column_names(Path(path)) or []
             others = {*known.widths, label, reading["on"], *drop, ""}
             new = [] if features else [name for name in held if name not in others]
-            text = f"new columns are left out: {quote_names(new)}" if new else ""
+            if new and self.new_columns == "error":
+                raise InputError(
+                    f"{path} has columns that the model has not learned: {quote_names(new)}. Leave them out or "
+                    "take them up with {fix}.",
+                    fix=Option("new_columns"),
+                )
+            takes = self.new_columns == "learn"
+            text = f"new columns are {'taken up' if takes else 'left out'}: {quote_names(new)}" if new else ""
             if gone := [name for name in known.widths if name not in held]:
                 more = f" (also {quote_names(gone[1:])})" if len(gone) > 1 else ""
                 raise InputError(
                     f"{path} has no column {gone[0]!r}{more}, which the model needs; it holds {quote_names(held)}."
                 )
-            features, drop = list(known.widths), ()
+            features, drop = [*known.widths, *(new if takes else ())], ()
         late = self.late is not None
         if late and label in (column_names(Path(path)) or ()):
             raise InputError(
@@ -463,9 +474,9 @@ def _locked(path: Path, is_dry: bool) -> Iterator[None]:
 
 
 def _list_files(paths: list[Any], label: Any) -> tuple[list[str], dict[str, str]]:
-    """Return the files, and for npy files those of their labels."""
-    files, kind = list_files(paths)
-    if kind != "arrays":
+    """Return the files, and for npy files those of their labels; an empty folder holds nothing new."""
+    files = find_files(paths)
+    if not any(Path(one).suffix.lower() == ".npy" for one in files):
         return files, {}
     if label is None:
         raise InputError("npy files need {label}, the npy file (or files) of their labels.", label=Option("label"))
@@ -511,13 +522,15 @@ def _explain(error: Exception, path: str) -> str:
     return text if path in text else f"{path}: {text}"
 
 
-def _compare_reading(kept: dict[str, Any], given: dict[str, Any]) -> list[str]:
-    """Return in words what would be read otherwise than before."""
+def _compare_reading(kept: dict[str, Any], given: dict[str, Any], known: Columns | None) -> list[str]:
+    """Return in words what would be read otherwise than before; more columns may be left out if none was learned."""
     out = []
     for name, value in given.items():
         before = kept.get(name, value)
         value = list(value) if isinstance(value, (list, tuple)) else value
         if before is None or before == value or (name, before, value) == ("missing", "error", "drop"):
+            continue
+        if name == "drop" and known is not None and set(before) <= set(value) and not known.widths.keys() & set(value):
             continue
         out.append(f"{name} was {before!r} and is {value!r}")
     return out

@@ -22,7 +22,7 @@ from nearkin.streams.columns import without_names
 from nearkin.streams.history import History
 from nearkin.streams.watch import Seen, find_codes, learn_batch, sum_rows
 
-__all__ = ["VOTERS", "Model", "Pupil", "hold_rows", "n_passes"]
+__all__ = ["VOTERS", "Model", "Pupil", "held_rows", "hold_rows", "n_passes"]
 
 #: Rows that vote in a classifier, unless told otherwise.
 VOTERS = 10_000
@@ -98,7 +98,7 @@ class Pupil:
         model, history = self.model, self.history
         if isinstance(model, OnlineLearner) or history.held is None or history.n_decided == history.held.n_rows_seen:
             return
-        rows, labels = _held_rows(history)
+        rows, labels = held_rows(history)
         if self.learner is not None:  # it may have forgotten classes
             codes = self.learner.state_.labels.codes
             known = np.array([one in codes for one in labels.tolist()], dtype=bool)
@@ -185,7 +185,8 @@ def _find_learner(model: Model) -> OnlineLearner | None:
     return Euclidean(random_state=model.random_state) if given is None else model.default_learner(model.random_state)
 
 
-def _held_rows(history: History) -> tuple[Array, NDArray[Any]]:
+def held_rows(history: History) -> tuple[Array, NDArray[Any]]:
+    """Return the rows that a model holds, and their labels."""
     assert history.held is not None
     assert history.labels is not None
     names = list(history.labels.codes)
