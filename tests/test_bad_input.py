@@ -558,7 +558,7 @@ WRONG = {
     "n_epochs": COUNTS,
     "shuffle": SWITCHES,
     "rescore": SWITCHES,
-    "half_life": (-1, 0, 99.0, float("nan"), float("inf"), "1", True, [1000.0]),
+    "half_life": (-1, 0, 50.0, float("nan"), float("inf"), "1", True, [1000.0]),
     "scale": ("standard", "Auto", 1, True, False, 0.5),
     "device": ("gpu", "CUDA", 0, True, None, ""),
     "triplets": ("all", "OCTG", None, 3, True, nearkin.OCTG, nearkin.RescaledHinge()),
