@@ -19,7 +19,8 @@ from nearkin.streams.watch import learn_batch
 
 from .settings import HERE
 
-FEATURES, CLASSES, NOISE, HALF_LIFE = 16, 6, 0.1, 2_000.0
+FEATURES, CLASSES, NOISE = 16, 6, 0.1
+MOVING = nearkin.MovingScale(2_000.0)
 ROWS, BATCH, BEGIN, END = 24_000, 500, 8_000, 16_000
 #: What changes, slowly from row 8,000 to row 16,000 unless it jumps.
 CHANGES = {
@@ -67,17 +68,17 @@ def learners() -> dict[str, Callable[[], Any]]:
     def printed(**more: Any) -> Any:
         return nearkin.RobustLODML(init="auto", triplets="octg", C=0.1, random_state=0, **more)
 
-    def voting(half_life: float | None) -> Any:
-        learner = nearkin.RobustLODML(half_life=half_life, random_state=0)
+    def voting(**more: Any) -> Any:
+        learner = nearkin.RobustLODML(random_state=0, **more)
         return nearkin.RobustKNeighborsClassifier(learner, random_state=0)
 
     return {
         "RobustLODML": lambda: nearkin.RobustLODML(random_state=0),
-        "with half-life": lambda: nearkin.RobustLODML(half_life=HALF_LIFE, random_state=0),
+        "with half-life": lambda: nearkin.RobustLODML(scale=MOVING, random_state=0),
         "paper's form": printed,
-        "paper's form with half-life": lambda: printed(half_life=HALF_LIFE),
-        "classifier": lambda: voting(None),
-        "classifier with half-life": lambda: voting(HALF_LIFE),
+        "paper's form with half-life": lambda: printed(scale=MOVING),
+        "classifier": voting,
+        "classifier with half-life": lambda: voting(scale=MOVING),
     }
 
 

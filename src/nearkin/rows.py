@@ -15,13 +15,15 @@ from sklearn.utils.validation import validate_data
 
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, Row
-from nearkin.stored import ArrayOf, Flag, Maybe, Number, Part, stored
+from nearkin.settings import OneOf, Real, check_argument
+from nearkin.stored import ArrayOf, Flag, Maybe, Number, Part, Text, stored
 
 __all__ = [
     "LARGEST",
     "Change",
     "LateColumns",
     "Moments",
+    "MovingScale",
     "Rows",
     "Scaling",
     "check_finite",
@@ -275,6 +277,35 @@ class Scaling:
             norm = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
             dense /= np.where(norm > 0, norm, 1)
         return dense
+
+
+@stored(half_life=Number(1.0), kind=Text("auto", "pairs", "unit"))
+@dataclass(frozen=True)
+class MovingScale:
+    """Scale of a stream that changes, as the ``scale`` of a learner; with it centres and voters forget.
+
+    Parameters
+    ----------
+    half_life : float
+        Rows after which older ones count half, at least 100: for the spread of every feature, to which the scale is
+        brought whenever the discriminant start is renewed (without a start the scale stays); for the centres of
+        ``triplets="octg"``; and for the rows that a classifier holds to vote.
+    kind : {"auto", "pairs", "unit"}, default="auto"
+        As the ``scale`` of a learner.
+
+    Examples
+    --------
+    >>> import nearkin
+    >>> nearkin.RobustLODML(scale=nearkin.MovingScale(2000.0)).half_life
+    2000.0
+    """
+
+    half_life: float
+    kind: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_argument("MovingScale", "half_life", self.half_life, Real(100.0, 1e12))
+        check_argument("MovingScale", "kind", self.kind, OneOf(("auto", "pairs", "unit")))
 
 
 #: How much a factor may change at once, and in all, either way.

@@ -48,7 +48,9 @@ def test_the_scale_follows_whatever_the_chunks_and_is_saved(tmp_path):
     X = gain(X, np.arange(4000))
 
     def learned(chunk, half_life=800.0):
-        learner = nearkin.RobustLODML(half_life=half_life, random_state=0).partial_fit(X[:200], y[:200])
+        learner = nearkin.RobustLODML(
+            scale=(half_life and nearkin.MovingScale(half_life)) or "auto", random_state=0
+        ).partial_fit(X[:200], y[:200])
         for at in range(200, 4000, chunk):
             learner.partial_fit(X[at : at + chunk], y[at : at + chunk])
             if chunk == 950:
@@ -64,7 +66,9 @@ def test_the_scale_follows_whatever_the_chunks_and_is_saved(tmp_path):
 
 def test_centres_follow_by_the_same_setting():
     X, y = tables.rows(600)
-    learner = nearkin.RobustLODML(init="auto", triplets="octg", half_life=500.0, random_state=0).partial_fit(X, y)
+    learner = nearkin.RobustLODML(
+        init="auto", triplets="octg", scale=nearkin.MovingScale(500.0), random_state=0
+    ).partial_fit(X, y)
     source = learner.triplet_source_
     assert source.update_centers
     assert source.forget_after == pytest.approx(500.0 / np.log(2.0))
@@ -80,7 +84,7 @@ def test_voters_are_drawn_from_about_the_newest_rows():
     assert np.bincount(reservoir.codes).tolist() == [200, 200]
     assert np.median(held[None]) == pytest.approx(10_000, rel=0.15)
     assert np.median(held[1000.0]) == pytest.approx(1000, rel=0.25)
-    model = nearkin.RobustKNeighborsClassifier(nearkin.RobustLODML(half_life=1000.0), random_state=0)
+    model = nearkin.RobustKNeighborsClassifier(nearkin.RobustLODML(scale=nearkin.MovingScale(1000.0)), random_state=0)
     X, y = tables.rows(400)
     streams.fit_stream(model, streams.open([(X, y)]))
     assert model.history_.held.half_life == 1000.0

@@ -44,8 +44,7 @@ LEARNERS = {
 #: Passes over the data, the same for every learner so that they can be compared.
 _EPOCHS = 3
 #: Options that are settings of the learner.
-_SETTINGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale",
-             "half_life": "--half-life"}  # fmt: skip
+_SETTINGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components": "--components", "scale": "--scale"}
 
 
 @options
@@ -90,8 +89,8 @@ class ModelOptions:
         """Return the settings that were given, by the names that the library gives them."""
         given = given_options(self)
         wishes = {name: getattr(self, name) for name in (*_SETTINGS, "noise_rate") if name in given}
-        if wishes.get("scale") == "none":
-            wishes["scale"] = None
+        if "scale" in given or "half_life" in given:
+            wishes["scale"] = self._find_scale()
         if "learner" in given and self.learner != "auto":
             wishes["learner"] = LEARNERS[self.learner]
         if self.neighbors is not None:
@@ -105,11 +104,21 @@ class ModelOptions:
         from nearkin.neighbors import RobustKNeighborsClassifier
 
         learner: Any = self.make_learner()
-        wishes = {getattr(self, name) for name in ("centers", *_SETTINGS)} - {None}
+        wishes = {getattr(self, name) for name in ("centers", "half_life", *_SETTINGS)} - {None}
         if not in_batches and not wishes and self.learner == "auto" and self.neighbors in (None, "auto"):
             learner = "auto"
         model = RobustKNeighborsClassifier(learner, noise_rate=self.noise_rate, random_state=self.seed)
         return model if self.neighbors is None else model.set_params(n_neighbors=self.neighbors)
+
+    def _find_scale(self) -> Any:
+        """Return the scale as a learner takes it."""
+        from nearkin.rows import MovingScale
+
+        if self.half_life is None:
+            return None if self.scale == "none" else self.scale
+        if self.scale == "none":
+            raise InputError("--half-life lets the scale follow the rows; leave it out, or --scale none.")
+        return MovingScale(self.half_life, self.scale or "auto")
 
     def make_learner(self) -> Any:
         """Return the learner with the settings that were given; one that it does not have is refused."""
@@ -123,8 +132,8 @@ class ModelOptions:
                 raise InputError(f"{_SETTINGS[name]} means nothing to the learner {self.learner}; leave it out.")
         if "n_epochs" in known:
             settings.setdefault("n_epochs", _EPOCHS)
-        if self.scale == "none":
-            settings["scale"] = None
+        if self.scale is not None or self.half_life is not None:
+            settings["scale"] = self._find_scale()
         if self.centers is not None:
             settings["triplets"] = nearkin.OCTG(n_centers=self.centers)
         return cls(**settings, random_state=self.seed)

@@ -26,7 +26,7 @@ from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.memory import check_memory
 from nearkin.parameters import LearningRule, Parameter
-from nearkin.rows import Change, Moments, Rows, Scaling, check_range, check_rows
+from nearkin.rows import Change, Moments, MovingScale, Rows, Scaling, check_range, check_rows
 from nearkin.settings import all_or_nothing, at_one_moment, check_settings, generator
 from nearkin.stored import ArrayOf, Part, stored
 from nearkin.triplets import Triplets, TripletSource, as_source
@@ -79,9 +79,8 @@ class OnlineLearner(BaseEstimator):
     triplets: str | TripletSource
     n_epochs: int
     shuffle: bool
-    scale: str | None
+    scale: str | MovingScale | None
     rescore: bool
-    half_life: float | None = None
     random_state: Any
     device = "cpu"  # a setting of those that can learn elsewhere
 
@@ -95,6 +94,11 @@ class OnlineLearner(BaseEstimator):
     def _memory_for(self, d: int, itemsize: int) -> float:
         """Bytes that learning d features takes beside the rows: what is kept, and a copy to work on."""
         return self.n_matrices * d**2 * itemsize
+
+    @property
+    def half_life(self) -> float | None:
+        """Rows of a stream after which older ones count half, if the scale follows it."""
+        return self.scale.half_life if isinstance(self.scale, MovingScale) else None
 
     # ------------------------------------------------------------------ learning
 
@@ -496,7 +500,7 @@ class OnlineLearner(BaseEstimator):
         """Let a parameter begun without some columns see them from now on; most see all from the beginning."""
 
     def _learn_scaling(self, X: Array | sparse.csr_array) -> Scaling:
-        how = self.scale
+        how = self.scale.kind if isinstance(self.scale, MovingScale) else self.scale
         if how == "auto":
             how = "pairs" if self.measure.is_distance else "unit"
         return Scaling.learn(X, how)
@@ -529,7 +533,7 @@ class OnlineLearner(BaseEstimator):
         """Error for a parameter that is not finite, or so large that the distances it gives would not be."""
         known = self.get_params(deep=False)
         lower = " or ".join(f"`{name}`" for name in ("C", "step_size", "degree", "coef0") if name in known)
-        scale = "" if self.scale in ("auto", "pairs", "unit") else ", or use scale='auto'"
+        scale = "" if self.scale is not None else ", or use scale='auto'"
         return InputError(f"the steps grew beyond what {np.dtype(dtype)} can hold. Lower {lower}{scale}.", owner=self)
 
 

@@ -108,14 +108,14 @@ class State:
             self.start = self.start.for_shard(number)
 
     def renew(self) -> None:
-        """Renew the start, and turn what the source remembers to the new map; a scale that follows changes before."""
+        """Renew the start, and turn what the source remembers to the new map; a scale that follows changes then."""
         assert self.start is not None
-        if self.moments is not None:
-            self.scaling, ratio, self.moments = self.moments.follow(self.scaling)
-            self.start = self.start.rescaled(ratio)
         before, self.start = self.start, self.start.renewed()
         if self.source is not None:
             self.source.turn(self.start.turn_from(before))
+        if self.moments is not None:
+            self.scaling, ratio, self.moments = self.moments.follow(self.scaling)
+            self.start = self.start.rescaled(ratio)
 
     def copy(self) -> State:
         """Return a state that can learn while this one stays."""
