@@ -52,8 +52,8 @@ __all__ = [
     "SLMOML", "BatchTriplets", "DualRandomProjection", "Euclidean", "Hedge", "Hinge", "LabelAudit", "LabelAuditor",
     "MovingScale", "OnePassTriplets", "RandomTriplets", "RescaledHinge", "RobustITML", "RobustKNeighborsClassifier",
     "RobustLODML", "RobustLOMDML", "RobustLOSL", "RobustLPAODML", "RobustLSMDML", "RobustOASIS", "RobustODML",
-    "RobustOKS", "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit", "TripletSource", "__version__",
-    "audit_labels", "flip_labels", "load", "save", "snapshot",
+    "RobustOKS", "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit", "TripletSource",
+    "__version__", "audit_labels", "flip_labels", "load", "save", "snapshot",
 ]  # fmt: skip
 
 

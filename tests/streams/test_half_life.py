@@ -48,9 +48,8 @@ def test_the_scale_follows_whatever_the_chunks_and_is_saved(tmp_path):
     X = gain(X, np.arange(4000))
 
     def learned(chunk, half_life=800.0):
-        learner = nearkin.RobustLODML(
-            scale=(half_life and nearkin.MovingScale(half_life)) or "auto", random_state=0
-        ).partial_fit(X[:200], y[:200])
+        scale = "auto" if half_life is None else nearkin.MovingScale(half_life)
+        learner = nearkin.RobustLODML(scale=scale, random_state=0).partial_fit(X[:200], y[:200])
         for at in range(200, 4000, chunk):
             learner.partial_fit(X[at : at + chunk], y[at : at + chunk])
             if chunk == 950:
@@ -88,3 +87,9 @@ def test_voters_are_drawn_from_about_the_newest_rows():
     X, y = tables.rows(400)
     streams.fit_stream(model, streams.open([(X, y)]))
     assert model.history_.held.half_life == 1000.0
+
+
+@pytest.mark.parametrize("wrong", [{"half_life": 5}, {"half_life": "1000"}, {"half_life": 500.0, "kind": "none"}])
+def test_a_half_life_that_cannot_be_is_refused(wrong):
+    with pytest.raises(ValueError, match="MovingScale"):
+        nearkin.MovingScale(**wrong)
