@@ -22,7 +22,7 @@ from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.estimate import certain_rate
-from nearkin.noise.model import doubt_suspects
+from nearkin.noise.model import agree_with_tiers
 from nearkin.reservoir import Reservoir
 from nearkin.rows import check_finite
 from nearkin.settings import SEED, Integer, all_or_nothing, check_settings, declare, exclusive, generator, setting
@@ -167,7 +167,7 @@ class StreamAudit(BaseEstimator):
         self.noise_rate_: float = rate
         self.plausibility_, self.score_ = verdict.plausibility, verdict.score
         self.is_suspect_ = self._find_suspects()
-        self.plausibility_ = doubt_suspects(self.plausibility_, self.is_suspect_)
+        self.plausibility_ = agree_with_tiers(self.plausibility_, self.is_suspect_)
         self.is_wrong_ = call_wrong(self.is_suspect_, self.plausibility_)
         best, self.confidence_ = suggest_labels(
             lambda which: verdict.noise.joint(verdict.shares[which], verdict.codes[which]),
