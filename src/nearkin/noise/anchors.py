@@ -11,9 +11,10 @@ from nearkin.noise.model import NoiseModel, max_rate, uniform_flips
 
 __all__ = ["Anchors", "find_anchors", "trust_in_flips"]
 
-#: Rows of a class, as a share of its size, that are most certain, and those that are less so.
+#: Rows of a class, as a share of its size, that are most certain, those that are less so, and those still less.
 _CERTAIN = 0.25
 _LESS_CERTAIN = 0.6
+_LEAST_CERTAIN = 0.85
 
 #: Least number of most certain rows of a class.
 _LEAST_ROWS = 8
@@ -58,7 +59,7 @@ class Anchors:
 
     Parameters
     ----------
-    certain, less_certain : ndarray of shape (n_classes, n_classes)
+    certain, less_certain, least_certain : ndarray of shape (n_classes, n_classes)
         ``certain[k, j]`` of the rows with most votes for class k are labelled j; then the same for the next rows.
     counted : ndarray of shape (n_classes, n_classes)
         The most certain rows, with the next ones where these are contradicted no more often.
@@ -70,6 +71,7 @@ class Anchors:
 
     certain: Array
     less_certain: Array
+    least_certain: Array
     counted: Array
     size: Array
     flips: Array
@@ -118,17 +120,19 @@ def find_anchors(votes: Array, codes: Codes) -> Anchors:
     # Rows with no more votes for a class than any row has say nothing about it.
     telling = np.count_nonzero(votes > votes.mean(axis=0) * (1.0 + 1e-9), axis=0)
     for _ in range(_ROUNDS):
-        certain, less, counted = (np.zeros((n_classes, n_classes)) for _ in range(3))
+        certain, less, least, counted = (np.zeros((n_classes, n_classes)) for _ in range(4))
         for k in range(n_classes):
             end = min(telling[k], int(np.ceil(max(_LEAST_ROWS, _CERTAIN * size[k]))))
             last = min(telling[k], max(end, int(np.ceil(_LESS_CERTAIN * size[k]))))
+            rest = min(telling[k], max(last, int(np.ceil(_LEAST_CERTAIN * size[k]))))
             certain[k] = np.bincount(codes[order[:end, k]], minlength=n_classes)
             less[k] = np.bincount(codes[order[end:last, k]], minlength=n_classes)
+            least[k] = np.bincount(codes[order[last:rest, k]], minlength=n_classes)
             counted[k] = certain[k] + less[k] if _is_plateau(certain[k], less[k], k) else certain[k]
         flips = _flips(counted, size)
         size = np.clip(labels @ np.linalg.pinv(flips), _SIZES[0] * labels, _SIZES[1] * labels)
         size = np.maximum(size, 1.0) * (n / np.maximum(size, 1.0).sum())
-    return Anchors(certain, less, counted, size, flips)
+    return Anchors(certain, less, least, counted, size, flips)
 
 
 def _is_plateau(certain: Array, less: Array, k: int) -> bool:
@@ -246,11 +250,16 @@ def _trust_of_several(found: Anchors, votes: Array, codes: Codes) -> float:
 
 
 def _growth(found: Anchors, classes: Index) -> float:
-    """How much more often the less certain rows of some classes are contradicted than the most certain ones."""
-    first, then = (
-        1.0 - one[classes, classes].sum() / max(one[classes].sum(), 1.0) for one in (found.certain, found.less_certain)
+    """How much more often the less certain rows of some classes are contradicted than more certain ones.
+
+    That is the ratio from the first to the next ones; it counts less where it does not go on, since it may be chance.
+    """
+    first, then, last = (
+        1.0 - one[classes, classes].sum() / max(one[classes].sum(), 1.0)
+        for one in (found.certain, found.less_certain, found.least_certain)
     )
-    return float((then + 0.01) / (first + 0.01))
+    ratio, goes_on = (then + 0.01) / (first + 0.01), (last + 0.01) / (then + 0.01)
+    return float(min(ratio, np.sqrt(ratio * goes_on)))
 
 
 def _digits(counts: Array, *, given_rates: bool = False) -> float:

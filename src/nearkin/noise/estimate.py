@@ -11,7 +11,15 @@ from nearkin.noise.anchors import find_anchors, trust_in_flips
 from nearkin.noise.model import NoiseModel, VotesOn, max_rate, split_rows, spread_rows, uniform_flips
 from nearkin.settings import Integer, Real
 
-__all__ = ["LEVEL", "certain_rate", "estimate_noise_model", "estimate_noise_rate", "proven_rate", "rate_interval", "survey"]
+__all__ = [
+    "LEVEL",
+    "certain_rate",
+    "estimate_noise_model",
+    "estimate_noise_rate",
+    "proven_rate",
+    "rate_interval",
+    "survey",
+]
 
 #: Shares of the most certain rows that are counted for the rate; the smaller result is used.
 _CERTAIN = (0.25, 0.5)
