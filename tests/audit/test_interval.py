@@ -56,10 +56,9 @@ def test_a_number_that_is_not_a_share_is_refused(arguments):
 
 def test_labels_more_likely_wrong_than_right_are_called_wrong_and_prove_that_some_are():
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 400)
-    X = rng.normal(size=(400, 4)) + 4.0 * y[:, None]
-    labels = np.where((y == 0) & (rng.random(400) < 0.35), 1, y)  # a third of one class called the other
+    y = rng.integers(0, 2, 600)
+    X = rng.normal(size=(600, 4)) + 4.0 * y[:, None]
+    labels = np.where((y == 0) & (rng.random(600) < 0.4), 1, y)  # two fifths of one class called the other
     audit = nearkin.audit_labels(X, labels, random_state=0)
     np.testing.assert_array_equal(audit.plausibility < 0.5, audit.is_wrong)
-    assert audit.is_wrong[labels != y].mean() > 0.6
-    assert 0.01 < audit.noise_interval[0] < np.mean(labels != y)
+    assert 0.0 < audit.noise_interval[0] < np.mean(labels != y) < audit.noise_interval[1]

@@ -16,8 +16,8 @@ from nearkin.arrays import SMALLEST, Array, Codes, Index, Mask
 from nearkin.stored import ArrayOf, Count, Items, Maybe, Number, stored
 
 __all__ = [
-    "NoiseModel", "VotesOn", "agree_with_tiers", "judge_labels", "max_rate", "rate_labels", "score_labels", "split_rows",
-    "spread_rows", "suggest_labels", "uniform_flips",
+    "NoiseModel", "VotesOn", "agree_with_tiers", "judge_labels", "max_rate", "rate_labels", "score_labels",
+    "split_rows", "spread_rows", "suggest_labels", "uniform_flips",
 ]  # fmt: skip
 
 #: Votes on some rows, chosen by a slice or by their positions: shares of shape (n_rows, n_classes).
