@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from nearkin.arrays import Array, Codes
@@ -42,6 +44,12 @@ class Reservoir:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def copy(self) -> Reservoir:
+        """Return one that goes on while this one stays; both share arrays, which are never written to."""
+        other = copy.copy(self)
+        other.rng, other.seen = copy.deepcopy(self.rng), self.seen.copy()
+        return other
 
     @property
     def share(self) -> int:

@@ -548,8 +548,8 @@ def test_forged_sums_and_plans_are_refused(whole, tmp_path):
     for part, name, values in (
         ("total", "n_rows", [-1, "3", 1e9, None, 2.5]),
         ("total", "plausibility", ["x", None, float("nan"), float("inf"), -1.0]),
-        ("drift", "mean", ["x", None, float("nan")]),
-        ("drift", "warm_up", [0.5, None, -3]),
+        ("monitor", "filling", ["x", None, np.full(4, np.nan), np.zeros(3)]),
+        ("monitor", "n_classes", [0.5, None, -3, 1000]),
         (None, "n_batches", ["x", None, -1, True]),
         (None, "recent_accuracy", ["x", float("nan"), []]),
     ):

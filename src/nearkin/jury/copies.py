@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.jury.local_scaling import LocalNeighbours, narrow, spread_rows
 from nearkin.stored import ArrayOf, Count, stored
@@ -405,6 +406,7 @@ def _nearest(rows: Array, search: LocalNeighbours, which: Index, *ranks: int) ->
     n_near, found = len(at) - len(ranks), found[:, at]
     distances, step = np.empty(found.shape), max(1, _AT_ONCE // (found.shape[1] * rows.shape[1]))
     for start in range(0, len(which), step):
+        progress.pause()
         part = slice(start, start + step)
         difference = rows[found[part]] - rows[which[part], None]
         distances[part] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))

@@ -383,8 +383,10 @@ def assemble_jury(
         near = NeighbourVoter("input space", search, codes, n_classes, groups=apart)
         progress.begin("making voters")
         leading, few = LeadingDirections(scaled), [Landmarks(scaled, one, N_CHOOSING) for one in _SHARPNESS]
+        progress.pause()
         sharpness = RidgeVoter("few landmarks", scaled, codes, n_classes, few, apart).features.sharpness
         landmarks = [Landmarks(scaled, sharpness)]
+        progress.pause()
         others: list[Voter] = [
             RidgeVoter("ridge on features", scaled, codes, n_classes, [leading], apart),
             RidgeVoter("ridge on landmarks", scaled, codes, n_classes, landmarks, apart),

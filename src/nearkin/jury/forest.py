@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
 from nearkin.kernels import worker_pool
@@ -102,6 +103,7 @@ class Trees:
         n_tried = min(math.isqrt(len(growth.varying) - 1) + 1, _MOST_TRIED) if len(growth.varying) else 0
         while n_tried and growth.is_active:
             growth.split(n_tried, rng)
+            progress.pause()
         trees.feature, trees.threshold, trees.child = growth.nodes
         return trees
 
@@ -236,6 +238,7 @@ class ForestVoter:
     _leaves: NDArray[np.int32] | None = None
     _members: _Members | None = None
     _said: Array | None = None
+    _equal: Array | None = None
 
     def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, groups: Groups | None = None):
         self.name, self._rows, self._codes, self._n_classes = name, rows, codes, n_classes
@@ -310,10 +313,17 @@ class ForestVoter:
 
     def _cast(self, weights: Array) -> Array:
         """Vote of every leaf for each class among its members; those of a leaf with weights sum to 1."""
+        is_equal = bool((weights == 1.0).all())
+        if is_equal and self._equal is not None:
+            return self._equal
         its = self._find_members()
+        progress.pause()
         cast = np.add.reduceat(weights[its.rows], its.begins)
         total = np.bincount(its.leaf, cast, len(self.trees.child))[its.leaf]
-        return np.divide(cast, total, out=np.zeros(len(cast)), where=total > 0.0)
+        cast = np.divide(cast, total, out=np.zeros(len(cast)), where=total > 0.0)
+        if is_equal:  # these are needed again and again
+            self._equal = cast
+        return cast
 
     def _count(self, leaves: NDArray[np.int32], seen: Any, cast: Array) -> Array:
         """Mean votes of the leaves in trees that have not seen a row; equal shares where none has any."""

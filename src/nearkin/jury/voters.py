@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import N_CANDIDATES, LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
@@ -290,6 +291,7 @@ class NeighbourVoter(_RankVoter):
         for part in split_rows(len(some), self.n_classes):
             rows = some[part]
             for i, one in enumerate(BANDWIDTHS):
+                progress.pause()
                 shares = rank_votes(among[rows], self.codes, ones, self.n_classes, one)
                 right[i] += np.count_nonzero(shares.argmax(axis=1) == self.codes[rows])
         return BANDWIDTHS[int(np.argmax(right))]

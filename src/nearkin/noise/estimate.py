@@ -216,11 +216,13 @@ def certain_rate(is_contradicted: NDArray[np.bool_], certainty: Array, n_classes
 
 def smoothed_rate(is_contradicted: NDArray[np.bool_], certainty: Array) -> float:
     """Return the contradicted share at the most certain tenth, after a fit that falls with certainty."""
-    from sklearn.isotonic import IsotonicRegression
+    from scipy.optimize import isotonic_regression
 
-    # Rounding may put a certainty just outside the domain of the fit, which would be NaN without the clip.
-    fit = IsotonicRegression(increasing=False, out_of_bounds="clip").fit(certainty, is_contradicted).predict(certainty)
-    return float(np.sort(fit)[: max(1, int(_MOST_CERTAIN * len(fit)))].mean())
+    _, which, size = np.unique(certainty, return_inverse=True, return_counts=True)
+    fit = isotonic_regression(np.bincount(which, is_contradicted) / size, weights=size, increasing=False).x
+    n = max(1, int(_MOST_CERTAIN * len(certainty)))
+    counted = np.clip(n - (np.cumsum(size[::-1]) - size[::-1]), 0, size[::-1])
+    return float(counted @ fit[::-1]) / n
 
 
 def rate_interval(rate: float, n_counted: int, level: float = LEVEL) -> tuple[float, float]:
@@ -263,9 +265,9 @@ def rate_interval(rate: float, n_counted: int, level: float = LEVEL) -> tuple[fl
     ):
         if not rule.allows(value):
             raise InputError(f"`{name}` must be {rule}; got {value!r}.", owner="rate_interval")
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
     wrong, tail = rate * n_counted, (1.0 - level) / 2.0
-    low, high = beta.ppf([tail, 1.0 - tail], wrong + 0.5, n_counted - wrong + 0.5)
+    low, high = betaincinv(wrong + 0.5, n_counted - wrong + 0.5, [tail, 1.0 - tail])
     # At the ends the statement is one-sided: nothing was contradicted, or everything.
     return (0.0 if wrong == 0 else min(float(low), rate)), (1.0 if wrong == n_counted else max(float(high), rate))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import chain, islice
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
-from nearkin.errors import InputError, Option
+from nearkin.errors import InputError, Option, Row, placed_at
 from nearkin.labels import as_labels
 from nearkin.streams.columns import Columns, note_new
 from nearkin.streams.identity import digest_rows
@@ -51,6 +52,7 @@ class Batch:
     kept: NDArray[np.bool_]
     first: Place
     n_waiting: int = 0  # that have no label yet
+    place: Callable[[int], Place] | None = field(default=None, repr=False)  # of a row behind it
 
     @property
     def n_rows(self) -> int:
@@ -61,6 +63,19 @@ class Batch:
     def n_dropped(self) -> int:
         """Rows that were dropped."""
         return len(self.kept) - len(self.X) - self.n_waiting
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Let every error of the block say where it is: in which row, if it knows that, or in which batch."""
+        try:
+            with placed_at(f"{self.first} and the {self.n_rows - 1:,} rows after it"):
+                yield
+        except InputError as error:
+            row = error.options.get("row")
+            if isinstance(row, Row) and self.place is not None and row.value < len(self.X):
+                error.place = str(self.place(int(np.flatnonzero(self.kept)[row.value])))
+                error.problem = error.problem.replace("{row}", "it")
+            raise
 
 
 class Stream(Protocol):
@@ -87,8 +102,8 @@ class Stream(Protocol):
     def identity(self) -> dict[str, Any]:
         """Return what must be the same for a checkpoint to go on."""
 
-    def arranged(self, learned: Columns) -> Self:
-        """Return the same rows with these columns in this order; refuse a missing one, and warn of others."""
+    def arranged(self, learned: Columns, labels: str) -> Self:
+        """Return the same rows with these columns in this order; see `nearkin.streams.columns.Named`."""
 
 
 def check_chunk(
@@ -101,9 +116,9 @@ def check_chunk(
         whole = np.isfinite(chunk.X).all(axis=1)
     kept = whole & ~chunk.no_label
     if kept.all():
-        return Batch(chunk.X, chunk.y, kept, place(0))
+        return Batch(chunk.X, chunk.y, kept, place(0), place=place)
     if missing == "drop":
-        return Batch(chunk.X[kept], chunk.y[kept], kept, place(0))
+        return Batch(chunk.X[kept], chunk.y[kept], kept, place(0), place=place)
     row = int(np.argmin(kept))
     problem = f"column {label!r} holds no label" if label else "there is no label"
     if not whole[row]:
@@ -130,6 +145,7 @@ class IteratorStream:
     n_rows: int | None = field(default=None, init=False)  # not known
     _layout: Layout | None = field(default=None, init=False)
     _learned: Columns | None = field(default=None, init=False)
+    _labels: str = field(default="", init=False)  # how the labels of a model are written
     _used: bool = field(default=False, init=False)
     _begun: tuple[list[Batch], Iterator[Batch]] | None = field(default=None, init=False)  # read ahead, and the rest
 
@@ -143,11 +159,11 @@ class IteratorStream:
         """Once the first chunk was seen, if it has names."""
         return self._learned if self._layout is None else Columns.of_layout(self._layout)
 
-    def arranged(self, learned: Columns) -> Self:
-        """Return the same rows with these columns in this order; refuse a missing one, and warn of others."""
-        self._learned = learned
+    def arranged(self, learned: Columns, labels: str) -> Self:
+        """Return the same rows with these columns in this order; see `nearkin.streams.columns.Named`."""
+        self._learned, self._labels = learned, labels
         if self._layout is not None:
-            self._layout = self._layout.arranged(learned.widths, learned.labels, "the stream")
+            self._layout = self._layout.arranged(learned.widths, labels, "the stream")
         return self
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
@@ -218,7 +234,7 @@ class IteratorStream:
                 )
                 if learned is not None:
                     note_new(where, one.schema.names, learned, self.label, *self.drop)
-                    self._layout = self._layout.arranged(learned.widths, learned.labels, where)
+                    self._layout = self._layout.arranged(learned.widths, self._labels, where)
             return self._layout.chunk(ArrowTable(where, one.schema.names, one.num_rows, one.column))
         if not (isinstance(one, tuple) and len(one) == 2):
             raise InputError(f"{where}: a pair (X, y) or an Arrow record batch was expected; got {type(one).__name__}.")

@@ -13,7 +13,7 @@ import numpy as np
 
 from nearkin.errors import quote_names
 from nearkin.stored import Count, Table, Text, stored
-from nearkin.tables import Layout
+from nearkin.tables import Layout, label_kind
 
 __all__ = ["Columns", "Named", "arrange", "known_columns", "note_new", "without_names"]
 
@@ -61,8 +61,11 @@ class Columns:
 class Named(Protocol):
     """A stream that may know the names of its columns."""
 
-    def arranged(self, learned: Columns) -> Self:
-        """Return the same rows with these columns in this order; refuse a missing one, and warn of others."""
+    def arranged(self, learned: Columns, labels: str) -> Self:
+        """Return the same rows with these columns in this order and labels of this kind (see `Layout.arranged`).
+
+        A missing column is refused, and others are warned of.
+        """
 
 
 AnyStream = TypeVar("AnyStream", bound=Named)
@@ -77,23 +80,29 @@ def known_columns(model: Any) -> Columns | None:
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return None
+    return Columns.of_names([str(one) for one in names], "text" if _texts(model) else "number")
+
+
+def _texts(model: Any) -> list[str]:
+    """Return the classes of a model if they are text."""
     classes = np.asarray(getattr(model, "classes_", ())).tolist()
-    holds_text = bool(classes) and all(isinstance(one, str) for one in classes)
-    return Columns.of_names([str(one) for one in names], "text" if holds_text else "number")
+    return classes if all(isinstance(one, str) for one in classes) else []
 
 
 def arrange(stream: AnyStream, model: Any) -> AnyStream:
     """Return a stream with the columns that a model has learned, in its order; arrays without names as they are."""
-    known = known_columns(model)
-    return stream if known is None else stream.arranged(known)
+    known, texts = known_columns(model), _texts(model)
+    if known is None:
+        return stream
+    is_words = known.labels == "text" and bool(texts) and all(label_kind([one]) == "text" for one in texts)
+    return stream.arranged(known, "words" if is_words else known.labels)
 
 
 @contextmanager
 def without_names(model: Any) -> Iterator[None]:
     """Let plain arrays in: their columns were matched by name before, and scikit-learn would miss the names."""
-    names = getattr(model, "feature_names_in_", None)
-    for one in _parts_of(model):
-        vars(one).pop("feature_names_in_", None)
+    found = [vars(one).pop("feature_names_in_", None) for one in _parts_of(model)]
+    names = next((one for one in found if one is not None), None)
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from nearkin.streams.batch import Batch, Place, check_chunk
 from nearkin.streams.columns import Columns, note_new
 from nearkin.streams.identity import describe_file
 from nearkin.tables import Chunk, CsvReader, Layout, NpyReader, ParquetReader, Reader, Unit
+
+if TYPE_CHECKING:
+    from nearkin.streams.late import LabelJoin
 
 __all__ = ["Cursor", "FileStream", "Order", "Piece", "sample_rows"]
 
@@ -72,6 +75,8 @@ class FileStream:
         What to do with rows that lack a number or a label.
     start : int, default=0
         Row with which the first batch of a pass begins; for a run that goes on with appended files.
+    join : LabelJoin or None, default=None
+        Puts labels in the place of the ids that were read instead.
 
     Examples
     --------
@@ -92,6 +97,7 @@ class FileStream:
     seed: int | None
     missing: str
     start: int = 0
+    join: LabelJoin | None = None
     _order: tuple[int, Order] | None = field(default=None, init=False)
 
     @property
@@ -102,15 +108,19 @@ class FileStream:
     @property
     def columns(self) -> Columns | None:
         """Columns of the features, if they have names."""
-        return None if isinstance(self.reader, NpyReader) else Columns.of_layout(self.reader.layout)  # type: ignore[attr-defined]
+        if isinstance(self.reader, NpyReader):
+            return None
+        found = Columns.of_layout(self.reader.layout)  # type: ignore[attr-defined]
+        return found if self.join is None else replace(found, labels=self.join.table.kind)
 
-    def arranged(self, learned: Columns) -> FileStream:
-        """Return the same rows with these columns in this order; refuse a missing one, and warn of others."""
+    def arranged(self, learned: Columns, labels: str) -> FileStream:
+        """Return the same rows with these columns in this order; see `nearkin.streams.columns.Named`."""
         if isinstance(self.reader, NpyReader):
             return self
         layout = self.reader.layout  # type: ignore[attr-defined]
         note_new(self.paths[0], layout.columns, learned)
-        layout = layout.arranged(learned.widths, learned.labels, self.paths[0])
+        kind = labels if self.join is None else layout.kind
+        layout = layout.arranged(learned.widths, kind, self.paths[0])
         return replace(self, reader=replace(self.reader, layout=layout))  # type: ignore[type-var]
 
     @property
@@ -144,7 +154,8 @@ class FileStream:
         """Yield the batches of a pass over the data, from number ``first`` on."""
         cursor = self.cursor()
         for number in range(first, self.n_batches):
-            yield self.batch(self.pieces(epoch, number), cursor)
+            batch = self.batch(self.pieces(epoch, number), cursor)
+            yield batch if self.join is None else self.join(batch, is_first_pass=epoch == 0)
 
     def batch(self, pieces: Sequence[Piece], cursor: Cursor | None = None) -> Batch:
         """Read the rows of some pieces; a cursor that stands there already reads on."""

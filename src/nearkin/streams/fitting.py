@@ -30,8 +30,9 @@ Learned = TypeVar("Learned", OnlineLearner, RobustKNeighborsClassifier)
 def fit_stream(
     model: Learned, source: Stream, *, epochs: int | None = None, classes: ArrayLike | None = None,
     checkpoint: str | os.PathLike[str] | None = None, checkpoint_every: float = 30.0, resume: bool = False,
-    log: str | os.PathLike[str] | None = None, log_every: int = 16,
+    log: str | os.PathLike[str] | None = None, log_every: int | str = 16,
     on_report: Callable[[Report], None] | None = None, prequential: bool = True, n_voters: int | None = None,
+    false_alarms: float | None = None,
 ) -> Learned:  # fmt: skip
     """Learn from a stream that need not fit into memory; a killed run can go on where it was.
 
@@ -57,9 +58,10 @@ def fit_stream(
         (known by content), another learner or other options are refused. Files appended since are learned after the
         others, if there is one pass in the order of the files.
     log : path or None, default=None
-        Log file: one JSON object a line, with the fields of `Report`.
-    log_every : int, default=16
-        Batches between two lines.
+        Log file: one JSON object a line, with the fields of `Report`, the time, what came since the line before, and
+        alarms. A model that goes on appends to it, and a run that is refused says why.
+    log_every : int, "batch" or "file", default=16
+        Batches between two lines, or a line for every batch or file. Alarms are written at once.
     on_report : callable or None, default=None
         Called with a `Report` after every batch.
     prequential : bool, default=True
@@ -68,6 +70,9 @@ def fit_stream(
     n_voters : int or None, default=None
         Classifiers: rows held to vote, equally many of each class if there are more; None for as many as before, at
         first 10,000.
+    false_alarms : float or None, default=None
+        Bound on the false alarms of the drift monitor per million rows; 0 for no alarms, None for what the model has,
+        at first 1.
 
     Returns
     -------
@@ -93,7 +98,7 @@ def fit_stream(
     >>> learner.n_rows_seen_
     1000
     """
-    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report, n_voters)
+    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report, n_voters, false_alarms)
     learn_stream(model, source, options, classes, prequential=prequential).decide()
     return model
 

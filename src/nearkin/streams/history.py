@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,16 @@ class LedgerEntry:
     n_dropped: int = 0
     time: str = ""  # when it was learned
     problem: str = ""
+
+    @property
+    def row(self) -> int | None:
+        """Row that the problem names, counted from 1.
+
+        >>> LedgerEntry("a.csv", "1f", problem="a.csv, data row 1,204: column 'x' holds 'n-a', not a number.").row
+        1204
+        """
+        found = re.search(r"data row ([\d,]*\d)", self.problem)
+        return None if found is None else int(found[1].replace(",", ""))
 
 
 @stored(entries=Table(Text(), Part(LedgerEntry)))
@@ -126,7 +137,17 @@ class History:
     n_decided: int = 0
 
 
-def now() -> str:
-    """Return the time in UTC; ``SOURCE_DATE_EPOCH`` sets it where results must repeat to the bit."""
+def seconds_now() -> float:
+    """Return the seconds since 1970; ``SOURCE_DATE_EPOCH`` sets them where results must repeat to the bit."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH")
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(float(fixed) if fixed else time.time()))
+    return float(fixed) if fixed else time.time()
+
+
+def now() -> str:
+    """Return the time in UTC."""
+    return as_text(seconds_now())
+
+
+def as_text(seconds: float) -> str:
+    """Return a time in UTC as text."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

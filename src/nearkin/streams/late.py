@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +14,13 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option
+from nearkin.settings import Integer, Real, check_argument
 from nearkin.stored import ArrayOf, Count, Number, stored
-from nearkin.streams.batch import Batch, Place
+from nearkin.streams.batch import Batch
+from nearkin.streams.opening import find_files
 from nearkin.tables import Arrays, Table, open_table
 
-__all__ = ["LabelTable", "Waiting"]
+__all__ = ["LabelJoin", "LabelTable", "LateLabels", "Waiting"]
 
 
 @dataclass
@@ -36,6 +40,7 @@ class LabelTable:
 
     labels: dict[str, Any]
     n_changed: int = 0
+    holds_text: bool = True
 
     @classmethod
     def read(cls, paths: Sequence[str], on: str, label: str) -> LabelTable:
@@ -63,10 +68,15 @@ class LabelTable:
                 if found.setdefault(one, value) != value:
                     changed.add(one)
                     found[one] = value
-        return cls(found, len(changed))
+        return cls(found, len(changed), holds_text=not kind)
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def kind(self) -> str:
+        """How labels are written."""
+        return "text" if self.holds_text else "number"
 
     def find(self, ids: Iterable[str]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the labels of those ids that have one, and which they are."""
@@ -145,7 +155,7 @@ class Waiting:
         self.rows = np.concatenate([mine, rows])
         self.ids = np.concatenate([self.ids, ids])
         self.arrived = np.concatenate([self.arrived, np.full(len(ids), now)])
-        self._expire(np.arange(len(self)) < len(self) - self.limit)
+        self.expire(-math.inf)
 
     def take(self, table: LabelTable, now: float) -> tuple[Array, NDArray[Any]]:
         """Return the rows whose label has come, and their labels; they wait no longer."""
@@ -157,8 +167,18 @@ class Waiting:
         return rows, y
 
     def expire(self, before: float) -> None:
-        """Give up the rows that came before a time."""
-        self._expire(self.arrived < before)
+        """Give up the rows that came before a time, and the oldest of too many."""
+        self._expire((self.arrived < before) | (np.arange(len(self)) < len(self) - self.limit))
+
+    def facts(self) -> dict[str, Any]:
+        """Return how many rows wait and since when, met their label and after how many hours, or expired."""
+        return {
+            "waiting": len(self),
+            "oldest": float(self.arrived.min()) if len(self) else None,
+            "joined": self.n_joined,
+            "hours": self.waited / 3600 / max(1, self.n_joined),
+            "expired": self.n_expired,
+        }
 
     def _expire(self, out: NDArray[np.bool_]) -> None:
         self.n_expired += int(out.sum())
@@ -169,19 +189,68 @@ class Waiting:
             self.rows, self.ids, self.arrived = self.rows[which], self.ids[which], self.arrived[which]
 
 
-def join_labels(batch: Batch, table: LabelTable, waiting: Waiting, now: float) -> Batch:
-    """Return the rows of a batch whose ids, read in place of labels, have a label; the others begin to wait."""
-    ids = np.array([one or "" for one in id_texts(batch.y.tolist())], dtype=np.str_)
-    y, found = table.find(ids.tolist())
-    waiting.add(batch.X[~found], ids[~found], now)
-    kept = batch.kept.copy()
-    kept[np.flatnonzero(kept)[~found]] = False
-    return replace(batch, X=batch.X[found], y=y, kept=kept, n_waiting=int((~found).sum()))
+@dataclass
+class LabelJoin:
+    """Puts labels in the place of ids, and lets rows wait that have none yet."""
+
+    table: LabelTable
+    waiting: Waiting
+    now: float
+
+    def __call__(self, batch: Batch, *, is_first_pass: bool = True) -> Batch:
+        """Return the rows of a batch that have a label; the others begin to wait in the first pass."""
+        ids = np.array([one or "" for one in id_texts(batch.y.tolist())], dtype=np.str_)
+        y, found = self.table.find(ids.tolist())
+        if is_first_pass:
+            self.waiting.add(batch.X[~found], ids[~found], self.now)
+        kept = batch.kept.copy()
+        kept[np.flatnonzero(kept)[~found]] = False
+        return replace(batch, X=batch.X[found], y=y, kept=kept, n_waiting=int((~found).sum()))
 
 
-def waiting_batches(rows: Array, y: NDArray[Any], size: int) -> Iterable[Batch]:
-    """Yield rows that have met their labels in batches."""
-    for start in range(0, len(rows), size):
-        part = slice(start, start + size)
-        X = rows[part]
-        yield Batch(X, y[part], np.ones(len(X), dtype=bool), Place("the rows that waited for their label", start))
+@dataclass(frozen=True)
+class LateLabels:
+    """Where the labels of rows are found when they come.
+
+    Parameters
+    ----------
+    tables : path or list of paths
+        Tables, or folders of tables, with a column of ids and one of labels. They may hold labels of all days or only
+        new ones.
+    on : str
+        Column of ids, in these tables and in the files of rows.
+    max_rows : int, default=50_000
+        Rows that may wait; then the oldest expire.
+    max_days : float or None, default=None
+        Days after which a row expires; None for never.
+
+    Examples
+    --------
+    >>> LateLabels("labels.csv", on="order").max_rows
+    50000
+    """
+
+    tables: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    on: str
+    max_rows: int = 50_000
+    max_days: float | None = None
+
+    def read(self, label: str) -> LabelTable:
+        """Return the labels that are known now."""
+        check_argument("LateLabels", "max_rows", self.max_rows, Integer(1, 100_000_000))
+        if self.max_days is not None:
+            check_argument("LateLabels", "max_days", self.max_days, Real(0.0))
+        return LabelTable.read(self.files, self.on, label)
+
+    @property
+    def files(self) -> list[str]:
+        """The tables themselves; a folder may be empty."""
+        tables = [self.tables] if isinstance(self.tables, (str, os.PathLike)) else list(self.tables)
+        return find_files(tables)
+
+    def store(self, before: Waiting | None, now: float) -> Waiting:
+        """Return the rows that wait, with today's limits."""
+        waiting = Waiting(int(self.max_rows)) if before is None else before
+        waiting.limit = int(self.max_rows)
+        waiting.expire(-math.inf if self.max_days is None else now - 86_400 * self.max_days)
+        return waiting

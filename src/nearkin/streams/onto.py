@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from nearkin.errors import InputError, Option, quote_names
@@ -20,46 +20,68 @@ from nearkin.files import claim
 from nearkin.model_files import remember_names
 from nearkin.saving import load, save
 from nearkin.settings import OneOf, check_argument
-from nearkin.streams.columns import known_columns
+from nearkin.streams.batch import Stream
+from nearkin.streams.columns import Columns, arrange, known_columns
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.fitting import learn_stream
-from nearkin.streams.history import History, Ledger, LedgerEntry, now
+from nearkin.streams.history import History, Ledger, LedgerEntry, now, seconds_now
 from nearkin.streams.identity import digest_content
+from nearkin.streams.journal import Journal
+from nearkin.streams.late import LabelJoin, LabelTable, LateLabels, Waiting
 from nearkin.streams.lock import Lock
 from nearkin.streams.opening import list_files, open_stream
 from nearkin.streams.pupil import Model, Pupil
 from nearkin.streams.run import Options, Report
+from nearkin.streams.widening import take_up
 from nearkin.tables import column_names
 
 __all__ = ["FileNote", "Outcome", "fit_onto"]
 
 #: How files are read unless told otherwise; a model keeps it.
 _READING: dict[str, Any] = {
-    "label": None, "features": None, "drop": [], "batch_rows": 4096, "missing": "error", "text_labels": False,
+    "label": None, "on": None, "features": None, "drop": [], "batch_rows": 4096, "missing": "error",
+    "text_labels": False,
 }  # fmt: skip
 
 #: Seconds between two saves while files are learned.
 _BETWEEN_SAVES = 10.0
+
+#: Labelled rows that each of two classes needs for a model to begin with late labels.
+_TO_BEGIN = 10
 
 _OWNER = "fit_onto"
 
 
 @dataclass(frozen=True)
 class FileNote:
-    """What became of a file: it was "learned" ("new" in a dry run), "seen" before, "changed" since, or is "bad"."""
+    """What became of a file: it was "learned" ("new" in a dry run), "seen" before, "changed" since, "bad", or put
+    "aside" by an earlier run.
+    """
 
     path: str
     status: str
     n_rows: int = 0
     text: str = ""
+    error: Exception | None = field(default=None, compare=False)  # that was raised
+
+
+@dataclass
+class Wait:
+    """Rows that met their label in a call, after so many seconds in all, and rows that expired."""
+
+    n_joined: int = 0
+    seconds: float = 0.0
+    n_expired: int = 0
 
 
 @dataclass
 class Outcome:
-    """The model, what became of every file, and whether the model was written."""
+    """The model, what became of every file, alarms of drift among the new rows, and whether the model was written."""
 
     model: Any
     notes: list[FileNote] = field(default_factory=list)
+    waiting: Wait = field(default_factory=Wait)
+    n_alarms: int = 0
     is_saved: bool = False
 
     def of(self, status: str) -> list[FileNote]:
@@ -69,14 +91,12 @@ class Outcome:
 
 def fit_onto(
     path: str | os.PathLike[str], source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
-    model: Model | None = None, wishes: Mapping[str, Any] | None = None,
-    label: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
-    features: Sequence[str] | None = None, drop: Sequence[str] | None = None, batch_rows: int | None = None,
-    missing: str | None = None, text_labels: bool | None = None, epochs: int | None = None,
-    classes: ArrayLike | None = None, n_voters: int | None = None, on_bad_file: str = "stop",
-    log: str | os.PathLike[str] | None = None, log_every: int = 16,
-    on_report: Callable[[Report], None] | None = None, on_file: Callable[[FileNote], None] | None = None,
-    output: str | os.PathLike[str] | None = None, dry_run: bool = False,
+    model: Model | None = None, wishes: Mapping[str, Any] | None = None, classes: ArrayLike | None = None,
+    n_voters: int | None = None, on_bad_file: str = "stop", log: str | os.PathLike[str] | None = None,
+    log_every: int | str = 16, on_report: Callable[[Report], None] | None = None,
+    on_file: Callable[[FileNote], None] | None = None, false_alarms: float | None = None,
+    output: str | os.PathLike[str] | None = None, dry_run: bool = False, late: LateLabels | None = None,
+    new_columns: str = "leave", **reading: Any,
 ) -> Outcome:  # fmt: skip
     r"""Learn the files that a saved model has not learned yet, and save it.
 
@@ -90,10 +110,8 @@ def fit_onto(
         Model to begin with; not needed if there is one in `path`.
     wishes : dict or None, default=None
         Settings that a model in `path` must have, such as ``{"n_epochs": 3}``; others are refused by name.
-    label, features, drop, batch_rows, missing, text_labels
-        As in `nearkin.streams.open`; None for what the model was begun with. Something else is refused by name.
-    epochs, classes, n_voters, log, log_every, on_report
-        As in `nearkin.streams.fit_stream`. Every file is learned in so many passes.
+    classes, n_voters, log, log_every, on_report, false_alarms
+        As in `nearkin.streams.fit_stream`.
     on_bad_file : {"stop", "skip"}, default="stop"
         A file that cannot be read, lacks a column or holds something odd stops the run, or is put aside: nothing of it
         is learned, and the model notes why. It is tried again when its content changes.
@@ -103,6 +121,16 @@ def fit_onto(
         Where to save; None for `path`.
     dry_run : bool, default=False
         Say what would happen, and change nothing.
+    late : LateLabels or None, default=None
+        Tables in which the labels are found by the id of a row, today or later. Rows without a label wait for it; a
+        model begins once two classes have ten rows each.
+    new_columns : {"leave", "learn", "error"}, default="leave"
+        Columns that the model has not learned are left out and reported, or taken up, or the file is bad. Only a
+        classifier can take them up: its learner begins anew from the rows held, which get the median of the first new
+        rows there.
+    **reading
+        Any of `label`, `features`, `drop`, `batch_rows`, `missing` and `text_labels` of `nearkin.streams.open`. The
+        model keeps them: later calls need not give them, and something else is refused by name.
 
     Returns
     -------
@@ -112,9 +140,9 @@ def fit_onto(
     Notes
     -----
     Files are known by their content: one that was learned is skipped under any name, and one whose content has
-    changed is refused. Batches never cross files, and a file is learned as a whole or not at all. The model is saved
-    after files, at least at the end, so the model is its own checkpoint: killed at any moment, the same call goes on
-    and ends with the same bits. A lock keeps a second process away.
+    changed is refused. Every file is learned in as many passes as the learner says, as a whole or not at all, and
+    batches never cross files. The model is saved after files, at least at the end, so it is its own checkpoint: killed
+    at any moment, the same call goes on and ends with the same bits. A lock keeps a second process away.
 
     Examples
     --------
@@ -131,20 +159,28 @@ def fit_onto(
     ['seen', 'learned'] 213
     """
     check_argument(_OWNER, "on_bad_file", on_bad_file, OneOf(("stop", "skip")))
+    check_argument(_OWNER, "new_columns", new_columns, OneOf(("leave", "learn", "error")))
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    given = {"label": label, "features": features, "drop": drop, "batch_rows": batch_rows, "missing": missing,
-             "text_labels": text_labels}  # fmt: skip
-    files, labels = _list_files(paths, label)
+    if unknown := reading.keys() - _READING.keys() | (reading.keys() & {"on"}):
+        raise TypeError(f"{_OWNER} does not know {quote_names(sorted(unknown))}.")
+    if late is not None:
+        reading["on"] = late.on
+    files, labels = _list_files(paths, reading.get("label"))
     outputs: list[tuple[Any, str]] = [(path if output is None else output, "model")]
     claim(outputs + ([(log, "log")] if log is not None else []), [*files, *labels.values()])
-    run = _Onto(
-        Path(path), files, labels, Path(path if output is None else output), on_bad_file == "skip", dry_run,
-        on_file or (lambda note: None), {"epochs": epochs, "log": log, "log_every": log_every, "on_report": on_report,
-                                         "n_voters": n_voters}, classes,
-    )  # fmt: skip
-    with _locked(Path(path), dry_run):
-        run.begin(model, wishes or {}, {name: value for name, value in given.items() if value is not None})
-        return run.learn()
+    how = {"log": log, "log_every": log_every, "on_report": on_report, "n_voters": n_voters,
+           "false_alarms": false_alarms}  # fmt: skip
+    target = Path(path if output is None else output)
+    skips, tell = on_bad_file == "skip", on_file or (lambda note: None)
+    run = _Onto(Path(path), files, labels, target, skips, dry_run, tell, how, classes, late, new_columns)
+    try:
+        with _locked(Path(path), dry_run):
+            run.begin(model, wishes or {}, {name: value for name, value in reading.items() if value is not None})
+            return run.learn()
+    except Exception as error:
+        if log is not None and not dry_run:
+            Journal(log).refuse(error)
+        raise
 
 
 @dataclass
@@ -160,6 +196,10 @@ class _Onto:
     tell: Callable[[FileNote], None]
     how: dict[str, Any]
     classes: ArrayLike | None
+    late: LateLabels | None
+    new_columns: str
+    table: LabelTable = field(default_factory=lambda: LabelTable({}))  # late labels that are known now
+    now: float = field(default_factory=seconds_now)
     model: Any = None
     reading: dict[str, Any] = field(default_factory=dict)
     outcome: Outcome = field(default_factory=lambda: Outcome(None))
@@ -180,7 +220,7 @@ class _Onto:
                 raise InputError(f"{self.path} holds a {type(self.model).__name__}, which does not learn from files.")
             old = getattr(self.model, "history_", None) or History()
             kept = {"label": getattr(self.model, "label_name_", None), **old.settings}
-            wrong = [*_compare_wishes(self.model, wishes), *_compare_reading(kept, given)]
+            wrong = [*_compare_wishes(self.model, wishes), *_compare_reading(kept, given, known_columns(self.model))]
             if wrong:
                 raise InputError(f"{self.path} was begun with other settings: {'; '.join(wrong)}.")
             self.reading = {**_READING, **kept, **given}
@@ -192,17 +232,34 @@ class _Onto:
         settings = {name: value for name, value in self.reading.items() if name != "label" or not self.labels}
         self.model.history_ = replace(old, settings=settings)
         self.outcome.model = self.model
+        self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        """Read late labels, and give up rows that have waited too long for theirs."""
+        on, label = self.reading["on"], self.reading["label"]
+        if self.late is None:
+            if on is not None:
+                problem = f"{self.path} finds its labels by {on!r}; name the tables that hold them with {{labels}}."
+                raise InputError(problem, labels=Option("labels"))
+            return
+        if label is None or self.labels:
+            raise InputError("late labels need named columns, and {label}, that of the labels.", label=Option("label"))
+        self.table = self.late.read(label)
+        before = 0 if self.history.waiting is None else self.history.waiting.n_expired
+        self.history.waiting = self.late.store(self.history.waiting, self.now)
+        self.outcome.waiting = Wait(n_expired=self.history.waiting.n_expired - before)
 
     def learn(self) -> Outcome:
         """Learn the new files, decide, and save."""
         found = self._judge_files()
         saved_at, is_new = time.monotonic(), False
         try:
+            is_new |= self._join_waiting()
             for path, digest, status in found:
                 if status == "new":
                     is_new |= self._try_file(path, digest)
                 elif status == "changed":
-                    is_new |= self._put_aside(path, digest, _CHANGED)
+                    is_new |= self._put_aside(path, digest, f"{path}: {_CHANGED}")
                 if is_new and self.output == self.path and time.monotonic() - saved_at >= _BETWEEN_SAVES:
                     self._save()
                     saved_at = time.monotonic()
@@ -222,8 +279,10 @@ class _Onto:
                 name = "" if before == str(Path(path).resolve()) else f" as {before}"
                 when = f", {ledger.entries[digest].time}" if digest in ledger.entries else ""
                 self._note(FileNote(path, "seen", 0, f"learned before{name}{when}"))
+            elif status == "bad" and not self.skips:
+                status = "new"  # to stop there
             elif status == "bad":
-                self._note(FileNote(path, "bad", 0, f"put aside before: {ledger.entries[digest].problem}"))
+                self._note(FileNote(path, "aside", 0, f"put aside before: {ledger.entries[digest].problem}"))
             if status == "new":
                 here[digest] = path
             found.append((path, digest, status))
@@ -249,24 +308,31 @@ class _Onto:
             trial = _copied(self.model)
             stream, text = self._open(path, trial)
             with _one_warning(text):
-                learn_stream(trial, stream, Options(**self.how), self.classes)
+                take_up(trial, stream)
+                if self.late is None or _has_begun(trial):
+                    self._learn_stream(trial, stream)
+                else:
+                    self._let_wait(trial, stream)
             if _mark(path) != mark:
                 raise InputError(f"{path} changed while it was read; move files there when they are whole.")
         except (ValueError, OSError) as error:
             problem = _explain(error, path)
-            if self.is_dry:
-                self._note(FileNote(path, "bad", 0, problem))
-                return False
-            if not self.skips:
+            if not self.skips and not self.is_dry:
                 raise
-            return self._put_aside(path, digest, problem)
+            return self._put_aside(path, digest, problem, error)
+        self.outcome.n_alarms += trial.history_.watch.monitor.n_alarms - self.history.watch.monitor.n_alarms
         n_dropped = trial.history_.watch.total.n_dropped - self.history.watch.total.n_dropped
         trial.history_.ledger.add(
             LedgerEntry(str(Path(path).resolve()), digest, stream.n_rows, n_dropped, now())
         )  # fmt: skip
+        if n_waiting := self._count_waiting(trial):
+            text = "; ".join([*([text] if text else []), f"{n_waiting:,} rows wait for their label"])
         self.model.__dict__ = trial.__dict__
         self._note(FileNote(path, "learned", stream.n_rows, text))
         return True
+
+    def _learn_stream(self, model: Any, stream: Stream) -> None:
+        learn_stream(model, stream, Options(**self.how, tells_refusal=False), self.classes)
 
     def _open(self, path: str, model: Any) -> tuple[FileStream, str]:
         """Open a file with the columns that the model knows; return also what is to be said about others."""
@@ -276,27 +342,89 @@ class _Onto:
         text = ""
         if known is not None and path not in self.labels:
             held = column_names(Path(path)) or []
-            others = {*known.widths, label, *drop, ""}
+            others = {*known.widths, label, reading["on"], *drop, ""}
             new = [] if features else [name for name in held if name not in others]
-            text = f"new columns are left out: {quote_names(new)}" if new else ""
+            if new and self.new_columns == "error":
+                raise InputError(
+                    f"{path} has columns that the model has not learned: {quote_names(new)}. Leave them out or "
+                    "take them up with {fix}.",
+                    fix=Option("new_columns"),
+                )
+            takes = self.new_columns == "learn"
+            text = f"new columns are {'taken up' if takes else 'left out'}: {quote_names(new)}" if new else ""
             if gone := [name for name in known.widths if name not in held]:
                 more = f" (also {quote_names(gone[1:])})" if len(gone) > 1 else ""
                 raise InputError(
                     f"{path} has no column {gone[0]!r}{more}, which the model needs; it holds {quote_names(held)}."
                 )
-            features, drop = list(known.widths), ()
+            features, drop = [*known.widths, *(new if takes else ())], ()
+        late = self.late is not None
+        if late and label in (column_names(Path(path)) or ()):
+            raise InputError(
+                f"{path} holds the label column {label!r} itself, and labels are to come from tables; leave these or "
+                "the column out."
+            )
         stream = open_stream(
-            path, label=label, features=features, drop=drop, batch_rows=reading["batch_rows"],
-            missing=reading["missing"], text_labels=reading["text_labels"],
+            path, label=reading["on"] if late else label, features=features, drop=drop, missing=reading["missing"],
+            batch_rows=reading["batch_rows"], text_labels=late or reading["text_labels"],
         )  # fmt: skip
         assert isinstance(stream, FileStream)
+        if late:
+            stream = replace(stream, join=LabelJoin(self.table, model.history_.waiting, self.now))
         return stream, text
 
-    def _put_aside(self, path: str, digest: str, problem: str) -> bool:
-        self._note(FileNote(path, "changed" if problem is _CHANGED else "bad", 0, problem))
+    # ------------------------------------------------------------------ rows that wait for their label
+
+    def _join_waiting(self) -> bool:
+        """Learn the rows whose label has come; return whether there are any."""
+        if self.late is None or self.history.waiting is None:
+            return False
+        if self.is_dry:
+            self.outcome.waiting.n_joined = int(self.table.find(self.history.waiting.ids.tolist())[1].sum())
+            return False
+        trial = _copied(self.model)
+        n_joined = self._learn_waiting(trial)
+        self.model.__dict__ = trial.__dict__
+        return n_joined > 0
+
+    def _learn_waiting(self, trial: Any) -> int:
+        """Learn rows that have their label now, once there is enough to begin with; return their number."""
+        waiting: Waiting = trial.history_.waiting
+        y, found = self.table.find(waiting.ids.tolist())
+        counts = np.unique(y, return_counts=True)[1]
+        if not found.any() or not (_has_begun(trial) or (counts >= _TO_BEGIN).sum() >= 2):
+            return 0
+        before = waiting.waited
+        self._learn_stream(
+            trial, open_stream([waiting.take(self.table, self.now)], batch_rows=self.reading["batch_rows"])
+        )
+        self.outcome.waiting.n_joined += len(y)
+        self.outcome.waiting.seconds += waiting.waited - before
+        return len(y)
+
+    def _let_wait(self, trial: Any, stream: FileStream) -> None:
+        """Before the model has begun all rows of a file wait; those that have labels may begin it."""
+        stream = replace(arrange(stream, trial), join=None)
+        for batch in stream.batches(0):
+            join = LabelJoin(LabelTable({}), trial.history_.waiting, self.now)
+            join(batch)
+        trial.history_.columns = trial.history_.columns or replace(stream.columns, labels=self.table.kind)
+        self._learn_waiting(trial)
+
+    def _count_waiting(self, trial: Any) -> int:
+        """Return how many rows of a file have begun to wait."""
+        old, new = self.history.waiting, trial.history_.waiting
+        return 0 if new is None or old is None else max(0, len(new) + new.n_expired - len(old) - old.n_expired)
+
+    def _put_aside(self, path: str, digest: str, problem: str, error: Exception | None = None) -> bool:
+        """Note why a file is not learned; return whether the model changed."""
+        self._note(FileNote(path, "changed" if error is None else "bad", 0, problem, error))
         if self.is_dry:
             return False
         self.history.ledger.add(LedgerEntry(str(Path(path).resolve()), digest, time=now(), problem=problem))
+        if self.how["log"] is not None:
+            watch = self.history.watch
+            Journal(self.how["log"]).tell("put aside", watch.n_batches, watch.n_rows, file=path, reason=problem)
         return True
 
     def _note(self, note: FileNote) -> None:
@@ -316,6 +444,9 @@ class _Onto:
         known = known_columns(self.model)
         if known is not None and self.model.__sklearn_is_fitted__():
             remember_names(self.model, known.names, self.reading["label"])
+        if self.history.waiting is not None and self.how["log"] is not None:
+            watch = self.history.watch
+            Journal(self.how["log"]).tell("waiting", watch.n_batches, watch.n_rows, **self.history.waiting.facts())
         self._save()
 
     def _save(self) -> None:
@@ -360,6 +491,11 @@ def _copied(model: Any) -> Any:
     return other
 
 
+def _has_begun(model: Any) -> bool:
+    held = model.history_.held
+    return bool(model.__sklearn_is_fitted__() or (held is not None and held.n_rows_seen))
+
+
 def _mark(path: str) -> tuple[int, int]:
     found = Path(path).stat()
     return found.st_size, found.st_mtime_ns
@@ -380,23 +516,15 @@ def _explain(error: Exception, path: str) -> str:
     return text if path in text else f"{path}: {text}"
 
 
-def row_of(problem: str) -> int | None:
-    """Return the row that a problem names, counted from 1.
-
-    >>> row_of("a.csv, data row 1,204: column 'x' holds 'n-a', which is not a number."), row_of("a.csv is empty.")
-    (1204, None)
-    """
-    found = re.search(r"data row ([\d,]*\d)", problem)
-    return None if found is None else int(found[1].replace(",", ""))
-
-
-def _compare_reading(kept: dict[str, Any], given: dict[str, Any]) -> list[str]:
-    """Return in words what would be read otherwise than before."""
+def _compare_reading(kept: dict[str, Any], given: dict[str, Any], known: Columns | None) -> list[str]:
+    """Return in words what would be read otherwise than before; more columns may be left out if none was learned."""
     out = []
     for name, value in given.items():
         before = kept.get(name, value)
         value = list(value) if isinstance(value, (list, tuple)) else value
         if before is None or before == value or (name, before, value) == ("missing", "error", "drop"):
+            continue
+        if name == "drop" and known is not None and set(before) <= set(value) and not known.widths.keys() & set(value):
             continue
         out.append(f"{name} was {before!r} and is {value!r}")
     return out

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from nearkin.arrays import Array
-from nearkin.errors import InputError, placed_at
+from nearkin.errors import InputError
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import Euclidean, OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
@@ -20,9 +20,9 @@ from nearkin.settings import Integer, check_argument, generator
 from nearkin.streams.batch import Batch
 from nearkin.streams.columns import without_names
 from nearkin.streams.history import History
-from nearkin.streams.watch import Seen, learn_batch
+from nearkin.streams.watch import Seen, find_codes, learn_batch, sum_rows
 
-__all__ = ["VOTERS", "Model", "Pupil", "hold_rows", "n_passes"]
+__all__ = ["VOTERS", "Model", "Pupil", "held_rows", "hold_rows", "n_passes"]
 
 #: Rows that vote in a classifier, unless told otherwise.
 VOTERS = 10_000
@@ -39,7 +39,7 @@ class Pupil:
 
     def __init__(self, model: Model, n_voters: int | None = None):
         if n_voters is not None:
-            check_argument("fit_stream", "n_voters", n_voters, Integer(10, 100_000_000))
+            check_argument("fit_stream", "n_voters", n_voters, Integer(2, 100_000_000))
         self.model = model
         self.history: History = getattr(model, "history_", None) or History()
         self.learner = _find_learner(model)
@@ -66,30 +66,39 @@ class Pupil:
         return self.history.held.n_rows_seen
 
     @property
-    def n_classes(self) -> int:
-        """Classes known."""
-        labels = self.history.labels if self.learner is None else self.learner.state_.labels
-        return 0 if labels is None else len(labels.codes)
+    def class_names(self) -> list[Any]:
+        """Classes known, in the order of their numbers."""
+        if self.learner is None:
+            return [] if self.history.labels is None else list(self.history.labels.codes)
+        return list(self.learner.state_.labels.codes) if self.learner.__sklearn_is_fitted__() else []
 
     def learn(self, batch: Batch, classes: ArrayLike | None, *, test: bool, is_first_pass: bool) -> Seen:
         """Test, then learn; rows are offered to vote in the first pass only."""
         if self.learner is not None:
             seen = learn_batch(self.learner, batch, classes, test=test)
         else:
-            seen = _judge_batch(self.model, batch, test=test)
+            is_right, plausibility = _judge_batch(self.model, batch, test=test)
         if self.history.held is not None and self.history.labels is not None and is_first_pass and len(batch.X):
             self.history.held.add(batch.X, self.history.labels.encode(batch.y, type(self.model).__name__))
+        if self.learner is None:
+            seen = self._sum_rows(batch, is_right, plausibility)
         if self.learner is not None and self.learner is not self.model:
             self.model.learner = self.learner  # type: ignore[union-attr]
         self.model.history_ = self.history  # type: ignore[union-attr]
         return seen
+
+    def _sum_rows(self, batch: Batch, is_right: NDArray[np.bool_] | None, plausibility: Array) -> Seen:
+        if not len(batch.X):
+            return Seen(n_dropped=batch.n_dropped)
+        assert self.history.labels is not None
+        return sum_rows(batch, find_codes(batch.y, self.history.labels), is_right, plausibility)
 
     def decide(self) -> None:
         """Make what decides anew from the rows held, if others have come since it was made; no draw is kept."""
         model, history = self.model, self.history
         if isinstance(model, OnlineLearner) or history.held is None or history.n_decided == history.held.n_rows_seen:
             return
-        rows, labels = _held_rows(history)
+        rows, labels = held_rows(history)
         if self.learner is not None:  # it may have forgotten classes
             codes = self.learner.state_.labels.codes
             known = np.array([one in codes for one in labels.tolist()], dtype=bool)
@@ -139,7 +148,7 @@ def hold_rows(
     >>> len(model.plausibility_)
     200
     """
-    check_argument("hold_rows", "n_voters", n_voters, Integer(10, 100_000_000))
+    check_argument("hold_rows", "n_voters", n_voters, Integer(2, 100_000_000))
     rows, labels = np.asarray(X), as_labels(y, "hold_rows")
     held, numbers = _empty(model, n_voters), Labels()
     held.add(rows, numbers.encode(labels, "hold_rows"))
@@ -175,25 +184,25 @@ def _find_learner(model: Model) -> OnlineLearner | None:
     return Euclidean(random_state=model.random_state) if given is None else model.default_learner(model.random_state)
 
 
-def _held_rows(history: History) -> tuple[Array, NDArray[Any]]:
+def held_rows(history: History) -> tuple[Array, NDArray[Any]]:
+    """Return the rows that a model holds, and their labels."""
     assert history.held is not None
     assert history.labels is not None
     names = list(history.labels.codes)
     return history.held.rows, as_labels([names[code] for code in history.held.codes], "fit_stream")
 
 
-def _judge_batch(model: Any, batch: Batch, *, test: bool) -> Seen:
-    """Let a classifier that holds rows only say what it thinks of their labels."""
+def _judge_batch(model: Any, batch: Batch, *, test: bool) -> tuple[NDArray[np.bool_] | None, Array]:
+    """Let a classifier that holds rows only say which labels it expects, and how plausible those are that are given."""
     if not len(batch.X):
-        return Seen(n_dropped=batch.n_dropped)
-    with placed_at(f"{batch.first} and the {batch.n_rows - 1:,} rows after it"):
+        return None, np.ones(0)
+    with batch.placed():
         if batch.X.shape[1] != model.n_features_in_:
             raise InputError(f"X has {batch.X.shape[1]} features, the model {model.n_features_in_}.", owner=model)
         if not test:
-            return Seen(len(batch.X), batch.n_dropped, plausibility=float(len(batch.X)))
+            return None, np.ones(len(batch.X))
         shares = model.predict_proba(batch.X)
     place = {one: at for at, one in enumerate(model.classes_.tolist())}
     codes = np.array([place.get(one, -1) for one in batch.y.tolist()], dtype=np.int64)
-    right = int((shares.argmax(axis=1) == codes).sum())
     given = np.where(codes < 0, 1.0, shares[np.arange(len(codes)), np.maximum(codes, 0)])
-    return Seen(len(codes), batch.n_dropped, len(codes), right, float(given.sum()))
+    return shares.argmax(axis=1) == codes, given

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Self
 
 from nearkin.errors import InputError, Option
-from nearkin.files import claim, naming, replacing
+from nearkin.files import claim
 from nearkin.settings import Integer, Real, check_argument
 from nearkin.stored import Anything, Count, Flag, Table, Text, check_fields
 from nearkin.streams.batch import Batch, Stream
@@ -23,6 +21,8 @@ from nearkin.streams.columns import arrange, without_names
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.history import History
 from nearkin.streams.identity import describe_learner, differences, digest_rows
+from nearkin.streams.journal import Journal, check_log_every
+from nearkin.streams.monitor import Alarm
 from nearkin.streams.pupil import Model, Pupil, n_passes
 from nearkin.streams.watch import Seen, Watch
 
@@ -53,7 +53,13 @@ class Report:
     classes : int
         Classes known.
     drift : bool
-        Whether plausibility has just fallen.
+        Whether this batch has completed an alarm.
+    alarms : tuple of Alarm
+        Changes of the stream that this batch has completed.
+    file : str or None
+        Where the batch begins.
+    seconds : float or None
+        Time that the batch took.
 
     Examples
     --------
@@ -82,6 +88,9 @@ class Report:
     dropped: int
     classes: int
     drift: bool
+    alarms: tuple[Alarm, ...] = ()
+    file: str | None = None
+    seconds: float | None = None
 
     def __str__(self) -> str:
         total = "" if self.total_rows is None else f" of {self.total_rows:,}"
@@ -108,9 +117,11 @@ class Options:
     checkpoint_every: float = 30.0
     resume: bool = False
     log: str | os.PathLike[str] | None = None
-    log_every: int = 16
+    log_every: int | str = 16
     on_report: Callable[[Report], None] | None = None
     n_voters: int | None = None
+    false_alarms: float | None = None
+    tells_refusal: bool = True  # in the log
 
 
 @dataclass(frozen=True)
@@ -133,7 +144,9 @@ class Run:
         epochs = asked if options.epochs is None else options.epochs
         check_argument("fit_stream", "epochs", epochs, Integer(1, 1_000_000))
         check_argument("fit_stream", "checkpoint_every", options.checkpoint_every, Real(0.0))
-        check_argument("fit_stream", "log_every", options.log_every, Integer(1, 1_000_000_000))
+        check_log_every(options.log_every)
+        if options.false_alarms is not None:
+            check_argument("fit_stream", "false_alarms", options.false_alarms, Real(0.0, 1e6))
         if options.resume and options.checkpoint is None:
             problem = "to resume, the checkpoint must be named with {checkpoint}."
             raise InputError(problem, checkpoint=Option("checkpoint"))
@@ -146,12 +159,23 @@ class Run:
         self.at = Position()
         self._plan = plan
         self._checkpoint = None if options.checkpoint is None else Checkpoint(options.checkpoint)
-        self._journal = None if options.log is None else Journal(options.log)
+        self._journal = None if options.log is None else Journal(options.log, options.log_every)
         self._locked = ExitStack()
         self._rows_of_others = 0  # that the learner has seen in other runs
         self._batch: Batch | str = ""  # that was read last
 
     def __enter__(self) -> Self:
+        try:
+            return self._enter()
+        except Exception as error:
+            self._tell_refusal(error)
+            raise
+
+    def _tell_refusal(self, error: Exception) -> None:
+        if self._journal is not None and self.options.tells_refusal:
+            self._journal.refuse(error, self.at.watch.n_batches, self.at.watch.n_rows)
+
+    def _enter(self) -> Self:
         with self._locked:
             if self._checkpoint is not None:
                 self._locked.enter_context(self._checkpoint.lock)
@@ -159,16 +183,22 @@ class Run:
                 self._plan = {**own, **self.stream.identity(), **self._plan}
                 if self._checkpoint.exists():
                     self._resume(self._checkpoint)
-            self.pupil = Pupil(self.model, self.options.n_voters)
             self.stream = arrange(self.stream, self.model)
             self._locked.enter_context(without_names(self.model))
+            self.pupil = Pupil(self.model, self.options.n_voters)
             self.at = replace(self.at, watch=self.pupil.history.watch)
+            if self.options.false_alarms is not None:
+                watch = copy.deepcopy(self.at.watch)
+                watch.monitor.false_alarms = float(self.options.false_alarms)
+                self.at = replace(self.at, watch=watch)
             if self._journal is not None:
-                self._journal.begin(self.at.watch.n_batches)
+                watch = self.at.watch
+                is_all = self.at.n_rows == watch.n_rows  # this run, begun perhaps before a kill, is all there is
+                self._journal.begin(watch.n_batches, {} if is_all else watch.total.as_facts(self.pupil.class_names))
             self._locked = self._locked.pop_all()
         self._rows_of_others = self.pupil.n_rows_seen - self.at.watch.total.n_rows
         self._saved, self._saved_at = self.at, time.monotonic()
-        self._begun = self._saved_at
+        self._begun = self._counted_at = self._saved_at
         self._rows_before = self.at.watch.n_rows
         self._rows_of_earlier_runs = self._rows_before - self.n_rows
         return self
@@ -283,12 +313,14 @@ class Run:
                     if time.monotonic() - self._saved_at >= self.options.checkpoint_every:
                         self._save()
                 self.at = replace(self.at, epoch=self.at.epoch + 1, batch=0)
-        except BaseException:
+        except BaseException as error:
             # An interrupt may come after the learner has learned a batch and before it is counted.
             is_counted = self.pupil.n_rows_seen == self._rows_of_others + self.at.watch.total.n_rows
             if is_counted and self.at is not self._saved:
                 with suppress(OSError, InputError):  # which would hide the error
                     self._save()
+            if isinstance(error, Exception):
+                self._tell_refusal(error)
             raise
         finally:
             self._keep_watch()
@@ -298,22 +330,24 @@ class Run:
     def _count(self, seen: list[Seen]) -> None:
         """Count batches that were learned, and report them."""
         watch, reports = copy.deepcopy(self.at.watch), []
+        names, features = self.pupil.class_names, self.stream.names
+        seconds, self._counted_at = (time.monotonic() - self._counted_at) / len(seen), time.monotonic()
         for one in seen:
-            drift = watch.see(one)
+            alarms = watch.see(one, names, features)
             if self._journal is not None or self.options.on_report is not None:
-                reports.append(self._report(watch, drift=drift))
+                reports.append((self._report(watch, alarms, seconds), watch.total.as_facts(names)))
         done = self.at.n_rows + watch.n_rows - self.at.watch.n_rows
         self.at = replace(self.at, batch=self.at.batch + len(seen), n_rows=done, watch=watch, last=self._batch)
-        for report in reports:
-            if self._journal is not None and (report.drift or report.batch % self.options.log_every == 0):
-                self._journal.append(asdict(report))
+        for report, total in reports:
+            if self._journal is not None:
+                self._journal.note(report, total)
             if self.options.on_report is not None:
                 self.options.on_report(report)
 
     def _keep_watch(self) -> None:
         """Give the model the sums; it keeps them with its history once anything was learned."""
         self.pupil.history.watch = self.at.watch
-        self.pupil.history.columns = self.stream.columns or self.pupil.history.columns
+        self.pupil.history.columns = self.pupil.history.columns or self.stream.columns
         if self.pupil.n_rows_seen:
             self.model.history_ = self.pupil.history  # type: ignore[union-attr]
 
@@ -338,11 +372,12 @@ class Run:
             dropped = watch.total.n_dropped
             raise InputError(f"no row of the stream could be learned ({dropped:,} were dropped); is it empty?")
         self.at = replace(self.at, is_done=True)
-        if self._journal is not None and watch.n_batches % self.options.log_every:
-            self._journal.append(asdict(self._report(watch, drift=False)))
+        if self._journal is not None:
+            self._journal.end()
         self._save()
 
-    def _report(self, watch: Watch, *, drift: bool) -> Report:
+    def _report(self, watch: Watch, alarms: tuple[Alarm, ...], seconds: float) -> Report:
+        file = self._batch.first.source if isinstance(self._batch, Batch) else None
         done, total = watch.n_rows, self.total_rows
         if total is not None:
             total += self._rows_of_earlier_runs
@@ -351,35 +386,10 @@ class Run:
         left = None if rate is None or total is None else max(0.0, (total - done) / rate)
         return Report(
             watch.n_batches, done, total, self.at.epoch, rate, left, watch.accuracy, watch.recent_accuracy,
-            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, self.pupil.n_classes,
-            drift,
+            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.pupil.class_names),
+            bool(alarms), alarms, file, seconds,
         )  # fmt: skip
 
 
 def _digest(batch: Batch) -> str:
     return digest_rows(batch.X, batch.y)
-
-
-class Journal:
-    """A log of JSON lines; after a kill, those that belong to lost work are removed."""
-
-    def __init__(self, path: str | os.PathLike[str]):
-        self.path = Path(path)
-
-    def begin(self, n_batches: int) -> None:
-        """Keep the lines up to this batch of an earlier run; 0 for none. A torn line is removed."""
-        kept = []
-        if n_batches and self.path.exists():
-            for line in self.path.read_bytes().splitlines():
-                try:
-                    if json.loads(line)["batch"] <= n_batches:
-                        kept.append(line + b"\n")
-                except (ValueError, KeyError, TypeError):
-                    continue
-        with replacing(self.path, "log", durable=True) as file:
-            file.writelines(kept)
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Add a line."""
-        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")

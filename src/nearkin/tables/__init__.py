@@ -1,6 +1,7 @@
 """Tables are read here, once for all: CSV, Parquet, npy and npz, whole or in batches."""
 
 from nearkin.tables.batches import Chunk, Layout, Reader, Unit, layout_of
+from nearkin.tables.cells import label_kind
 from nearkin.tables.csv_files import CsvReader
 from nearkin.tables.labelled import (
     LabelledRows,
@@ -19,6 +20,6 @@ from nearkin.tables.table import ArrowTable, Table, find_gap, require_pyarrow
 __all__ = [
     "Arrays", "ArrowTable", "Chunk", "CsvReader", "LabelledRows", "Layout",
     "NpyReader", "ParquetReader", "Reader", "Table", "Unit", "check_names", "column_names", "find_gap",
-    "kind_of", "layout_of", "open_table", "read_for_model", "read_labels", "read_matrix", "read_training",
+    "kind_of", "label_kind", "layout_of", "open_table", "read_for_model", "read_labels", "read_matrix", "read_training",
     "require_pyarrow", "write_arrays", "write_columns", "write_csv", "write_matrix",
 ]  # fmt: skip

@@ -104,7 +104,8 @@ class Layout:
     def arranged(self, learned: Mapping[str, int], kind: str | None, place: str) -> Layout:
         """Return the layout of the columns that a model has learned, by name and in its order.
 
-        ``learned`` holds their widths, and ``kind`` says how its labels are written, if that is known.
+        ``learned`` holds their widths, and ``kind`` says how its labels are written, if that is known; "words" are text
+        of which none looks like a number.
         """
         widths = dict(zip(self.columns, self.widths, strict=True))
         if missing := [name for name in learned if name not in widths]:
@@ -118,8 +119,8 @@ class Layout:
         own = self.kind
         if kind == "text" and own in ("whole", "decimal"):  # of CSV, where text may look like numbers
             own = "text"
-        if kind is not None and (kind == "text") != (own == "text"):
-            words = ["text" if one == "text" else "numbers" for one in (own, kind)]
+        if kind is not None and (kind in ("text", "words")) != (own == "text"):
+            words = ["text" if one in ("text", "words") else "numbers" for one in (own, kind)]
             raise InputError(
                 f"{place}: label column {self.label!r} holds {words[0]}; the model has learned {words[1]}."
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,8 @@ _SUFFIXES = {
 }
 _READERS: dict[str, Callable[[Path], Table | Arrays]]
 _READERS = {"csv": read_csv, "parquet": read_parquet, "arrays": read_arrays}
+#: Files that people try, and what to do with them.
+_FOREIGN = dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "a spreadsheet, which is not read; save it as CSV")
 _FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "arrays", b"\x93NUM": "arrays"}
 
 
@@ -57,6 +58,8 @@ def kind_of(path: Path) -> str:
     check_regular(path)
     suffix = path.with_suffix("").suffix if path.suffix.lower() == ".gz" else path.suffix
     kind = _SUFFIXES.get(suffix.lower())
+    if suffix.lower() in _FOREIGN:
+        raise InputError(f"{path} is {_FOREIGN[suffix.lower()]}.")
     if kind is None:
         with path.open("rb") as file:
             kind = _FIRST_BYTES.get(file.read(4))
@@ -235,21 +238,10 @@ def _check_labels(rows: LabelledRows, title: str) -> None:
     check_classes(y, missing, title)
     classes = np.unique(y)
     n_classes = len(classes)
-    _warn_of_spaces(classes, title)
     if n_classes == 1:
         raise InputError(f"{title} holds one class, {str(y[0])!r}, in all rows; at least two are needed.")
     if len(y) > 10 and 2 * n_classes > len(y):
         raise InputError(f"{title} holds {n_classes:,} different values in {len(y):,} rows; is it a class at all?")
-
-
-def _warn_of_spaces(classes: NDArray[Any], title: str) -> None:
-    """Warn of classes whose names look the same."""
-    seen: dict[str, str] = {}
-    for one in classes.tolist() if classes.dtype.kind == "U" else ():
-        if (other := seen.setdefault(one.strip(), one)) != one:
-            problem = f"the labels {other!r} and {one!r} differ by spaces only and are two classes"
-            warnings.warn(f"{title}: {problem}; is that meant?", stacklevel=4)
-            return
 
 
 def _check_length(rows: LabelledRows, title: str) -> None:
