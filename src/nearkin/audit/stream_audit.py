@@ -27,7 +27,7 @@ from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.estimate import certain_rate
-from nearkin.noise.model import doubt_suspects
+from nearkin.noise.model import agree_with_tiers
 from nearkin.reservoir import Reservoir
 from nearkin.rows import check_finite
 from nearkin.settings import SEED, Integer, all_or_nothing, at_one_moment, check_settings, declare, generator, setting
@@ -208,7 +208,7 @@ class StreamAudit(BaseEstimator):
             rate = certain_rate(window[:, 1] == 0, window[:, 0], max(2, len(numbering.codes)))
             n, seen = len(window), window[:, 2]
         is_suspect = _find_suspects(verdict, seen, rate)
-        plausibility = doubt_suspects(verdict.plausibility, is_suspect)
+        plausibility = agree_with_tiers(verdict.plausibility, is_suspect)
         best, confidence = suggest_labels(
             lambda which: verdict.noise.joint(verdict.shares[which], verdict.codes[which]),
             verdict.codes, plausibility, is_suspect, verdict.shares.shape[1],

@@ -22,8 +22,8 @@ from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirect
 from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
-from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, rate_labels
-from nearkin.noise.model import VotesOn, doubt_suspects
+from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, proven_rate, rate_labels
+from nearkin.noise.model import VotesOn, agree_with_tiers
 from nearkin.stored import ArrayOf, Items, Maybe, Part, Text, stored
 
 __all__ = [
@@ -138,9 +138,13 @@ class JuryDecision:
             noise.sharpen_for(votes_on, codes)
             self.plausibility, self.score = rate_labels(votes_on, codes, noise)
         progress.begin("suggesting labels")
+        if not rate_is_given:
+            low, high = noise.interval
+            is_outvoted = self.score < SuspectRules.outvoted
+            noise.interval = max(low, min(proven_rate(np.where(is_outvoted, self.plausibility, 1.0)), noise.rate)), high
         rules = SuspectRules()
         self.is_suspect: Mask = rules.apply(self.plausibility, self.score, codes, noise, rate_is_given=rate_is_given)
-        self.plausibility = doubt_suspects(self.plausibility, self.is_suspect)
+        self.plausibility = agree_with_tiers(self.plausibility, self.is_suspect)
         self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
         self.notes: tuple[str, ...] = () if rate_is_given else self._notes()
 
@@ -460,7 +464,7 @@ class SuspectRules:
         Otherwise labels are suspects by either of two rules: those that are so likely wrong that flagging them makes
         the expected harmonic mean of precision and recall the largest, and a share of all labels that is worth a look.
         No class has more suspects than flips explain, and a fifth of it where it is not rare: where classes overlap, a
-        small one loses most votes, right labels or not.
+        small one loses most votes, right labels or not. Labels more likely wrong than right are suspects beyond that.
         """
         size, rank = np.bincount(codes), _ranks_within(plausibility, codes)
         is_outvoted = (score < self.outvoted) & (rank < size[codes] - self.spared)
@@ -470,15 +474,25 @@ class SuspectRules:
         wrong = 1.0 - plausibility
         looked_at = max(noise.rate, min(float(np.mean(score < self.outvoted)), self.looked_at + self.more * noise.rate))
         is_suspect = (wrong >= max(self.least_doubt, best_threshold(wrong))) | lowest_share(first, looked_at)
-        return is_outvoted & is_suspect & (rank < self._most_of_class(size, noise)[codes])
+        most = self._most_of_class(size, noise)
+        # What is more likely wrong than right is beyond that, unless the class is rare.
+        n_wrong = np.bincount(codes[is_outvoted & (plausibility < _WRONG)], minlength=len(size))
+        most = np.where(_is_rare(size), most, np.maximum(most, n_wrong))
+        return is_outvoted & is_suspect & (rank < most[codes])
 
     def _most_of_class(self, size: Index, noise: NoiseModel) -> Array:
         """Most suspects of each class; a rate that cannot be told from zero explains none."""
         expected = noise.expected_wrong(size) * float(noise.interval[0] > 0.0)
         beyond = np.maximum((self.excess - 1.0) * expected, np.sqrt(expected)) + np.floor(self.beyond_rate * size)
         # Right rows of a rare class have few neighbours of their own, so its chance of being wrong is overrated.
-        most: Array = expected + np.where(size >= size.mean() / 2.0, beyond, 0.0)
+        most: Array = expected + np.where(_is_rare(size), 0.0, beyond)
         return most
+
+
+def _is_rare(size: Index) -> Mask:
+    """Whether a class has less than half of the usual number of labels."""
+    found: Mask = size < size.mean() / 2.0
+    return found
 
 
 def best_threshold(chances: Array) -> float:
