@@ -414,7 +414,8 @@ class _Onto:
         for batch in stream.batches(0):
             join = LabelJoin(LabelTable({}), trial.history_.waiting, self.now)
             join(batch)
-        trial.history_.columns = trial.history_.columns or replace(stream.columns, labels=self.table.kind)
+        if trial.history_.columns is None and stream.columns is not None:
+            trial.history_.columns = replace(stream.columns, labels=self.table.kind)
         self._learn_waiting(trial)
 
     def _count_waiting(self, trial: Any) -> int:
