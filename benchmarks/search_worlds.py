@@ -2,16 +2,16 @@
 
 Four worlds. *topics* is made of numbers: 50 topics, 3,000 items, and queries of which a third of the directions are
 turned among themselves. The others are made of the docstrings in the source files of installed packages: *docstrings*
-renames half of the words of its queries, *short* drops the vowels of long words, and *parameters* asks with descriptions
-of parameters for the function that has them. An item is right for a query if it is of the same topic (for texts: the same
-part of a package). With ``gap=0`` queries and items are written alike, and there is little or nothing to gain.
+renames half of the words of its queries, *short* drops the vowels of long words, and *parameters* asks with
+descriptions of parameters for the function that has them. An item is right for a query if it is of the same topic (for
+texts: the same part of a package). With ``gap=0`` queries and items are written alike, and there is little to gain.
 
     python -m benchmarks search-worlds [--worlds topics,short] [--seeds 3] [--clicks 10000] [--out FILE.json]
     python -m benchmarks search-worlds --safety 200 [--out FILE.json]
 
 The first prints nDCG@10 over the whole index on test queries, by the truth: of the identity, ridge regression, a plain
-in-batch softmax (temperature .07, batches of 128, Adam .003, 8 passes) and OASIS, of nearkin's map before its check, and
-of what `adapt` puts into use. All learn from the same clicks, those of queries that `adapt` does not hold out; the last
+in-batch softmax (temperature .07, batches of 128, Adam .003, 8 passes) and OASIS, of nearkin's map before its check,
+and of what `adapt` puts into use. All learn from the same clicks, those of queries that `adapt` does not hold out; one
 rival has those as well. The second draws worlds and logs of all kinds and asks how often, and how much, an adopted map
 is below the identity.
 """
@@ -165,7 +165,7 @@ def _topics(seed, gap, n_items, d=48, n_topics=50, n_queries=2000, n_test=1000):
 
 @functools.cache
 def _docstrings():
-    """Heads, bodies and parameter descriptions of functions and classes by their part of a package; nothing imported."""
+    """Docstrings of functions and classes with their part of a package; nothing is imported."""
     found = {}
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
@@ -297,7 +297,9 @@ def ridge(queries, items, query, item, share=0.1):
 
 def oasis(queries, items, feedback, seed):
     triplets = feedback.triplets(np.random.default_rng(seed))
-    adapter = SimilarityAdapter(loss="hinge").fit(*(x[i] for x, i in zip((queries, items, items), triplets, strict=True)))
+    adapter = SimilarityAdapter(loss="hinge").fit(
+        *(x[i] for x, i in zip((queries, items, items), triplets, strict=True))
+    )
     return adapter.set_strength(1.0).map_queries(queries)
 
 
@@ -388,9 +390,14 @@ def main():
             for row in safety(given.safety):
                 rows.append(row)
                 change = row["adopted"] - row["identity"]
-                print({name: row[name] for name in ("world", "gap", "wrong", "log", "clicks")}, f"{change:+.4f}", flush=True)
+                print(
+                    {name: row[name] for name in ("world", "gap", "wrong", "log", "clicks")},
+                    f"{change:+.4f}",
+                    flush=True,
+                )
             changes = np.array([one["adopted"] - one["identity"] for one in rows])
-            print(f"{(changes != 0).sum()} of {len(rows)} adopted, {(changes < 0).sum()} below, worst {changes.min():+.4f}")
+            adopted, below = (changes != 0).sum(), (changes < 0).sum()
+            print(f"{adopted} of {len(rows)} adopted, {below} below, worst {changes.min():+.4f}")
         else:
             print("| world, log, wrong clicks |", " | ".join(METHODS), "| AUC of plausibility |")
             print("|---" * (len(METHODS) + 2) + "|")

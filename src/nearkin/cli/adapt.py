@@ -134,7 +134,7 @@ class Check:
     metric: str = option(
         type=click.Choice(("auto", "lift", "ndcg", "recall", "precision", "map", "mrr")), default="auto",
         metavar="NAME", help="Measure that decides: lift, ndcg, recall, precision, map or mrr; auto takes lift for "
-        "clicks and ndcg for judgements.",
+        "impressions, else ndcg.",
     )  # fmt: skip
     k: int = option(default=10, help="Results looked at.")
     holdout: float = option(
@@ -247,7 +247,7 @@ def _summarise(done: Adaptation, queries: Any, items: Any, feedback: Feedback) -
     _show.echo(_show.pairs(line for line in lines if line[1]) + "\n")
     _show.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
     _show.echo("  means with 95 % bootstrap intervals over queries; those of the gain hold on all days together\n")
-    _show.echo("\n".join(_show.columns(["map", done.table()[-1][0]], done.rival_table())) + "\n")
+    _show.echo("\n".join(_show.columns(["map", done.measure], done.rival_table())) + "\n")
 
 
 def _count(skipped: Mapping[str, int]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 
 from nearkin import progress
 from nearkin._version import __version__
@@ -34,6 +35,10 @@ _BLOCK = 8192
 _SHARES = (0.3, 0.6, 1.0)
 #: Most clicks of earlier days that count beside those of today.
 _MEMORY = 100_000
+#: Errors of the mean by which a gain must be above 0 to be shown at the first look, about.
+_SHOWN = 3.1
+#: A query counts for no more than so many standard deviations of the queries that choose, and that is at least so much.
+_WIDE, _LEAST = 4.0, 0.05
 #: Gains of which the report says how many queries would show them.
 _GAINS = (0.01, 0.02, 0.05)
 
@@ -71,13 +76,13 @@ class Adaptation:
     learner : {"softmax", "hinge"}
         Whose map was chosen.
     rivals : dict of str to Interval
-        The deciding measure of other maps on the same queries: identity, ridge regression and plain softmax, all learned
-        from the same feedback.
+        The deciding measure of other maps on the same queries: identity, ridge regression and plain softmax, all
+        learned from the same feedback.
     needed : dict of float to int
         Held-out queries that it takes to show a gain of so much, as estimated before learning.
     plausibility : ndarray of shape (n_rows,)
-        Of every row of the feedback that was used: how plausible a click is that was learned from, in (0, 1), and NaN for
-        all other rows.
+        Of every row of the feedback that was used: how plausible a click is that was learned from, in (0, 1), and NaN
+        for all other rows.
 
     See Also
     --------
@@ -114,11 +119,11 @@ class Adaptation:
     @property
     def verdict(self) -> str:
         """What the check decided, in words."""
-        measure = _TITLES[self.metric].format(k=self.k)
         if not self.kept_identity:
-            return f"{measure} gains {self.gain[self.metric]}; the map is used at strength {self.adapter.strength_:g}."
+            gain, strength = self.gain[self.metric], self.adapter.strength_
+            return f"{self.measure} gains {gain}; the map is used at strength {strength:g}."
         return (
-            f"{measure}: a gain above zero was not shown, so the identity is kept. Queries that pass through this "
+            f"{self.measure}: a gain above zero was not shown, so the identity is kept. Queries that pass through this "
             "adapter stay as they are."
         )
 
@@ -126,6 +131,11 @@ class Adaptation:
         """Return every measure before and after, and its gain, as text."""
         parts = self.before, self.after, self.gain
         return [[_TITLES[name].format(k=self.k), *(str(part[name]) for part in parts)] for name in self.before]
+
+    @property
+    def measure(self) -> str:
+        """The deciding measure in words."""
+        return _TITLES[self.metric].format(k=self.k)
 
     def rival_table(self) -> list[list[str]]:
         """Return the deciding measure of all maps as text, best last."""
@@ -166,8 +176,8 @@ def adapt(
     holdout : float, default=0.2
         Share of the queries that measure the gain; half as many choose. The first call fixes it.
     metric : {"auto", "lift", "ndcg", "recall", "precision", "map", "mrr"}, default="auto"
-        Measure that chooses and decides. "auto" takes nDCG for judgements and, for clicks, the lift: clicks on the first
-        results and on items alike, less what their positions let expect.
+        Measure that chooses and decides. "auto" takes nDCG, and for impressions the lift: clicks on the first results
+        and on items alike, less what their positions let expect.
     k : int, default=10
         Results that lift, recall, precision and nDCG look at.
     n_epochs : int, default=1
@@ -216,8 +226,9 @@ def adapt(
     rng = generator(random_state)
     feedback, skipped = _select_usable(queries, items, feedback, bad)
     adapter = SimilarityAdapter() if adapter is None else adapter
-    pool = _open_pool(adapter, items, holdout, feedback)
-    metric = ("lift" if feedback.ranked else "ndcg") if metric == "auto" else metric
+    pool = _open_pool(adapter, items, holdout)
+    if metric == "auto":
+        metric = "lift" if feedback.form == "impressions" else "ndcg"
 
     key, item_key = hash_rows(queries), hash_rows(items)
     learns = pool.part_of(key)[0]
@@ -233,7 +244,8 @@ def adapt(
             owner="feedback",
         )
     before = judge.score(judge.queries, k)
-    needed = {one: queries_needed(float(before[metric].std()), one, pool.n_looks + 1) for one in _GAINS}
+    spread_before = float(before[metric].std())  # differences spread about as much
+    needed = {one: queries_needed(spread_before, one, pool.n_looks + 1) for one in _GAINS}
 
     had_learned = hasattr(adapter, "held_out_") or not hasattr(adapter, "similarity_")
     epochs = (learn.triplets(rng, n_random=n_random, max_pairs=max_pairs) for _ in range(n_epochs))
@@ -248,11 +260,14 @@ def adapt(
     moves = {"softmax": adapter.softmax_}
     if had_learned:  # otherwise the hinge may have learned from queries that now test
         moves["hinge"] = adapter.similarity_.metric_.T - np.eye(items.shape[1], dtype=items.dtype)
-    learner, strength = _choose_map(adapter, chooser, moves, metric, k)
+    learner, strength, spread = _choose_map(adapter, chooser, moves, metric, k, len(judge))
     adapter.move_ = np.ascontiguousarray(moves[learner], dtype=adapter.query_mean_.dtype)
     after = judge.score(_moved(adapter, judge.queries, adapter.move_, strength), k)
     pool.n_looks += 1
-    gain = {name: anytime_interval(np.clip(after[name] - before[name], -1.0, 1.0), pool.n_looks) for name in before}
+    gain = {
+        name: anytime_interval(after[name] - before[name], pool.n_looks, min(1.0, max(_WIDE * spread[name], _LEAST)))
+        for name in before
+    }
     before_, after_ = ({name: bootstrap(one, rng) for name, one in part.items()} for part in (before, after))
     adapter.held_out_ = pool
     adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric])
@@ -263,7 +278,7 @@ def adapt(
     )  # fmt: skip
 
 
-def _open_pool(adapter: SimilarityAdapter, items: Array, holdout: float, feedback: Feedback) -> HeldOut:
+def _open_pool(adapter: SimilarityAdapter, items: Array, holdout: float) -> HeldOut:
     """Return the adapter's held-out queries of earlier days, or none."""
     pool: HeldOut | None = getattr(adapter, "held_out_", None)
     if pool is None:
@@ -274,7 +289,6 @@ def _open_pool(adapter: SimilarityAdapter, items: Array, holdout: float, feedbac
             "test with queries that taught it.",
             owner="adapt",
         )
-    pool.ranked = feedback.ranked
     return pool
 
 
@@ -331,23 +345,27 @@ def _learn(
 
 
 def _choose_map(
-    adapter: SimilarityAdapter, chooser: Judge, moves: dict[str, Array], metric: str, k: int
-) -> tuple[str, float]:  # fmt: skip
-    """Return the learner and the strength with the best mean of the measure on the queries that choose."""
-    tried = [
-        (name, strength)
-        for name in moves
-        for strength in (
-            (_SHARES if name == "softmax" else STRENGTHS) if adapter.strength == "auto" else (adapter.strength,)
-        )
-    ]
-    means = []
-    for name, strength in tried:
-        mapped = _moved(adapter, chooser.queries, moves[name], float(strength))
-        means.append(chooser.score(mapped, k)[metric].mean())
-        progress.advance("choosing", len(means), len(tried))
-    name, strength = tried[int(np.argmax(means))]
-    return name, float(strength)
+    adapter: SimilarityAdapter, chooser: Judge, moves: dict[str, Array], metric: str, k: int, n_judges: int
+) -> tuple[str, float, dict[str, float]]:  # fmt: skip
+    """Return the learner and the strength that promise most on the queries that choose, and how far gains spread there.
+
+    The promise is the mean gain times the probability that the test will show it: a strong map may gain more in the
+    mean, but so unevenly that it takes more queries than there are.
+    """
+    fixed = None if adapter.strength == "auto" else (float(adapter.strength),)
+    tried = [(name, one) for name in moves for one in fixed or (_SHARES if name == "softmax" else STRENGTHS)]
+    before, best = chooser.score(chooser.queries, k), (-np.inf, tried[0], {})
+    for number, (name, strength) in enumerate(tried, 1):
+        after = chooser.score(_moved(adapter, chooser.queries, moves[name], strength), k)
+        gains = {measure: after[measure] - before[measure] for measure in before}
+        mean, n = gains[metric].mean(), len(chooser)
+        error = max(gains[metric].std() / np.sqrt(n), 1e-9)
+        likely = norm.cdf((mean / error * np.sqrt(n_judges / n) - _SHOWN) / np.sqrt(1.0 + n_judges / n))
+        promise = mean * likely if mean > 0 else mean
+        if promise > best[0]:
+            best = promise, (name, strength), {measure: float(one.std()) for measure, one in gains.items()}
+        progress.advance("choosing", number, len(tried))
+    return *best[1], best[2]
 
 
 def _select_usable(queries: Array, items: Array, feedback: Feedback, bad: str) -> tuple[Feedback, dict[str, int]]:

@@ -15,12 +15,12 @@ import numpy as np
 from nearkin.arrays import Array, Index, Mask
 from nearkin.search.feedback import Feedback
 from nearkin.search.ranking import METRICS, ranking_scores, ranks_of
-from nearkin.stored import ArrayOf, Count, Flag, Number, stored
+from nearkin.stored import ArrayOf, Count, Number, stored
 
 __all__ = ["HeldOut", "Judge", "ShownPairs", "hash_rows"]
 
 #: How alike two items must be for a click on one to speak for the other: the cosine falls by this from 1 to 1 / e.
-_ALIKE = 0.1
+_ALIKE = 0.2
 #: What an item is worth of which nothing alike was shown, as a share of the average shown one.
 UNSEEN = 0.7
 #: Most scores held at once.
@@ -89,7 +89,6 @@ class ShownPairs:
     clicks=ArrayOf("m", low=0.0),
     exposure=ArrayOf("m", low=0.0),
     holdout=Number(0.0, 1.0),
-    ranked=Flag(),
     n_looks=Count(),
 )
 @dataclass
@@ -107,7 +106,6 @@ class HeldOut:
     clicks: Array
     exposure: Array
     holdout: float
-    ranked: bool = True
     n_looks: int = 0
 
     @classmethod
@@ -152,9 +150,7 @@ class HeldOut:
         both, of_pair = np.unique(np.column_stack([owner[known], item[known]]), axis=0, return_inverse=True)
         sums = (np.bincount(of_pair.ravel(), one[known], minlength=len(both)) for one in (clicks, exposure))
         both = both.reshape(-1, 2)
-        return HeldOut(
-            keys[kept], vectors[kept], both[:, 0], both[:, 1], *sums, self.holdout, self.ranked, self.n_looks
-        )
+        return HeldOut(keys[kept], vectors[kept], both[:, 0], both[:, 1], *sums, self.holdout, self.n_looks)
 
 
 class Judge:
@@ -181,7 +177,7 @@ class Judge:
         self._clicks, self._exposure = self._clicks[inside], self._exposure[inside]
         self._query = np.searchsorted(judged, owner[inside])  # the pool is sorted by query
         self._relevant = relevant
-        self.queries, self.ranked, self._items = pool.queries[judged], pool.ranked, items
+        self.queries, self._items = pool.queries[judged], items
         centred = items - items.mean(axis=0)
         self._shape = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(items.dtype).tiny)
 

@@ -26,7 +26,8 @@ _SKIPPED, _LIST_WEIGHT = 9, 0.3
 _RIDGE = 0.1
 #: Least weight of a click.
 _LEAST = 0.3
-#: Near queries that speak about a click, among how many; the fall of the cosine that takes the voice of a query or item.
+#: Near queries that speak about a click, among how many, and the fall of the cosine that takes the voice of a query
+#: and of an item to 1 / e.
 _NEAR, _AMONG, _NEAR_QUERY, _NEAR_ITEM = 64, 4096, 0.1, 0.2
 
 
@@ -178,9 +179,9 @@ def click_plausibility(clicks: Clicks, D: Array, rng: np.random.Generator) -> Ar
     """Return how plausible every click is, in (0, 1), by what others say.
 
     Other queries: how often the nearest ones (by the map D) clicked items alike, compared with how often all did; and
-    the score of the item among a sample of all. Other impressions: how often the same query, and its neighbours, clicked
-    the item or one alike when it was shown, compared with what position alone would bring. The second kind counts as far
-    as it agrees with the first: where wrong clicks fall on wrong items only, those may be clicked more often.
+    the score of the item among a sample of all. Other impressions: how often the same query, and its neighbours,
+    clicked the item or one alike when it was shown, compared with what position alone would bring. The second kind
+    counts as far as it agrees with the first: where wrong clicks fall on wrong items only, those may be clicked more.
     """
     pairs = ShownPairs.from_feedback(clicks.feedback)
     row = pairs.of_row[clicks.rows]
