@@ -246,8 +246,10 @@ def _summarise(done: Adaptation, queries: Any, items: Any, feedback: Feedback) -
     ]
     _show.echo(_show.pairs(line for line in lines if line[1]) + "\n")
     _show.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
-    _show.echo("  means with 95 % bootstrap intervals over queries; those of the gain hold on all days together\n")
-    _show.echo("\n".join(_show.columns(["map", done.measure], done.rival_table())) + "\n")
+    _show.echo("  means with 95 % bootstrap intervals over queries; those of the gain hold on all days together")
+    if done.metric == "lift":
+        _show.echo("  all but lift count what was not shown as wrong, which favours the old ranking")
+    _show.echo("\n" + "\n".join(_show.columns(["map", done.measure], done.rival_table())) + "\n")
 
 
 def _count(skipped: Mapping[str, int]) -> str:
