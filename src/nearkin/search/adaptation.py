@@ -354,7 +354,8 @@ def _choose_map(
     """
     fixed = None if adapter.strength == "auto" else (float(adapter.strength),)
     tried = [(name, one) for name in moves for one in fixed or (_SHARES if name == "softmax" else STRENGTHS)]
-    before, best = chooser.score(chooser.queries, k), (-np.inf, tried[0], {})
+    before = chooser.score(chooser.queries, k)
+    best: tuple[float, tuple[str, float], dict[str, float]] = (-np.inf, tried[0], {})
     for number, (name, strength) in enumerate(tried, 1):
         after = chooser.score(_moved(adapter, chooser.queries, moves[name], strength), k)
         gains = {measure: after[measure] - before[measure] for measure in before}
@@ -365,7 +366,7 @@ def _choose_map(
         if promise > best[0]:
             best = promise, (name, strength), {measure: float(one.std()) for measure, one in gains.items()}
         progress.advance("choosing", number, len(tried))
-    return *best[1], best[2]
+    return best[1][0], best[1][1], best[2]
 
 
 def _select_usable(queries: Array, items: Array, feedback: Feedback, bad: str) -> tuple[Feedback, dict[str, int]]:

@@ -78,7 +78,7 @@ class ShownPairs:
         expected = attention / total[of_list] * hits[of_list]
         key, number = np.unique(feedback.row_query * feedback.n_items + feedback.item, return_inverse=True)
         query, item = key // feedback.n_items, key % feedback.n_items
-        return cls(query, item, np.bincount(number, clicked), np.bincount(number, expected), number)
+        return cls(query, item, _add_up(number, clicked), _add_up(number, expected), number)
 
 
 @stored(
@@ -148,9 +148,16 @@ class HeldOut:
         )
         known = owner >= 0
         both, of_pair = np.unique(np.column_stack([owner[known], item[known]]), axis=0, return_inverse=True)
-        sums = (np.bincount(of_pair.ravel(), one[known], minlength=len(both)) for one in (clicks, exposure))
         both = both.reshape(-1, 2)
-        return HeldOut(keys[kept], vectors[kept], both[:, 0], both[:, 1], *sums, self.holdout, self.n_looks)
+        clicks, exposure = (_add_up(of_pair.ravel(), one[known], len(both)) for one in (clicks, exposure))
+        return HeldOut(
+            keys[kept], vectors[kept], both[:, 0], both[:, 1], clicks, exposure, self.holdout, self.n_looks
+        )  # fmt: skip
+
+
+def _add_up(number: Index, values: Array, size: int = 0) -> Array:
+    """Return the sum of the values of each number."""
+    return np.bincount(number, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
 class Judge:
