@@ -32,7 +32,7 @@ from nearkin.jury import (
 )
 from nearkin.jury import local_scaling as local
 from nearkin.jury import voters as voters_of
-from nearkin.jury.decision import best_threshold
+from nearkin.jury.suspects import best_threshold
 from nearkin.jury.voters import BANDWIDTHS, learn_spaces, rank_votes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels

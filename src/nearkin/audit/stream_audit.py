@@ -19,7 +19,8 @@ from nearkin.errors import InputError, owned_by
 from nearkin.gradual import Gradual, in_steps
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import estimate_seconds
-from nearkin.jury.decision import COUNTED, call_wrong
+from nearkin.jury.decision import COUNTED
+from nearkin.jury.suspects import call_wrong
 from nearkin.jury.voters import N_VOTING, rank_votes
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
