@@ -198,6 +198,7 @@ class _Onto:
     classes: ArrayLike | None
     late: LateLabels | None
     new_columns: str
+    retries: bool = False  # files that were put aside, since they are read otherwise now
     table: LabelTable = field(default_factory=lambda: LabelTable({}))  # late labels that are known now
     now: float = field(default_factory=seconds_now)
     model: Any = None
@@ -230,6 +231,8 @@ class _Onto:
             self.model, old, self.reading = copy.copy(model), History(), {**_READING, **given}
         self.reading["drop"] = list(self.reading["drop"])
         settings = {name: value for name, value in self.reading.items() if name != "label" or not self.labels}
+        settings["new_columns"] = self.new_columns
+        self.retries = bool(old.settings) and old.settings != settings
         self.model.history_ = replace(old, settings=settings)
         self.outcome.model = self.model
         self._begin_waiting()
@@ -290,8 +293,8 @@ class _Onto:
                 name = "" if before == str(Path(path).resolve()) else f" as {before}"
                 when = f", {ledger.entries[digest].time}" if digest in ledger.entries else ""
                 self._note(FileNote(path, "seen", 0, f"learned before{name}{when}"))
-            elif status == "bad" and not self.skips:
-                status = "new"  # to stop there
+            elif status == "bad" and (self.retries or not self.skips):
+                status = "new"  # to learn it now, or to stop there
             elif status == "bad":
                 self._note(FileNote(path, "aside", 0, f"put aside before: {ledger.entries[digest].problem}"))
             if status == "new":
@@ -453,6 +456,8 @@ class _Onto:
         """Make what decides from the rows held, remember names, and save, if anything is new."""
         if self.is_dry or not (is_new or self._is_stale()):
             return
+        if not self.history.ledger.learned and not self.path.exists():
+            return  # nothing could be learned; perhaps the settings are wrong, and a model would keep them
         if self._is_stale():
             Pupil(self.model).decide()
         known = known_columns(self.model)
