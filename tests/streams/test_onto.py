@@ -229,6 +229,22 @@ def test_a_second_process_is_kept_away(home):
     assert not (home / "m.nearkin.lock").exists()
 
 
+def test_an_interrupt_keeps_the_files_before_and_the_next_run_decides(home):
+    def stop(report):
+        if report.batch == 4:
+            raise KeyboardInterrupt
+
+    whole = onto("whole.nearkin", model=classifier()).model
+    with pytest.raises(KeyboardInterrupt):
+        onto(model=classifier(), on_report=stop)
+    kept = load("m.nearkin")
+    assert [Path(one.path).name for one in kept.history_.ledger] == ["day0.csv"]
+    assert not kept.__sklearn_is_fitted__()
+    assert statuses(onto()) == ["seen", "learned", "learned"]
+    assert Path("m.nearkin").read_bytes() == Path("whole.nearkin").read_bytes()
+    assert whole.__sklearn_is_fitted__()
+
+
 KILLS = """
 import os, signal, sys, warnings
 from pathlib import Path

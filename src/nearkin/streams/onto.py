@@ -263,9 +263,14 @@ class _Onto:
                 if is_new and self.output == self.path and time.monotonic() - saved_at >= _BETWEEN_SAVES:
                     self._save()
                     saved_at = time.monotonic()
-        finally:
-            if not self.is_dry and (is_new or self._is_stale()):
-                self._finish()
+        except Exception:  # what was learned before stays
+            self._finish(is_new)
+            raise
+        except BaseException:  # an interrupt does not wait for the decision, which the next run makes
+            if is_new and self.output == self.path:
+                self._save()
+            raise
+        self._finish(is_new)
         return self.outcome
 
     def _judge_files(self) -> list[tuple[str, str, str]]:
@@ -443,8 +448,10 @@ class _Onto:
         held = self.history.held
         return held is not None and self.history.n_decided != held.n_rows_seen
 
-    def _finish(self) -> None:
-        """Make what decides from the rows held, remember names, and save."""
+    def _finish(self, is_new: bool) -> None:
+        """Make what decides from the rows held, remember names, and save, if anything is new."""
+        if self.is_dry or not (is_new or self._is_stale()):
+            return
         if self._is_stale():
             Pupil(self.model).decide()
         known = known_columns(self.model)
