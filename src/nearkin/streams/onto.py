@@ -342,7 +342,7 @@ class _Onto:
         if n_waiting := self._count_waiting(trial):
             text = "; ".join([*([text] if text else []), f"{n_waiting:,} rows wait for their label"])
         self.model.__dict__ = trial.__dict__
-        self._note(FileNote(path, "learned", stream.n_rows, text))
+        self._note(FileNote(path, "learned", stream.n_rows - n_waiting, text))
         return True
 
     def _learn_stream(self, model: Any, stream: Stream) -> None:
@@ -401,35 +401,34 @@ class _Onto:
         self.model.__dict__ = trial.__dict__
         return n_joined > 0
 
-    def _learn_waiting(self, trial: Any) -> int:
+    def _learn_waiting(self, trial: Any, n_new: int = 0) -> int:
         """Learn rows that have their label now, once there is enough to begin with; return their number."""
         waiting: Waiting = trial.history_.waiting
         y, found = self.table.find(waiting.ids.tolist())
         counts = np.unique(y, return_counts=True)[1]
         if not found.any() or not (_has_begun(trial) or (counts >= _TO_BEGIN).sum() >= 2):
             return 0
-        before = waiting.waited
-        self._learn_stream(
-            trial, open_stream([waiting.take(self.table, self.now)], batch_rows=self.reading["batch_rows"])
-        )
-        self.outcome.waiting.n_joined += len(y)
-        self.outcome.waiting.seconds += waiting.waited - before
+        n_before, waited = waiting.n_joined, waiting.waited
+        rows = waiting.take(self.table, self.now, n_new)
+        self._learn_stream(trial, open_stream([rows], batch_rows=self.reading["batch_rows"]))
+        self.outcome.waiting.n_joined += waiting.n_joined - n_before
+        self.outcome.waiting.seconds += waiting.waited - waited
         return len(y)
 
     def _let_wait(self, trial: Any, stream: FileStream) -> None:
         """Before the model has begun all rows of a file wait; those that have labels may begin it."""
-        stream = replace(arrange(stream, trial), join=None)
+        stream, n_new = replace(arrange(stream, trial), join=None), 0
         for batch in stream.batches(0):
-            join = LabelJoin(LabelTable({}), trial.history_.waiting, self.now)
-            join(batch)
+            LabelJoin(LabelTable({}), trial.history_.waiting, self.now)(batch)
+            n_new += len(batch.X)
         if trial.history_.columns is None and stream.columns is not None:
             trial.history_.columns = replace(stream.columns, labels=self.table.kind)
-        self._learn_waiting(trial)
+        self._learn_waiting(trial, n_new)
 
     def _count_waiting(self, trial: Any) -> int:
         """Return how many rows of a file have begun to wait."""
         old, new = self.history.waiting, trial.history_.waiting
-        return 0 if new is None or old is None else max(0, len(new) + new.n_expired - len(old) - old.n_expired)
+        return 0 if new is None or old is None else new.n_entered - old.n_entered
 
     def _put_aside(self, path: str, digest: str, problem: str, error: Exception | None = None) -> bool:
         """Note why a file is not learned; return whether the model changed."""
