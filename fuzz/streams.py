@@ -327,8 +327,9 @@ def soak(seconds: float, seed: int, folder: Path | None = None) -> dict[str, Any
             checkpoint.path.write_bytes(whole[: int(rng.integers(len(whole)))])
             counts["damaged checkpoints"] += 1
     kept = checkpoint.read()
-    counts |= {"batches": kept["watch"]["n_batches"], "drift signals": kept["watch"]["n_signals"]}
-    counts |= {"rows": kept["watch"]["total"]["n_rows"], "dropped": kept["watch"]["total"]["n_dropped"]}
+    watch = kept["learner"].history_.watch
+    counts |= {"batches": watch.n_batches, "drift signals": watch.monitor.n_alarms}
+    counts |= {"rows": watch.total.n_rows, "dropped": watch.total.n_dropped}
     counts["centres"] = len(kept["learner"].triplet_source_.centers_)
     is_same = digest(kept["learner"]) == digest(replay(seed, counts["batches"]))
     left = {one.name for one in folder.iterdir()} - {"ck.nearkin", "ck.nearkin.previous", "log.jsonl", "stop"}
@@ -341,4 +342,4 @@ def count_batches(checkpoint: Checkpoint) -> int:
     if not checkpoint.exists():
         return 0
     with warnings.catch_warnings(action="ignore"):
-        return int(Checkpoint(checkpoint.path).read()["watch"]["n_batches"])
+        return int(Checkpoint(checkpoint.path).read()["learner"].history_.watch.n_batches)

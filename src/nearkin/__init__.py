@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nearkin.neighbors import RobustKNeighborsClassifier
     from nearkin.noise import flip_labels
     from nearkin.saving import load, save
+    from nearkin.settings import snapshot
     from nearkin.sketch import DualRandomProjection
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
@@ -38,6 +39,7 @@ _WHERE = {
     "nearkin.neighbors": ("RobustKNeighborsClassifier",),
     "nearkin.noise": ("flip_labels",),
     "nearkin.saving": ("load", "save"),
+    "nearkin.settings": ("snapshot",),
     "nearkin.sketch": ("DualRandomProjection",),
     "nearkin.triplets": ("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets", "TripletSource"),
 }  # fmt: skip
@@ -49,7 +51,7 @@ __all__ = [
     "OnePassTriplets", "RandomTriplets", "RescaledHinge", "RobustITML", "RobustKNeighborsClassifier", "RobustLODML",
     "RobustLOMDML", "RobustLOSL", "RobustLPAODML", "RobustLSMDML", "RobustOASIS", "RobustODML", "RobustOKS",
     "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit", "TripletSource", "__version__",
-    "audit_labels", "flip_labels", "load", "save",
+    "audit_labels", "flip_labels", "load", "save", "snapshot",
 ]  # fmt: skip
 
 

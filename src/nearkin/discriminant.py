@@ -14,16 +14,19 @@ the hinge, falling with the votes against the label for the rescaled hinge (Eq. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import threading
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from nearkin.arrays import Array, Codes, Index
 from nearkin.directions import principal_directions
+from nearkin.gradual import Gradual, finish
 from nearkin.kernels import worker_pool
 from nearkin.losses import Loss, RescaledHinge
 from nearkin.rows import Rows
@@ -55,6 +58,9 @@ _ALL_ROWS, _ROWS_EACH_FEATURE, _MOST_ROWS = 1024, 16, 16_384
 
 #: Rows between two renewals: a quarter of those seen within these limits; and rows after which old ones fade.
 _FEWEST, _FARTHEST, _HORIZON = 64, 1024, 2048
+
+#: Rows between two pauses on the way to a map.
+_AT_ONCE = 256
 
 #: Features beyond which the sample is kept as a sketch, and its size.
 _WIDE, _SKETCH = 256, 256
@@ -256,6 +262,10 @@ class Sample:
     keys: Array
     n_seen: Array
     bars: Array
+    room: _Room | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "room": None}
 
     def plus(self, X: Array, codes: Codes, keys: Array) -> Sample:
         n_classes = max(len(self.n_seen), int(codes.max(initial=0)) + 1)
@@ -267,10 +277,12 @@ class Sample:
         fits = keys > bars[codes]
         if not fits.any():
             return replace(self, n_seen=n_seen, bars=bars)
-        return Sample(
-            np.concatenate([self.rows, X[fits]]), np.concatenate([self.codes, codes[fits]]),
-            np.concatenate([self.keys, keys[fits]]), n_seen, bars,
-        )  # fmt: skip
+        n, more = len(self.codes), (X[fits], codes[fits], keys[fits])
+        room = self.room
+        if room is None or not room.take(n, len(more[1])):
+            room = _Room(self, len(more[1]) + _FARTHEST)
+            room.take(n, len(more[1]))
+        return Sample(*room.put(n, *more), n_seen, bars, room)
 
     def trimmed(self, least: int = _WITNESSES) -> Sample:
         """Keep what `choose` says."""
@@ -303,6 +315,36 @@ class Sample:
             before = np.pad(self.n_seen, (0, len(one.n_seen) - len(self.n_seen)))
             np.add.at(n_seen, table[: len(one.n_seen)], one.n_seen - before)
         return Sample(rows[first], owners[first], keys[first], n_seen, np.full(n_classes, -np.inf)).trimmed(_SAMPLE)
+
+
+class _Room:
+    """Memory for the rows of a sample and of those that follow from it, so that a batch does not copy them all.
+
+    A sample sees the first rows of its room, which are never written again. Behind them only one other may begin.
+    """
+
+    _lock = threading.Lock()
+
+    def __init__(self, sample: Sample, n_more: int):
+        n = self.n_taken = len(sample.codes)
+        self._arrays = []
+        for one in (sample.rows, sample.codes, sample.keys):
+            self._arrays.append(np.empty((n + n_more, *one.shape[1:]), one.dtype))
+            self._arrays[-1][:n] = one
+
+    def take(self, n: int, n_more: int) -> bool:
+        """Reserve the rows behind the first n, unless another sample has them or there are too few."""
+        with self._lock:
+            is_free = self.n_taken == n and n + n_more <= len(self._arrays[0])
+            if is_free:
+                self.n_taken = n + n_more
+            return is_free
+
+    def put(self, n: int, *more: NDArray[Any]) -> list[NDArray[Any]]:
+        """Write rows behind the first n, and return all until there."""
+        for one, new in zip(self._arrays, more, strict=True):
+            one[n : n + len(new)] = new
+        return [one[: n + len(more[0])] for one in self._arrays]
 
 
 def _choose(codes: Codes, keys: Array, quotas: Index) -> Index:
@@ -351,6 +393,8 @@ def _draw_keys(seed: int, first: int, n: int, horizon: float) -> Array:
     seed=Count(),
     n_rows=Count(),
     next_row=Count(),
+    n_base=Count(),
+    base_seen=Maybe(ArrayOf(None, of="doubles", low=0.0)),
 )
 @dataclass(frozen=True)
 class Discriminant:
@@ -358,6 +402,10 @@ class Discriminant:
 
     It changes only at certain numbers of rows along the stream (`next_row`), so that the chunks in which rows come do
     not matter. Nothing is ever written to; every change makes another one.
+
+    A map of many rows takes milliseconds, as long as many small batches. So it is made from the sample as it was at the
+    renewal before, a little with every batch, and is ready when it is needed. Which rows it is made from does not
+    depend on how far it has come, so a start that was saved and loaded begins it anew.
     """
 
     map: Array
@@ -370,6 +418,14 @@ class Discriminant:
     seed: int
     n_rows: int
     next_row: int
+    #: Rows of the sample, the first ones, from which the next map is made, and how many of each class had been seen by
+    #: then; 0 for all rows, at the renewal itself.
+    n_base: int = 0
+    base_seen: Array | None = None
+    making: Gradual[Array] | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "making": None}
 
     def check_stored(self) -> None:
         """Classes, witnesses and directions are some of those that there are; rows were counted, and more may come."""
@@ -386,6 +442,9 @@ class Discriminant:
                 f"of {self.n_rows} rows seen, {len(self.sample.rows)} are in the sample and {n_seen:g} were counted by "
                 f"class; the next renewal is at {self.next_row}"
             )
+        n_base, seen = self.n_base, self.base_seen
+        if n_base and (n_base > len(self.sample.rows) or seen is None or self.sample.codes[:n_base].max() >= len(seen)):
+            raise ValueError(f"the next map is made from {n_base} rows, which the sample does not have")
 
     @classmethod
     def begin(
@@ -402,14 +461,14 @@ class Discriminant:
         whole = Sample(X, y, keys[which], np.bincount(y).astype(np.float64), np.full(int(y.max()) + 1, -np.inf))
         nothing = Witnesses(X[:0], codes[:0], np.zeros(0), np.empty((0, r), rows.dtype))
         made = cls(np.empty((r, 0), rows.dtype), sketch, float(is_unit), whole, nothing, loss, seed, n, 0)
-        inner = made._find_map()
+        inner = finish(made._find_map(n))
         sample = replace(whole, n_seen=n_seen).trimmed(_SAMPLE)
         return replace(made, sample=sample)._with_map(inner)
 
-    def _find_map(self) -> Array:
+    def _find_map(self, at_once: int) -> Generator[None, None, Array]:
         """The map by the rows of the sample, in rounds: weigh rows, find neighbours, then the map.
 
-        The first round sees the witnesses only, the second all rows.
+        The first round sees the witnesses only, the second all rows. It pauses after that many rows.
         """
         X, y, r = self.sample.rows, self.sample.codes, len(self.map)
         at, _ = self.sample.choose(_WITNESSES)
@@ -417,18 +476,42 @@ class Discriminant:
         weight: Array = np.ones(len(X))
         sums = Sums.pooled(X[at], y[at])
         inner = sums.find_map(r)
-        for some in (at, slice(None)):
+        yield
+        for some in (at, np.arange(len(X))):
             placed = _place(X[some], inner, self.length)
             by = placed if some is at else placed[at]
             witnesses = Witnesses(X[at], y[at], weight[at], by)
-            found = witnesses.judge(placed, y[some])
-            weight[some] = self.loss.plausibility(found.margins[0])
+            parts = [slice(start, start + at_once) for start in range(0, len(some), at_once)]
+            found = []
+            for part in parts:
+                found.append(witnesses.judge(placed[part], y[some[part]]))
+                yield
+            weight[some] = self.loss.plausibility(np.concatenate([one.margins[0] for one in found]))
             witnesses = replace(witnesses, weight=weight[at])
-            none = Sums.none(len(sums.counts), X.shape[1])
-            seen = none.plus(X[some], y[some], weight[some], witnesses, found.own, found.other)
+            seen = Sums.none(len(sums.counts), X.shape[1])
+            for part, one in zip(parts, found, strict=True):
+                rows = some[part]
+                seen = seen.plus(X[rows], y[rows], weight[rows], witnesses, one.own, one.other)
+                yield
             if seen.near_weight > 0.0:
                 sums = seen
             inner = sums.find_map(r)
+            yield
+        return inner
+
+    def _find_next_map(self) -> Generator[None, None, Array]:
+        """The map that follows, turned so that it is as near to this one as it can be."""
+        base, n = self.sample, self.n_base
+        if n and self.base_seen is not None:
+            base = Sample(base.rows[:n], base.codes[:n], base.keys[:n], self.base_seen, base.bars)
+        else:
+            base = base.trimmed(_SAMPLE)
+        inner = yield from replace(self, sample=base)._find_map(_AT_ONCE)
+        whole = inner if self.sketch is None else inner @ self.sketch
+        both = self.map.astype(np.float64) @ whole.T
+        if np.isfinite(both).all():
+            left, _, right = np.linalg.svd(both)
+            inner = (left @ right) @ inner
         return inner
 
     def _with_map(self, inner: Array) -> Discriminant:
@@ -478,28 +561,32 @@ class Discriminant:
     def observe(self, rows: Rows, codes: Codes) -> Discriminant:
         """Take in the next rows of the stream, of which none is beyond `next_row`; the map stays."""
         sample, n = self.sample, self.n_rows
+        is_shard = self.next_row - n > _FARTHEST  # one that is not renewed is trimmed as well
         for part, block in rows.blocks():
             X, y = _look(block, self.sketch), codes[part]
             keys = _draw_keys(self.seed, n, len(y), _HORIZON)
             while len(y):
-                stop = _FARTHEST - n % _FARTHEST  # a shard that is not renewed is trimmed as well
+                stop = _FARTHEST - n % _FARTHEST if is_shard else len(y)
                 sample = sample.plus(X[:stop], y[:stop], keys[:stop])
                 n += len(y[:stop])
-                sample = sample if n % _FARTHEST else sample.trimmed(_SAMPLE)
+                sample = sample.trimmed(_SAMPLE) if is_shard and n % _FARTHEST == 0 else sample
                 X, y, keys = X[stop:], y[stop:], keys[stop:]
-        return replace(self, sample=sample, n_rows=n)
+        seen = replace(self, sample=sample, n_rows=n)
+        if not self.n_base or n >= self.next_row:
+            return seen
+        n_pauses = 5 + (self.n_base + _WITNESSES) // (_AT_ONCE // 2) * 9 // 8  # more than there are: ready in time
+        making = self.making or Gradual(seen._find_next_map, n_pauses)
+        making.advance((n - self.n_rows) / (self.next_row - self.n_rows))
+        return replace(seen, making=making)
 
     def renewed(self) -> Discriminant:
-        """The map by the rows of the sample, turned so that it is as near to the map before as it can be."""
-        made = replace(self, sample=self.sample.trimmed(_SAMPLE))
+        """The start with its next map, and witnesses among the rows seen until now."""
+        made = replace(self, sample=self.sample.trimmed(_SAMPLE), n_base=0, base_seen=None, making=None)
         is_whole = len(made.sample.rows) == self.n_rows
-        inner = made._find_map()
-        whole = inner if self.sketch is None else inner @ self.sketch
-        both = self.map.astype(np.float64) @ whole.T
-        if np.isfinite(both).all():
-            left, _, right = np.linalg.svd(both)
-            inner = (left @ right) @ inner
+        inner = finish(self._find_next_map()) if self.making is None else self.making.finish()
         made = made._with_map(inner)
+        if len(made.sample.rows) > _WITNESSES:
+            made = replace(made, n_base=len(made.sample.rows), base_seen=made.sample.n_seen)
         if is_whole:
             return made
         return replace(made, sample=made.sample.times(np.exp(-float(made.next_row - made.n_rows) / _HORIZON)))
@@ -526,7 +613,7 @@ class Discriminant:
 
     def for_shard(self, number: int) -> Discriminant:
         """One that keeps its map, and draws keys of its own."""
-        return replace(self, next_row=2**52, seed=self.seed + 1 + number)
+        return replace(self, next_row=2**52, seed=self.seed + 1 + number, n_base=0, base_seen=None, making=None)
 
     def merged(self, shards: Sequence[Discriminant], codes: Sequence[Codes], n_classes: int) -> Discriminant:
         """The start of all rows that the shards have seen; the map stays until it is renewed."""
@@ -534,6 +621,9 @@ class Discriminant:
             self,
             sample=self.sample.merged([one.sample for one in shards], codes, n_classes),
             n_rows=self.n_rows + sum(one.n_rows - self.n_rows for one in shards),
+            n_base=0,
+            base_seen=None,
+            making=None,
         )
 
 

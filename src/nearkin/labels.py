@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import numbers
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from nearkin.arrays import Codes
 from nearkin.errors import InputError
 from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
-__all__ = ["Labels", "as_labels", "as_names", "check_labels", "first_appearance", "sorted_classes"]
+__all__ = [
+    "Labels", "as_labels", "as_names", "check_labels", "first_appearance", "sorted_classes",
+    "warn_of_lookalikes",
+]  # fmt: skip
 
 
 def check_labels(y: Any, n_rows: int, owner: str) -> NDArray[Any]:
@@ -55,7 +58,8 @@ def as_labels(y: Any, owner: str) -> NDArray[Any]:
     try:
         labels = _one_array(y)
     except ValueError as error:
-        raise InputError(str(error), owner=owner) from None
+        problem = "there are no labels: y is None" if y is None else str(error)
+        raise InputError(problem, owner=owner) from None
     kind = labels.dtype.kind
     if kind in "mM":  # as scalars, or their numbers would take their place
         labels = _objects(list(labels))
@@ -65,10 +69,11 @@ def as_labels(y: Any, owner: str) -> NDArray[Any]:
             raise InputError(
                 f"y holds {labels[bad[0]]} at row {bad[0]}; every row needs a label. Drop such rows.", owner=owner
             )
-        try:
-            check_classification_targets(labels)
-        except ValueError as error:
-            raise InputError(str(error), owner=owner) from None
+        fraction = np.flatnonzero(labels != np.floor(labels.real))
+        if len(fraction):
+            problem = f"y holds {labels[fraction[0]]} at row {fraction[0]}; a label names a class, not a quantity"
+            hint = "If these are classes, name them, for example with y.astype(str)."
+            raise InputError(f"{problem} (Unknown label type: continuous). {hint}", owner=owner)
     if labels.dtype.kind == "O":
         for row, label in enumerate(labels):
             if _is_missing(label):
@@ -108,6 +113,24 @@ def _is_missing(label: Any) -> bool:
         return True
     differs = label != label
     return isinstance(differs, (bool, np.bool_)) and bool(differs)
+
+
+def warn_of_lookalikes(labels: NDArray[Any], what: str) -> None:
+    """Warn of two classes that print alike but for spaces and capitals.
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_of_lookalikes(np.array(["setosa", "virginica", "Setosa "]), "y")
+    >>> print(caught[0].message)
+    y: the labels 'setosa' and 'Setosa ' look the same and are two classes; is that meant?
+    """
+    seen: dict[str, Any] = {}
+    for one in first_appearance(labels)[0]:
+        other = seen.setdefault(str(one).strip().casefold(), one)
+        if other is not one:
+            problem = f"the labels {other!r} and {one!r} look the same and are two classes; is that meant?"
+            warnings.warn(f"{what}: {problem}", stacklevel=3)
+            return
 
 
 def first_appearance(labels: NDArray[Any]) -> tuple[list[Any], Codes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,8 @@ def describe_model(path: Path) -> dict[str, Any]:
         "parameters": _parameters(estimator),
         "fitted": hasattr(estimator, "n_features_in_"),
     }
+    if getattr(estimator, "history_", None) is not None:
+        facts["history"] = _history_facts(estimator.history_)
     if not facts["fitted"]:
         return facts
     facts["n_features"] = int(estimator.n_features_in_)
@@ -121,11 +123,48 @@ def describe_model(path: Path) -> dict[str, Any]:
         "map_shape": _map_shape(learner) if has_learner else None,
         "counters": {name.strip("_"): int(getattr(learner, name)) for name in _COUNTERS if has_learner},
     }
+    histories = (getattr(one, "history_", None) for one in (estimator, learner))
+    history = next((one for one in histories if one is not None), None)
+    if history is not None and history.watch.n_batches:
+        facts["stream"] = _stream_facts(history.watch)
     if is_classifier:
         is_doubtful = estimator.decision_.is_suspect
         counts = {"n_rows": len(is_doubtful), "n_doubtful": int(is_doubtful.sum())}
         facts |= {"noise_rate": float(estimator.noise_rate_), **counts}
     return facts
+
+
+def _history_facts(history: Any) -> dict[str, Any]:
+    """Return what a model knows about the files it was learned from."""
+    learned = history.ledger.learned
+    return {
+        "files": len(learned),
+        "rows": sum(one.n_rows for one in learned),
+        "rows_dropped": sum(one.n_dropped for one in learned),
+        "last_file": learned[-1].path if learned else None,
+        "last_time": learned[-1].time if learned else None,
+        "quarantine": [
+            {"file": one.path, "row": one.row, "reason": one.problem, "time": one.time}
+            for one in history.ledger.quarantined
+        ],
+        "waiting": None if history.waiting is None else history.waiting.facts(),
+    }
+
+
+def _stream_facts(watch: Any) -> dict[str, Any]:
+    """Return what the stream of a model has shown."""
+    monitor = watch.monitor
+    return {
+        "rows": watch.n_rows,
+        "dropped": watch.total.n_dropped,
+        "accuracy": watch.accuracy,
+        "recent_accuracy": watch.recent_accuracy,
+        "plausibility": watch.plausibility,
+        "recent_plausibility": watch.recent_plausibility,
+        "false_alarms_per_million_rows": monitor.false_alarms,
+        "n_alarms": monitor.n_alarms,
+        "alarms": [asdict(one) for one in monitor.alarms],
+    }
 
 
 def _search_facts(model: Any) -> dict[str, Any]:

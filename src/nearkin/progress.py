@@ -12,12 +12,25 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-__all__ = ["advance", "at_exit", "begin", "hold_interrupts", "listening", "notice_interrupts", "part_of", "planned"]
+__all__ = [
+    "advance",
+    "at_exit",
+    "begin",
+    "hold_interrupts",
+    "listening",
+    "notice_interrupts",
+    "part_of",
+    "pause",
+    "pauses",
+    "pausing",
+    "planned",
+]  # fmt: skip
 
 Listener = Callable[[str, int, int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("nearkin_progress", default=None)
 _plan: ContextVar[_Plan | None] = ContextVar("nearkin_progress_plan", default=None)
+_pause: ContextVar[Callable[[], None] | None] = ContextVar("nearkin_progress_pause", default=None)
 _whole: ContextVar[tuple[int, int] | None] = ContextVar("nearkin_progress_whole", default=None)
 
 #: Parts of a planned task that are counted.
@@ -132,8 +145,31 @@ def planned(task: str, costs: Mapping[str, float]) -> Iterator[None]:
         _listener.reset(tokens[1])
 
 
+@contextmanager
+def pausing(pause: Callable[[], None]) -> Iterator[None]:
+    """Call ``pause()`` wherever work inside the block could be interrupted for a while."""
+    token = _pause.set(pause)
+    try:
+        yield
+    finally:
+        _pause.reset(token)
+
+
+def pauses() -> bool:
+    """Whether somebody wants this work to pause."""
+    return _pause.get() is not None
+
+
+def pause() -> None:
+    """Pause, if somebody wants it: some milliseconds of work have been done."""
+    wait = _pause.get()
+    if wait is not None:
+        wait()
+
+
 def begin(step: str) -> None:
     """Begin a step of the plan, if there is one."""
+    pause()
     plan = _plan.get()
     if plan is not None:
         plan.begin(step)
@@ -141,6 +177,7 @@ def begin(step: str) -> None:
 
 def advance(task: str, done: int, total: int) -> None:
     """Tell the listener, if there is one."""
+    pause()
     listener = _listener.get()
     if listener is not None:
         before, whole = _whole.get() or (0, total)

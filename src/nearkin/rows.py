@@ -17,7 +17,17 @@ from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, Row
 from nearkin.stored import ArrayOf, Flag, Maybe, Part, stored
 
-__all__ = ["LARGEST", "Change", "LateColumns", "Rows", "Scaling", "check_finite", "check_range", "check_rows"]
+__all__ = [
+    "LARGEST",
+    "Change",
+    "LateColumns",
+    "Rows",
+    "Scaling",
+    "check_finite",
+    "check_range",
+    "check_rows",
+    "explain_rows",
+]
 
 #: Standard deviations from the mean beyond which a number is far, and the most that it counts where it is tamed.
 _FAR = 2.0
@@ -64,11 +74,25 @@ def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
                 estimator, X, accept_sparse="csr", dtype=dtype, reset=reset, ensure_all_finite=False
             )  # fmt: skip
     except (ValueError, np.exceptions.DTypePromotionError) as error:
-        problem = _name_other_column(X) or str(error)
+        problem = explain_rows(X, error)
         is_named = type(estimator).__name__ in problem
         raise InputError(problem, owner=None if is_named else estimator) from error
     check_finite(checked, estimator, getattr(X, "columns", None))
     return checked
+
+
+def explain_rows(X: Any, error: Exception) -> str:
+    """Say why X is not a table of numbers; in scikit-learn's words where they are clear."""
+    if found := _name_other_column(X):
+        return found
+    shape = np.shape(X) if hasattr(X, "__array__") else ()
+    if len(shape) > 2:
+        return f"X has shape {shape}; one row per example and one column per feature are needed: X.reshape(len(X), -1)."
+    lines = str(error).splitlines() or [type(error).__name__]
+    if lines[0].startswith("The feature names should match"):
+        return str(error)  # and the names
+    first, last = lines[0].removesuffix(" instead:"), lines[-1] if lines[-1].startswith("Reshape") else ""
+    return f"{first}. {last}".strip() if len(lines) > 1 else first  # without the array itself
 
 
 def _name_other_column(X: Any) -> str:

@@ -301,6 +301,7 @@ _COMMON = {
     "n_features_in_": Count(1, size="d"),
     "feature_names_in_": ArrayOf("d", of="labels"),
     "label_name_": Maybe(Text()),
+    "history_": Maybe(Part("History")),
     "_sklearn_output_config": Table(Text(), Maybe(Text())),
 }
 
@@ -375,9 +376,10 @@ def _replaced(cls: type) -> dict[str, tuple[Any, str]]:
 
 
 def state_of(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object that a file holds, by name."""
+    """Return the attributes of an object that a file holds, by name, in an order that does not depend on its past."""
     if hasattr(value, "get_params"):
-        found = {name: one for name, one in vars(value).items() if name not in _left_out(type(value))}
+        known = sorted(vars(value).items(), key=lambda one: ("_" in (one[0][0], one[0][-1]), one[0]))  # settings first
+        found = {name: one for name, one in known if name not in _left_out(type(value))}
         for name, (other, words) in _replaced(type(value)).items():
             if found.get(name):
                 warnings.warn(f"{type(value).__name__}: {words}.", UserWarning, stacklevel=2)

@@ -1,6 +1,7 @@
 """The page in a real browser: Debian's chromium, driven by playwright."""
 
 import csv
+import json
 import os
 import shutil
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import nearkin
+from nearkin import streams
 from nearkin.errors import printable
 from nearkin.tables.cells import unquote_formula
 
@@ -458,3 +460,34 @@ def test_a_label_of_a_million_characters_does_not_fill_the_page(browser, tmp_pat
     assert "longer than 100 characters of a label" in page.locator("main").inner_text()
     assert {"short", "x" * 99 + "…"} >= set(cells(page, 2))
     page.close()
+
+
+def test_the_page_of_a_log_fits_every_width_and_theme_and_is_read_by_keyboard(browser, tmp_path):
+    """It shares frame and style with the audit's."""
+    lines = []
+    for batch in range(1, 60):
+        alarms = [{"signal": "accuracy", "text": HOSTILE[0]}] if batch == 30 else []
+        new = {"rows": 100, "accuracy": 0.9, "plausibility": 0.8, "shares": {HOSTILE[2]: 0.6, HOSTILE[1]: 0.4}}
+        facts = {"batch": batch, "rows": 100 * batch, "event": "learned", "file": "a" * 90, "seconds": 0.1}
+        lines.append(json.dumps({**facts, "time": "2026-01-02T03:04:05+01:00", "new": new, "alarms": alarms}))
+    (tmp_path / "log").write_text("\n".join(lines))
+    streams.write_page(streams.read_log(tmp_path / "log"), tmp_path / "watch.html", title=HOSTILE[1])
+    for width, scheme in ((360, "dark"), (1280, "light")):
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        problems = []
+        page.on("console", lambda message, found=problems: found.append(message.text))
+        page.on("pageerror", lambda error, found=problems: found.append(str(error)))
+        page.goto((tmp_path / "watch.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(PALE) == []
+        assert page.title() != "hit"
+        assert page.locator("svg.chart").count() == 3
+        page.locator("#theme").click()
+        assert page.evaluate(PALE) == []
+        seen = set()
+        for _ in range(12):
+            page.keyboard.press("Tab")
+            seen.add(page.evaluate("document.activeElement.getAttribute('aria-labelledby') || ''"))
+        assert {"chart-1", "alarms-title", "files-title"} <= seen
+        assert problems == []
+        page.close()

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 import nearkin
-from nearkin.audit.stream_audit import Reservoir
+from nearkin.gradual import Gradual
+from nearkin.reservoir import Reservoir
 
 
 def clouds(n, n_classes=4, d=6, seed=0, rate=0.2):
@@ -57,7 +58,7 @@ def test_held_rows_are_rows_of_the_stream_with_their_labels(fed):
     numbers = stream.held_.numbers
     assert len(set(numbers.tolist())) == len(numbers)
     assert np.array_equal(stream.held_.rows, X[numbers])
-    assert np.array_equal(stream._held_labels, noisy[numbers])
+    assert np.array_equal(np.array(list(stream._numbering.codes))[stream.held_.codes], noisy[numbers])
 
 
 def test_anybody_may_ask_at_any_time(fed, tmp_path):
@@ -157,6 +158,54 @@ def test_a_saved_stream_goes_on_where_it_was(fed, tmp_path):
     assert np.array_equal(stream.score_, again.score_)
     assert np.array_equal(stream.held_.numbers, again.held_.numbers)
     assert stream.noise_rate_ == again.noise_rate_
+
+
+def test_a_stream_saved_while_its_next_jury_is_in_the_making_takes_it_over_at_the_same_row(fed, tmp_path):
+    _, _, X, noisy, _, _ = fed
+    stream = nearkin.StreamAudit(n_per_class=40, random_state=0)
+    feed(stream, X[:473], noisy[:473], 43)
+    assert stream._next._making.spent > 0.0
+    nearkin.save(stream, tmp_path / "stream.nearkin")
+    again = nearkin.load(tmp_path / "stream.nearkin")
+    before = stream._model
+    verdicts = [feed(one, X[473:800], noisy[473:800], 10) for one in (stream, again)]
+    assert stream._model is not before
+    for one, other in zip(*verdicts, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_no_batch_makes_much_of_the_next_jury(fed):
+    """The work of a jury is spread over the rows until it is needed."""
+    _, _, X, noisy, _, _ = fed
+    stream = nearkin.StreamAudit(n_per_class=60, random_state=0).partial_fit(X[:600], noisy[:600])
+    steps, juries, step = [], set(), Gradual._step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Gradual, "_step", lambda self: (steps.append(1), step(self))[1])
+        most = []
+        for begin in range(600, 2000, 10):
+            steps.clear()
+            stream.partial_fit(X[begin : begin + 10], noisy[begin : begin + 10])
+            juries.add(id(stream._model))
+            most.append(len(steps))
+    assert len(juries) >= 4
+    assert np.mean(np.array(most) > 0) > 0.8 and max(most) < 0.5 * sum(most) / len(juries)
+
+
+def test_a_new_class_is_judged_once_a_jury_knows_it():
+    X, noisy, _, _ = clouds(400, rate=0.1)
+    late = 12.0 + np.random.default_rng(1).normal(size=(300, 6))
+    stream = nearkin.StreamAudit(n_per_class=40, random_state=0)
+    names = np.array(["a", "b", "c", "d"])
+    feed(stream, X, names[noisy], 100)
+    labels = np.array(["new"] * 300)
+    labels[280:] = "a"
+    known = []
+    for begin in range(0, 300, 20):
+        known.append("new" in stream._model.classes_)
+        stream.partial_fit(late[begin : begin + 20], labels[begin : begin + 20])
+        assert known[-1] or (stream.plausibility_ == 1).all()
+    assert 0 < np.argmax(known) <= 3  # an eighth of the rows held
+    assert stream.suggested_label_.tolist() == ["new"] * 20
 
 
 # ---------------------------------------------------------------------- the sample

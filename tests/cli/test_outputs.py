@@ -87,7 +87,8 @@ def line_for(name, option, value):
     """Arguments of a command that writes to ``value`` by this option, and elsewhere by those that it requires."""
     options, data = WORKS[name]
     command = dict(commands())[name]
-    needed = [one for one in command.params if isinstance(one.type, OutputFile) and one.required and one is not option]
+    outputs = [one for one in command.params if isinstance(one.type, OutputFile) and one is not option]
+    needed = [one for one in outputs if one.required or (name, one.name) == ("fit", "output")]
     others = [part for one in needed for part in (one.opts[0], f"other{suffix_of(one)}")]
     if (name, option.name) in ALSO:
         options = ALSO[name, option.name]

@@ -27,9 +27,7 @@ def votes_without(voter, weights, row, trees):
     return total / total.sum()
 
 
-@pytest.mark.parametrize("full", [1 << 22, 0], ids=["full table", "sparse table"])
-def test_only_trees_that_have_not_seen_a_row_vote_on_it(full, noisy, rng, monkeypatch):
-    monkeypatch.setattr(forest_of, "_FULL", full)
+def test_only_trees_that_have_not_seen_a_row_vote_on_it(noisy, rng):
     rows, codes = noisy
     voter, weights = ForestVoter("forest", rows, codes, 3), rng.random(90)
     votes = voter.left_out(weights)

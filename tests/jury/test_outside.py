@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 import nearkin
 from nearkin.errors import InputError
 from nearkin.jury import Groups
-from nearkin.jury.outside import cross_fit, split_groups
+from nearkin.jury.outside import check_probabilities, cross_fit, split_groups
 
 
 @pytest.fixture
@@ -128,3 +128,21 @@ def test_settled_voters_and_neighbours_alone_take_nothing_from_outside(noisy):
         nearkin.audit_labels(X, y, fitted, groups=np.arange(90))
     with pytest.raises(InputError, match="`groups` needs a jury"):
         nearkin.RobustKNeighborsClassifier(n_neighbors=3).fit(X, y, groups=np.arange(90))
+
+
+def test_probabilities_in_a_frame_go_by_the_names_of_its_columns():
+    pd = pytest.importorskip("pandas")
+    votes = np.random.default_rng(0).dirichlet(np.ones(3), 4)
+    classes = ["a", "b", "c"]
+    expected = check_probabilities(votes, 4, classes, "here")
+    turned = pd.DataFrame(votes, columns=classes)[["c", "a", "b"]]
+    np.testing.assert_array_equal(check_probabilities(turned, 4, classes, "here"), expected)
+    np.testing.assert_array_equal(check_probabilities(pd.DataFrame(votes), 4, classes, "here"), expected)
+    with pytest.raises(InputError, match="columns of `pred_probs` are 'a', 'b', 'x'"):
+        check_probabilities(pd.DataFrame(votes, columns=["a", "b", "x"]), 4, classes, "here")
+
+
+def test_groups_that_are_the_classes_are_refused():
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    with pytest.raises(InputError, match="every class lies in one group"):
+        nearkin.audit_labels(X, y, groups=y)

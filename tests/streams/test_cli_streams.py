@@ -172,3 +172,28 @@ def test_a_live_line_on_a_terminal_and_an_interrupt_that_can_be_resumed(home):
     stream = streams.open(home / "big", label="y", batch_rows=20)
     same = streams.fit_stream(nearkin.RobustLODML(n_epochs=2, random_state=0), stream)
     np.testing.assert_array_equal(nearkin.load(home / "m.nearkin").learner_.components_, same.components_)
+
+
+def test_alarms_are_told_logged_shown_and_an_exit_code(tmp_path):
+    folder = tmp_path / "hours"
+    folder.mkdir()
+    X, y = tables.rows(6_000)
+    for hour in range(6):
+        part = slice(1_000 * hour, 1_000 * (hour + 1))
+        moved = X[part] + 2.0 * (hour >= 4)
+        text = "\n".join(",".join(map(str, [*row, label])) for row, label in zip(moved, y[part], strict=True))
+        (folder / f"{hour}.csv").write_text(",".join([*(f"x{i}" for i in range(X.shape[1])), "y"]) + "\n" + text + "\n")
+    options = ["--label", "y", "--voters", 0, "--epochs", 1, "--batch-rows", 500, "--log", tmp_path / "log", "-q"]
+    made = tmp_path / "m.nearkin"
+    done = run("fit", folder, *options, "--log-every", "file", "-o", made, "--fail-on-drift")
+    assert done.exit_code == 3
+    assert "nearkin: drift: after 4," in done.stderr
+    assert "feature 'x" in done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert len({one["file"] for one in lines}) == 6
+    assert any(alarm["signal"] == "features" for one in lines for alarm in one["alarms"])
+    assert "moved" in run("info", made).stdout
+    calm = run("fit", folder, *options, "-o", tmp_path / "calm.nearkin", "--fail-on-drift", "--false-alarms", 0)
+    assert (calm.exit_code, calm.stderr) == (0, "")
+    assert run("fit", folder, "--label", "no", "-o", made, "--log", tmp_path / "log").exit_code == 2
+    assert json.loads((tmp_path / "log").read_text().splitlines()[-1])["event"] == "refused"

@@ -4,10 +4,11 @@ from nearkin.audit.auditor import LabelAuditor, audit_labels
 from nearkin.audit.evidence import Evidence, Neighbour, Opinion, Prototype
 from nearkin.audit.exports import CLEANED, COLUMNS
 from nearkin.audit.label_audit import LabelAudit
-from nearkin.audit.stream_audit import Reservoir, StreamAudit
+from nearkin.audit.stream_audit import NextJury, StreamAudit
 from nearkin.noise import rate_interval
+from nearkin.reservoir import Reservoir
 
 __all__ = [
-    "CLEANED", "COLUMNS", "Evidence", "LabelAudit", "LabelAuditor", "Neighbour", "Opinion", "Prototype", "Reservoir",
-    "StreamAudit", "audit_labels", "rate_interval",
+    "CLEANED", "COLUMNS", "Evidence", "LabelAudit", "LabelAuditor", "Neighbour", "NextJury", "Opinion", "Prototype",
+    "Reservoir", "StreamAudit", "audit_labels", "rate_interval",
 ]  # fmt: skip

@@ -17,10 +17,10 @@ from nearkin.audit.label_audit import LabelAudit
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import announce_cost
-from nearkin.labels import as_labels
+from nearkin.labels import as_labels, warn_of_lookalikes
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
-from nearkin.rows import check_finite
+from nearkin.rows import check_finite, explain_rows
 from nearkin.settings import SEED, OneOf, Real, all_or_nothing, declare, exclusive, setting
 from nearkin.stored import ArrayOf, Part, stored
 
@@ -203,6 +203,7 @@ def _audit(
             "A label can be judged only by other rows that have it.",
             owner=owner,
         )
+    warn_of_lookalikes(labels, "y")
     if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
         raise InputError("all rows of X are equal, so nothing tells right labels from wrong ones.", owner=owner)
     if isinstance(learner, RobustKNeighborsClassifier):
@@ -250,7 +251,7 @@ def check_labelled_rows(X: Any, y: ArrayLike, owner: str) -> tuple[Any, NDArray[
         X = np.asarray(X) if isinstance(X, (list, tuple)) else X
         rows = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
     except ValueError as error:
-        raise InputError(str(error), owner=owner) from error
+        raise InputError(explain_rows(X, error), owner=owner) from error
     check_finite(rows, owner, getattr(X, "columns", None))
     n_rows = len(rows)
     if n_rows != len(labels):

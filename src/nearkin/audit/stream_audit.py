@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
@@ -15,39 +16,50 @@ from nearkin.arrays import SMALLEST, Array, Codes, Index
 from nearkin.audit.auditor import check_labelled_rows
 from nearkin.audit.label_audit import LabelAudit
 from nearkin.errors import InputError, owned_by
+from nearkin.gradual import Gradual, in_steps
 from nearkin.jury import JuryDecision
-from nearkin.jury.decision import COUNTED, call_wrong
+from nearkin.jury.cost import estimate_seconds
+from nearkin.jury.decision import COUNTED
+from nearkin.jury.suspects import call_wrong
+from nearkin.jury.voters import N_VOTING, rank_votes
+from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.estimate import certain_rate
-from nearkin.noise.model import doubt_suspects
+from nearkin.noise.model import agree_with_tiers
+from nearkin.reservoir import Reservoir
 from nearkin.rows import check_finite
-from nearkin.settings import SEED, Integer, all_or_nothing, check_settings, declare, exclusive, generator, setting
-from nearkin.stored import ArrayOf, Count, Draws, Items, Number, Part, stored
+from nearkin.settings import SEED, Integer, all_or_nothing, at_one_moment, check_settings, declare, generator, setting
+from nearkin.stored import ArrayOf, Count, Items, Number, Part, stored
 
-__all__ = ["Reservoir", "StreamAudit"]
+__all__ = ["NextJury", "StreamAudit"]
 
 #: Rows of the stream from which the rate is estimated, and how many that needs.
 _WINDOW = 5000
-_ENOUGH = 400
+_ENOUGH = 200
 
-#: Share of the held rows that may change before a new jury is made.
-_STALE = 0.2
+#: A new jury judges after so many rows of the stream: a share of the rows held, of all rows seen, and at least. A new
+#: class waits for less: a share of the rows held.
+_OF_HELD, _OF_SEEN, _FEWEST, _FOR_CLASS = 0.25, 0.2, 16, 0.125
+
+#: How much more time than expected is planned for it, so that it is ready before it is needed.
+_SPARE = 1.2
 
 
 @stored(
     together=(
-        "learner_", "held_", "_numbering", "_window", "_model", "_n_changes", "noise_interval_", "noise_rate_",
+        "learner_", "held_", "_numbering", "_window", "_model", "_next", "_since", "noise_interval_", "noise_rate_",
         "plausibility_", "score_", "is_suspect_", "is_wrong_", "confidence_", "suggested_label_",
     ),
     learner_=Part(OnlineLearner, d="d"),
-    held_=Part("Reservoir", d="d", c="c"),
+    held_=Part(Reservoir, d="d", c="c"),
     _numbering=Part(Labels),
     _window=ArrayOf(None, 3),
     _model=Part(RobustKNeighborsClassifier, d="d"),
-    _n_changes=Count(),
+    _next=Part("NextJury", d="d"),
+    _since=Count(),
     noise_interval_=Items(Number(0.0, 1.0), least=2),
     noise_rate_=Number(0.0, 1.0),
     plausibility_=ArrayOf("b", low=0.0, high=1.0),
@@ -64,6 +76,9 @@ class StreamAudit(BaseEstimator):
     A learner learns from every batch. The audit holds a uniform sample of rows of every class. A jury of these rows
     votes on the labels of each new batch before anything is learned from it, so no label has a say about itself.
 
+    The next jury is made a little with every batch, so that no call waits for all of it, and takes over at a row of the
+    stream that does not depend on how fast that went. Until then rows that came after the jury vote as its neighbours.
+
     Parameters
     ----------
     {settings}
@@ -71,8 +86,8 @@ class StreamAudit(BaseEstimator):
     Attributes
     ----------
     plausibility_, score_, is_suspect_, is_wrong_, suggested_label_, confidence_ : ndarray of shape (n_batch,)
-        Of the last batch; see `LabelAudit`. A class that was never met before cannot be judged: its first rows have
-        plausibility 1.
+        Of the last batch; see `LabelAudit`. A class that the jury has not met cannot be judged: its rows have
+        plausibility 1 until a jury knows it, an eighth as many rows later as are held.
     noise_rate_ : float
         Estimated share of wrong labels among the last 5,000 rows; while those are few, among the rows held.
     noise_interval_ : tuple of float
@@ -141,40 +156,74 @@ class StreamAudit(BaseEstimator):
         """
         check_settings(self)
         rows, labels = self._check_batch(X, y)
-        first = not self.__sklearn_is_fitted__()
-        learner = self._begin() if first else copy.deepcopy(self.learner_)  # a batch that raises changes nothing
-        with owned_by(self, instead_of=RobustLODML if self.learner is None else self):
-            learner.partial_fit(X, labels, classes=classes)
-        if first:
-            held = Reservoir(self.n_per_class, self.max_rows, generator(copy.deepcopy(self.random_state)))
-            numbering, window = Labels(), cast("Array", np.empty((0, 3)))
+        if not self.__sklearn_is_fitted__():
+            made = self._learn_first(X, rows, labels, classes)
         else:
-            held, numbering, window = copy.deepcopy(self.held_), self._numbering.copy(), self._window
-            verdict = _judge(self._model, rows, labels, self.noise_rate_)
-            window = np.concatenate([window, verdict.for_window()])[-_WINDOW:]
-        held.add(rows, numbering.encode(labels, type(self).__name__))
-        self.learner_: OnlineLearner = learner
-        self.held_: Reservoir = held
-        self._numbering: Labels = numbering
-        self._window: Array = window
-        if first or self._is_stale():
-            self._model: RobustKNeighborsClassifier = self._fit_model()
-            self._n_changes = held.n_changes
-        if first:
-            verdict = _judge(self._model, rows, labels, self._model.noise_rate_, held.numbers)
-        rate, self.noise_interval_ = self._estimate_rate()
-        self.noise_rate_: float = rate
-        self.plausibility_, self.score_ = verdict.plausibility, verdict.score
-        self.is_suspect_ = self._find_suspects()
-        self.plausibility_ = doubt_suspects(self.plausibility_, self.is_suspect_)
-        self.is_wrong_ = call_wrong(self.is_suspect_, self.plausibility_)
-        best, self.confidence_ = suggest_labels(
-            lambda which: verdict.noise.joint(verdict.shares[which], verdict.codes[which]),
-            verdict.codes, self.plausibility_, self.is_suspect_, verdict.shares.shape[1],
-        )  # fmt: skip
-        self.suggested_label_ = np.where(self.is_suspect_, verdict.classes[best], labels)
+            made = self._learn_next(X, rows, labels, classes)
+        vars(self).update(made)  # at once, for threads that read it
         return self
 
+    def _learn_first(
+        self, X: ArrayLike, rows: Array, labels: NDArray[Any], classes: ArrayLike | None
+    ) -> dict[str, Any]:
+        """Everything after the first batch."""
+        learner = self._begin()
+        with owned_by(self, instead_of=RobustLODML if self.learner is None else self):
+            learner.partial_fit(X, labels, classes=classes)
+        held = Reservoir(self.n_per_class, self.max_rows, generator(copy.deepcopy(self.random_state)))
+        numbering = Labels()
+        held.add(rows, numbering.encode(labels, type(self).__name__))
+        coming = NextJury.begin(learner, held, numbering)
+        model = coming.finish()
+        verdict = _judge(model, rows, labels, model.noise_rate_, held.numbers)
+        window, coming = cast("Array", np.empty((0, 3))), NextJury.begin(learner, held, numbering, coming)
+        return self._conclude(verdict, labels, learner, held, numbering, window, model, coming, held.n_rows_seen)
+
+    def _learn_next(self, X: ArrayLike, rows: Array, labels: NDArray[Any], classes: ArrayLike | None) -> dict[str, Any]:
+        """Everything after another batch."""
+        model, coming, since = self._model, self._next, self._since
+        learner = copy.copy(self.learner_)  # learning replaces what it holds, so this one stays as it is
+        with owned_by(self, instead_of=RobustLODML if self.learner is None else self):
+            learner.partial_fit(X, labels, classes=classes)
+        verdict = self._ask(rows, labels)
+        window = np.concatenate([self._window, verdict.for_window()])[-_WINDOW:]
+        held, numbering = self.held_.copy(), self._numbering.copy()
+        held.add(rows, numbering.encode(labels, type(self).__name__))
+        if held.n_rows_seen >= coming.next_row:
+            model = coming.finish()
+            since = coming.first_row
+            coming = NextJury.begin(learner, held, numbering, coming)
+        elif len(numbering.codes) > len(coming.classes) and len(coming.classes) == len(model.classes_):
+            coming = NextJury.begin(learner, held, numbering, coming, is_urgent=True)
+        else:
+            coming.advance(len(rows), held.n_rows_seen)
+        return self._conclude(verdict, labels, learner, held, numbering, window, model, coming, since)
+
+    def _conclude(
+        self, verdict: _Verdict, labels: NDArray[Any], learner: OnlineLearner, held: Reservoir, numbering: Labels,
+        window: Array, model: RobustKNeighborsClassifier, coming: NextJury, since: int,
+    ) -> dict[str, Any]:  # fmt: skip
+        """All that is learned and found, from a verdict."""
+        rate, n, seen = model.noise_rate_, len(held), verdict.score
+        if len(window) >= _ENOUGH:
+            rate = certain_rate(window[:, 1] == 0, window[:, 0], max(2, len(numbering.codes)))
+            n, seen = len(window), window[:, 2]
+        is_suspect = _find_suspects(verdict, seen, rate)
+        plausibility = agree_with_tiers(verdict.plausibility, is_suspect)
+        best, confidence = suggest_labels(
+            lambda which: verdict.noise.joint(verdict.shares[which], verdict.codes[which]),
+            verdict.codes, plausibility, is_suspect, verdict.shares.shape[1],
+        )  # fmt: skip
+        return {
+            "learner_": learner, "held_": held, "_numbering": numbering, "_window": window, "_model": model,
+            "_next": coming, "_since": since,
+            "noise_rate_": rate, "noise_interval_": rate_interval(rate, max(1, round(COUNTED * n))),
+            "plausibility_": plausibility, "score_": verdict.score, "is_suspect_": is_suspect,
+            "is_wrong_": call_wrong(is_suspect, plausibility), "confidence_": confidence,
+            "suggested_label_": np.where(is_suspect, verdict.classes[best], labels),
+        }  # fmt: skip
+
+    @at_one_moment
     def audit(self) -> LabelAudit:
         """Audit of the rows held: a sample of the stream with equally many rows of each class.
 
@@ -183,9 +232,41 @@ class StreamAudit(BaseEstimator):
         LabelAudit
             Row i of it is row ``held_.numbers[i]`` of the stream. Its noise rate is that of the sample.
         """
-        with exclusive(self):  # a batch that another thread is learning is waited for
-            check_is_fitted(self)
-            return LabelAudit(self._fit_model(), self.held_.rows, self._held_labels)
+        check_is_fitted(self)
+        now = NextJury.begin(self.learner_, self.held_, self._numbering)
+        return LabelAudit(now.fit(), now.rows, now.labels)
+
+    @at_one_moment
+    def plausibility(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """How plausible labels of rows are by the jury as it is now; nothing is learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Raw features.
+        y : array-like of shape (n_samples,)
+            Labels; those of classes that the jury does not know have plausibility 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probability that each label is right, in (0, 1]. Rows that the audit has learned before vote for themselves.
+        """
+        check_is_fitted(self)
+        return self._ask(*self._check_batch(X, y)).plausibility
+
+    @at_one_moment
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Class of each row by the jury as it is now."""
+        check_is_fitted(self)
+        n_rows = len(X) if hasattr(X, "__len__") else 0
+        verdict = self._ask(*self._check_batch(X, np.full(n_rows, self._model.classes_[0])))
+        return verdict.classes[verdict.shares.argmax(axis=1)]
+
+    def _ask(self, rows: Array, labels: NDArray[Any]) -> _Verdict:
+        """The verdict of the jury and of newer rows on labels."""
+        newer = _NewerRows.find(self.held_, self._numbering, self.learner_, self._since)
+        return _judge(self._model, rows, labels, self.noise_rate_, newer=newer)
 
     @property
     def n_rows_seen_(self) -> int:
@@ -226,36 +307,84 @@ class StreamAudit(BaseEstimator):
             fresh.set_params(random_state=copy.deepcopy(self.random_state))
         return fresh
 
+
+@stored(
+    learner=Part(OnlineLearner, d="d"),
+    rows=ArrayOf("n", "d"),
+    codes=ArrayOf("n", of="codes", low=0, below="c"),
+    classes=ArrayOf("c", of="labels"),
+    first_row=Count(),
+    next_row=Count(),
+)
+@dataclass(frozen=True)
+class NextJury:
+    """The jury that takes over at a certain row of the stream, made a little with every batch until then.
+
+    It is made from the rows that were held, under the measure as it was, when it was begun. How far it has come does
+    not matter, and is not saved.
+    """
+
+    learner: OnlineLearner
+    rows: Array
+    codes: Codes
+    classes: NDArray[Any]
+    first_row: int
+    next_row: int
+    #: Seconds that it takes; not stored, since they change nothing.
+    seconds: float | None = None
+
+    @classmethod
+    def begin(
+        cls, learner: OnlineLearner, held: Reservoir, numbering: Labels, before: NextJury | None = None, *,
+        is_urgent: bool = False,
+    ) -> NextJury:  # fmt: skip
+        """A jury of the rows that are held now, which takes as long for each row as the one before."""
+        n = max(_FEWEST, int(_OF_HELD * len(held)), int(_OF_SEEN * held.n_rows_seen))
+        if is_urgent:
+            n = max(_FEWEST, int(_FOR_CLASS * len(held)))
+        names = as_labels(list(numbering.codes), "StreamAudit")
+        seconds = None if before is None else before.expect() * len(held) / len(before.rows)
+        return cls(learner, held.rows, held.codes, names, held.n_rows_seen, held.n_rows_seen + n, seconds)
+
     @property
-    def _held_labels(self) -> NDArray[Any]:
-        names = list(self._numbering.codes)
-        return as_labels([names[code] for code in self.held_.codes], type(self).__name__)
+    def labels(self) -> NDArray[Any]:
+        """Labels of the rows."""
+        return self.classes[self.codes]
 
-    def _fit_model(self) -> RobustKNeighborsClassifier:
-        """A classifier of the rows held, under the measure as it is now."""
-        model = RobustKNeighborsClassifier(copy.deepcopy(self.learner_), random_state=0)
-        return model.fit(self.held_.rows, self._held_labels)
+    def expect(self) -> float:
+        """Seconds that it takes, as far as is known."""
+        spent = self._making.spent if self._making.is_done else self.seconds
+        return spent or sum(estimate_seconds(*self.rows.shape, len(self.classes)).values())
 
-    def _is_stale(self) -> bool:
-        changed = self.held_.n_changes - self._n_changes
-        return changed > _STALE * len(self.held_) or len(self._numbering.codes) > len(self._model.classes_)
+    def fit(self) -> RobustKNeighborsClassifier:
+        """Make the jury at once."""
+        return RobustKNeighborsClassifier(copy.copy(self.learner), random_state=0).fit(self.rows, self.labels)
 
-    def _estimate_rate(self) -> tuple[float, tuple[float, float]]:
-        """Rate and interval, from the last rows of the stream or, while they are few, from the rows held."""
-        if len(self._window) < _ENOUGH:
-            rate, n = self._model.noise_rate_, len(self.held_)
-        else:
-            certainty, agrees, n = self._window[:, 0], self._window[:, 1] > 0, len(self._window)
-            rate = certain_rate(~agrees, certainty, max(2, len(self._numbering.codes)))
-        return rate, rate_interval(rate, max(1, round(COUNTED * n)))
+    @cached_property
+    def _making(self) -> Gradual[RobustKNeighborsClassifier]:
+        seconds = self.seconds or sum(estimate_seconds(*self.rows.shape, len(self.classes)).values())
+        return Gradual(lambda: in_steps(self.fit), _SPARE * seconds)
 
-    def _find_suspects(self) -> NDArray[np.bool_]:
-        """Rows whose score is among the lowest ``noise_rate_`` of the last rows of the stream."""
-        seen = self._window[:, 2] if len(self._window) >= _ENOUGH else self.score_
-        n = int(np.floor(self.noise_rate_ * len(seen) + 1e-9))
-        if n == 0:
-            return np.zeros(len(self.score_), dtype=bool)
-        return (self.score_ <= np.partition(seen, n - 1)[n - 1]) & (self.score_ < 1.0) & (self.plausibility_ < 1.0)
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_making"}
+
+    def advance(self, n_rows: int, n_rows_seen: int) -> None:
+        """Do the share of the work that falls to so many rows, the last that were seen."""
+        with one_blas_thread():
+            self._making.advance(n_rows / (self.next_row - n_rows_seen + n_rows))
+
+    def finish(self) -> RobustKNeighborsClassifier:
+        """Do the rest."""
+        with one_blas_thread():
+            return self._making.finish()
+
+
+def _find_suspects(verdict: _Verdict, seen: Array, rate: float) -> NDArray[np.bool_]:
+    """Rows whose score is among the lowest of those seen, as many as the rate says."""
+    n, score = int(np.floor(rate * len(seen) + 1e-9)), verdict.score
+    if n == 0:
+        return np.zeros(len(score), dtype=bool)
+    return (score <= np.partition(seen, n - 1)[n - 1]) & (score < 1.0) & (verdict.plausibility < 1.0)
 
 
 @dataclass
@@ -276,15 +405,52 @@ class _Verdict:
         return np.column_stack([self.shares.max(axis=1), agrees, self.score])[self.is_known]
 
 
+@dataclass(frozen=True)
+class _NewerRows:
+    """Rows held that came after those of the jury: they vote by themselves until a jury knows them."""
+
+    rows: Array
+    labels: list[Any]
+    learner: OnlineLearner
+
+    @classmethod
+    def find(cls, held: Reservoir, numbering: Labels, learner: OnlineLearner, since: int) -> _NewerRows:
+        """Rows held from a row of the stream on."""
+        which, names = np.flatnonzero(held.numbers >= since), list(numbering.codes)
+        return cls(held.rows[which], [names[code] for code in held.codes[which]], learner)
+
+    def mix_votes(self, queries: Array, position: dict[Any, int], bandwidth: float, votes: Array, n_rows: int) -> Array:
+        """Votes of a jury of so many rows and of these, each row counting alike; classes have the given positions."""
+        codes = np.array([position.get(one, -1) for one in self.labels], dtype=np.int64)
+        which = np.flatnonzero(codes >= 0)
+        if not len(which):
+            return votes
+        placed, asked = self.learner.transform(self.rows[which]), self.learner.transform(queries)
+        distances = (placed * placed).sum(axis=1) - 2.0 * asked @ placed.T
+        nearest = np.argsort(distances, axis=1, kind="stable")[:, :N_VOTING]
+        own = rank_votes(nearest, codes[which], np.ones(len(which)), votes.shape[1], bandwidth)
+        share = len(which) / (len(which) + n_rows)
+        return (1.0 - share) * votes + share * own
+
+
 def _judge(
-    model: RobustKNeighborsClassifier, rows: Array, labels: NDArray[Any], rate: float, members: Index | None = None
+    model: RobustKNeighborsClassifier,
+    rows: Array,
+    labels: NDArray[Any],
+    rate: float,
+    members: Index | None = None,
+    newer: _NewerRows | None = None,
 ) -> _Verdict:
     """Judge labels of rows; ``members`` are rows of the model itself, which must not vote on themselves."""
     position = {one: at for at, one in enumerate(model.classes_.tolist())}
     codes = np.array([position.get(one, -1) for one in labels.tolist()], dtype=np.int64)
     is_known, codes = codes >= 0, np.maximum(codes, 0)
-    decision, shares = model.decision_, model.predict_proba(rows)
+    decision = model.decision_
     assert isinstance(decision, JuryDecision)
+    votes = model.votes(rows).total
+    if newer is not None:
+        votes = newer.mix_votes(rows, position, decision.n_neighbors, votes, len(decision.plausibility))
+    shares = decision.noise.true_shares(votes)
     if members is not None:
         shares[members] = decision.left_out_shares(np.arange(len(members)))
     # The model knows whether mistakes depend on the class; the stream knows better how many there are.
@@ -293,91 +459,3 @@ def _judge(
     plausibility = np.where(is_known, right if rate > 0 else 1.0, 1.0)
     score = np.where(is_known, score_labels(noise.relative_likelihood(shares, codes), codes), 1.0)
     return _Verdict(model.classes_, codes, is_known, shares, noise, plausibility, score)
-
-
-@stored(
-    n_per_class=Count(1),
-    max_rows=Count(1),
-    rng=Draws(),
-    rows=ArrayOf("n", "d"),
-    codes=ArrayOf("n", of="codes", low=0, below="c"),
-    numbers=ArrayOf("n", of="codes", low=0),
-    seen=ArrayOf("c", of="codes", low=0),
-    n_rows_seen=Count(),
-    n_changes=Count(),
-)
-class Reservoir:
-    """Rows of a stream, at most ``n_per_class`` of each class and ``max_rows`` in all.
-
-    Within a class every row of the stream is held with the same probability (Vitter's algorithm R). When classes become
-    many, each may hold fewer, and surplus rows are dropped at random.
-
-    ``rows``, ``codes`` and ``numbers`` are the rows held, their classes and their numbers in the stream; ``n_changes``
-    rows came in so far. Every class may hold at least one.
-    """
-
-    def __init__(self, n_per_class: int, max_rows: int, rng: np.random.Generator):
-        self.n_per_class, self.max_rows, self.rng = n_per_class, max_rows, rng
-        self.rows: Array = np.empty((0, 0))
-        self.codes = np.empty(0, dtype=np.int64)
-        self.numbers = np.empty(0, dtype=np.int64)
-        self.seen = np.empty(0, dtype=np.int64)
-        self.n_rows_seen = 0
-        self.n_changes = 0
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def share(self) -> int:
-        """Rows that a class may hold now."""
-        return min(self.n_per_class, max(1, self.max_rows // max(1, len(self.seen))))
-
-    def add(self, rows: Array, codes: Codes) -> None:
-        """Offer the next rows of the stream."""
-        grown = int(codes.max()) + 1 - len(self.seen)
-        if grown > 0:
-            self.seen = np.concatenate([self.seen, np.zeros(grown, dtype=np.int64)])
-        self._shrink()
-        share = self.share
-        places = {int(code): np.flatnonzero(self.codes == code).tolist() for code in np.unique(codes)}
-        # Position of every row that comes in; those from len(self) on are new, and a later row may replace an earlier
-        # one.
-        taken: dict[int, int] = {}
-        free = len(self)
-        for row, code in enumerate(codes.tolist()):
-            self.seen[code] += 1
-            held = places[code]
-            if len(held) < share:
-                held.append(free)
-                taken[free] = row
-                free += 1
-            elif (drawn := int(self.rng.integers(self.seen[code]))) < share:
-                taken[held[drawn]] = row
-        self._put(taken, free, rows, codes)
-        self.n_rows_seen += len(codes)
-
-    def _shrink(self) -> None:
-        """Drop surplus rows of classes that hold more than they may."""
-        size = np.bincount(self.codes, minlength=len(self.seen))
-        drop = [
-            self.rng.permutation(np.flatnonzero(self.codes == code))[self.share :]
-            for code in np.flatnonzero(size > self.share)
-        ]
-        if drop:
-            kept = np.setdiff1d(np.arange(len(self)), np.concatenate(drop))
-            self.rows, self.codes, self.numbers = self.rows[kept], self.codes[kept], self.numbers[kept]
-
-    def _put(self, taken: dict[int, int], size: int, rows: Array, codes: Codes) -> None:
-        if not taken:
-            return
-        at, which = np.array(list(taken)), np.array(list(taken.values()))
-        new = size - len(self)
-        empty = np.empty((new, rows.shape[1]), rows.dtype)
-        self.rows = (
-            np.concatenate([self.rows, empty]) if self.rows.size else np.empty((size, rows.shape[1]), rows.dtype)
-        )
-        self.codes = np.concatenate([self.codes, np.zeros(new, dtype=np.int64)])
-        self.numbers = np.concatenate([self.numbers, np.zeros(new, dtype=np.int64)])
-        self.rows[at], self.codes[at], self.numbers[at] = rows[which], codes[which], self.n_rows_seen + which
-        self.n_changes += len(at)

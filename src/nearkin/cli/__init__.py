@@ -12,8 +12,9 @@ from nearkin.cli.demo import demo
 from nearkin.cli.fit import fit
 from nearkin.cli.info import info
 from nearkin.cli.reproduce import reproduce
+from nearkin.cli.watch import watch
 
 __all__ = ["main"]
 
-for _command in (demo, audit, fit, predict, transform, adapt, info, datasets, reproduce):
+for _command in (demo, audit, fit, predict, transform, adapt, info, watch, datasets, reproduce):
     main.add_command(_command)

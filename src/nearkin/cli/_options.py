@@ -12,7 +12,8 @@ import click
 
 __all__ = [
     "DATA", "MODEL", "PATH", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr", "folder_option",
-    "listed", "names_option", "option", "options", "output_option", "quiet_option", "seed_option", "takes",
+    "given_options", "listed", "names_option", "option", "options", "output_option", "quiet_option", "seed_option",
+    "takes",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -80,6 +81,12 @@ def takes(kind: type, name: str = "given") -> Callable[[Command], Command]:
         return made
 
     return decorate
+
+
+def given_options(values: Any) -> list[str]:
+    """Return the names of those options in a group that the command line has given."""
+    ctx, default = click.get_current_context(), click.core.ParameterSource.DEFAULT
+    return [one.name for one in fields(values) if ctx.get_parameter_source(one.name) is not default]
 
 
 def output_option(kind: str, *flags: str, **how: Any) -> Any:

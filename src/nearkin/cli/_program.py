@@ -16,10 +16,11 @@ from nearkin.cli._options import OutputFile, UpdatedFile
 from nearkin.errors import InputError, Option, Row
 from nearkin.progress import notice_interrupts
 
-__all__ = ["Program", "command", "describe", "examples", "main", "with_debug"]
+__all__ = ["DRIFT", "PUT_ASIDE", "Program", "command", "describe", "examples", "main", "with_debug"]
 
-#: Exit codes: a mistake of the user, a bug of ours, Ctrl-C.
-USER, INTERNAL, INTERRUPTED = 2, 1, 130
+#: Exit codes: a mistake of the user, a bug of ours, Ctrl-C, an alarm of drift where one is to count as a failure, and
+#: files that were put aside.
+USER, INTERNAL, INTERRUPTED, DRIFT, PUT_ASIDE = 2, 1, 130, 3, 4
 
 _INTERRUPTED = "nearkin: interrupted."
 

@@ -25,6 +25,8 @@ WIDTH = 80
 _GLUE = "\N{NO-BREAK SPACE}"
 #: Seconds between two drawings of the live line.
 _EVERY = 0.2
+#: Alarms of one run that are told.
+_ALARMS = 10
 _CLEAR = "\r\x1b[2K"
 #: Characters of no script that stand for the beginning and the end of bold text.
 _BOLD = ("\ue000", "\ue001")
@@ -135,15 +137,19 @@ def progress_bar(*, quiet: bool) -> Iterator[None]:
 
 @contextmanager
 def live_line(*, quiet: bool) -> Iterator[Callable[[Any], None]]:
-    """Yield a function that draws reports of a stream as one line on stderr, and notes when plausibility falls."""
-    drawn = 0.0
+    """Yield a function that draws reports of a stream as one line on stderr, and tells alarms, also if ``quiet``."""
+    drawn, n_told = 0.0, 0
     shows = not quiet and sys.stderr.isatty()
 
     def draw(report: Any) -> None:
-        nonlocal drawn
-        if report.drift and not quiet:
-            note = f"nearkin: note: plausibility fell after {report.rows:,} rows; the data may have changed."
-            click.echo(f"{_CLEAR if shows else ''}{note}", err=True)
+        nonlocal drawn, n_told
+        for alarm in report.alarms:
+            n_told += 1
+            if n_told <= _ALARMS:
+                if shows:
+                    click.echo(_CLEAR, err=True, nl=False)
+                more = "; more alarms are in the log and in nearkin info" if n_told == _ALARMS else ""
+                echo(f"nearkin: drift: {alarm}{more}.", err=True)
         if shows and time.monotonic() - drawn > _EVERY:
             drawn = time.monotonic()
             click.echo(f"{_CLEAR}{report}", err=True, nl=False)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import PATH, Source, option, options, output_option
+from nearkin.cli._options import PATH, Source, WordOr, given_options, option, options, output_option
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
     from nearkin.streams import FileStream
 
-__all__ = ["StreamOptions", "connect", "learn", "open_stream", "write_plausibility"]
+__all__ = [
+    "StreamOptions", "connect", "count_alarms", "learn", "logging_refusal", "open_stream", "write_plausibility",
+]  # fmt: skip
 
 #: Options that do nothing without another one.
-_NEEDS = {"shards": "dask", "merge_every": "dask", "tls": "dask", "checkpoint_every": "checkpoint"}
+_NEEDS = {"shards": "dask", "merge_every": "dask", "tls": "dask", "checkpoint_every": "checkpoint", "log_every": "log"}
 
 
 @options
@@ -34,7 +35,16 @@ class StreamOptions:
         type=click.FloatRange(0), metavar="SECONDS", default=30.0,
         help="Stream: time between two checkpoints.",
     )  # fmt: skip
-    log: Path | None = output_option("log", help="Stream: log progress, one JSON object a line.")
+    log: Path | None = output_option("log", help="Stream: log progress, one JSON object a line; see nearkin watch.")
+    log_every: int | str = option(
+        type=WordOr(click.IntRange(1), "batch", "file"), metavar="batch|file|N", default="16",
+        help="Stream: when to log: after every batch, file, or N batches.",
+    )  # fmt: skip
+    false_alarms: float | None = option(
+        type=click.FloatRange(0, 1e6), metavar="NUMBER",
+        help="Stream: false alarms of drift per million rows, at most; 0 for none.  [default: 1]",
+    )  # fmt: skip
+    fail_on_drift: bool = option(help="Stream: end with exit code 3 if there was an alarm of drift.")
     batch_rows: int = option(
         type=click.IntRange(2), default=4096,
         help="Stream: rows learned together; the first batch fixes the scale.",
@@ -63,9 +73,7 @@ class StreamOptions:
         """Return whether the data is to be read in batches; if not, refuse options that would do nothing."""
         from nearkin.streams.opening import is_many
 
-        ctx = click.get_current_context()
-        default = click.core.ParameterSource.DEFAULT
-        given = [one.name for one in fields(self) if ctx.get_parameter_source(one.name) is not default]
+        given = given_options(self)
         in_batches = self.stream or self.checkpoint is not None or self.dask is not None or is_many(data)
         needs = _NEEDS if in_batches else dict.fromkeys(given, "stream")
         for name in given:
@@ -103,26 +111,47 @@ def connect(options: StreamOptions) -> Iterator[Any]:
         yield client
 
 
-def learn(learner: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> Any:
-    """Return the learner, fitted here or on a cluster."""
+def learn(model: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> Any:
+    """Return the model, fitted here, or a learner fitted on a cluster."""
     from nearkin import distributed, streams
 
     how: dict[str, Any] = {
         "checkpoint": options.checkpoint, "checkpoint_every": options.checkpoint_every, "resume": options.resume,
-        "log": options.log,
+        "log": options.log, "log_every": options.log_every, "false_alarms": options.false_alarms,
     }  # fmt: skip
     if not quiet:
-        memory = streams.memory_estimate(learner, stream)
+        memory = streams.memory_estimate(getattr(model, "learner", model), stream)
         parts = ", ".join(f"{_show.size(size)} {name}" for name, size in vars(memory).items())
         rows = _show.count(stream.n_rows, "row")
         _show.echo(f"  {rows} a pass; memory about {_show.size(memory.total)} ({parts})", err=True)
     with _show.live_line(quiet=quiet) as draw:
         if client is None:
-            return streams.fit_stream(learner, stream, on_report=draw, **how)
+            return streams.fit_stream(model, stream, on_report=draw, n_voters=options.voters or None, **how)
         return distributed.fit(
-            learner, stream, client=client, n_shards=options.shards, merge_every=options.merge_every, on_report=draw,
+            model, stream, client=client, n_shards=options.shards, merge_every=options.merge_every, on_report=draw,
             **how,
         )  # fmt: skip
+
+
+@contextmanager
+def logging_refusal(options: StreamOptions) -> Iterator[None]:
+    """Write a line into the log if the block ends with an error, whatever it is."""
+    try:
+        yield
+    except Exception as error:
+        if options.log is not None:
+            from nearkin.streams.journal import Journal
+
+            Journal(options.log).refuse(error)
+        raise
+
+
+def count_alarms(model: Any) -> int:
+    """Return how many alarms of drift a model has had."""
+    for one in (model, getattr(model, "learner_", None), getattr(model, "learner", None)):
+        if (history := getattr(one, "history_", None)) is not None:
+            return int(history.watch.monitor.n_alarms)
+    return 0
 
 
 def write_plausibility(learner: Any, stream: FileStream, options: StreamOptions, client: Any, *, quiet: bool) -> None:

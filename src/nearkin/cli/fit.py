@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nearkin.cli import _show
-from nearkin.cli._options import Share, Source, WordOr, option, options, output_option, quiet_option, seed_option, takes
-from nearkin.cli._program import command, with_debug
+from nearkin.cli import _show, _stream
+from nearkin.cli._onto import OntoOptions, fit_onto
+from nearkin.cli._options import (
+    Share,
+    Source,
+    WordOr,
+    given_options,
+    option,
+    options,
+    output_option,
+    quiet_option,
+    seed_option,
+    takes,
+)
+from nearkin.cli._program import DRIFT, command, with_debug
 from nearkin.cli._stream import StreamOptions
 from nearkin.errors import InputError
 
@@ -39,7 +51,7 @@ _SETTINGS = {"C": "--C", "eta": "--eta", "n_epochs": "--epochs", "n_components":
 class Outputs:
     """What is written."""
 
-    output: Path = output_option("model", "-o", "--output", required=True, metavar="MODEL", help="Where to save it.")
+    output: Path | None = output_option("model", "-o", "--output", metavar="MODEL", help="Where to save it.")
     suspects: Path | None = output_option(
         "doubts", help="Also write a table of all rows, the least plausible labels first."
     )
@@ -69,6 +81,20 @@ class ModelOptions:
     centers: int | None = option(help="Centres per class in the triplet generator.")
     scale: str | None = option(type=click.Choice(["auto", "pairs", "unit", "none"]), help="How to scale features.")
     seed: int = seed_option("model")
+
+    def list_wishes(self) -> dict[str, Any]:
+        """Return the settings that were given, by the names that the library gives them."""
+        given = given_options(self)
+        wishes = {name: getattr(self, name) for name in (*_SETTINGS, "noise_rate") if name in given}
+        if wishes.get("scale") == "none":
+            wishes["scale"] = None
+        if "learner" in given and self.learner != "auto":
+            wishes["learner"] = LEARNERS[self.learner]
+        if self.neighbors is not None:
+            wishes["n_neighbors"] = self.neighbors
+        if self.centers is not None:
+            wishes["triplets"] = self.make_learner().triplets
+        return wishes | ({"random_state": self.seed} if "seed" in given else {})
 
     def make_classifier(self, *, in_batches: bool) -> Any:
         """Return a classifier around the learner; without any wish it chooses its own, unless rows come in batches."""
@@ -109,17 +135,20 @@ class ModelOptions:
     "nearkin fit embeddings.npy --labels labels.txt -o model.nearkin",
     "nearkin fit big/*.parquet --label y -o m.nearkin --checkpoint ck --resume",
     "nearkin fit big/*.parquet --label y -o m.nearkin --dask local:4",
+    "nearkin fit incoming/ --label y --onto m.nearkin --log metrics.jsonl",
 )
 @click.argument("data", type=click.Path(path_type=Path), metavar="DATA...", nargs=-1, required=True)
 @takes(Outputs, "outputs")
 @takes(Source, "source")
 @takes(ModelOptions, "wanted")
 @takes(StreamOptions, "stream")
+@takes(OntoOptions, "onto")
 @quiet_option
 @with_debug
 def fit(
-    data: Sequence[Path], outputs: Outputs, source: Source, wanted: ModelOptions, stream: StreamOptions, quiet: bool
-) -> None:
+    data: Sequence[Path], outputs: Outputs, source: Source, wanted: ModelOptions, stream: StreamOptions,
+    onto: OntoOptions, quiet: bool,
+) -> int:  # fmt: skip
     """Learn a classifier from DATA and save it.
 
     DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
@@ -129,44 +158,62 @@ def fit(
 
     Several files, a folder or a pattern are read in batches, so they need not
     fit into memory.
+
+    With --onto, the files that MODEL has not learned yet are learned; run the
+    same line every day. Exit code 4: some files were put aside.
     """
+    onto.check(stream, has_suspects=outputs.suspects is not None)
+    if onto.onto is not None:
+        return fit_onto(data, source, outputs.output, wanted, stream, onto, quiet=quiet)
+    if outputs.output is None:
+        raise click.UsageError("Missing option '-o' / '--output'.", click.get_current_context())
     if not stream.applies_to(data):
-        _fit_table(data[0], source, outputs, wanted, quiet=quiet)
+        _fit_table(data[0], source, outputs.output, outputs.suspects, wanted, quiet=quiet)
     elif outputs.suspects is None:
-        _fit_stream(data, source, outputs.output, wanted, stream, quiet=quiet)
+        with _stream.logging_refusal(stream):
+            model = _fit_stream(data, source, outputs.output, wanted, stream, quiet=quiet)
+        if stream.fail_on_drift and _stream.count_alarms(model):
+            return DRIFT
     else:
         raise InputError("--suspects needs all rows in memory; for a stream, --plausibility scores every row.")
+    return 0
 
 
-def _fit_table(data: Path, source: Source, outputs: Outputs, wanted: ModelOptions, *, quiet: bool) -> None:
+def _fit_table(
+    data: Path, source: Source, output: Path, suspects: Path | None, wanted: ModelOptions, *, quiet: bool
+) -> None:
     """Learn from one file, all in memory."""
+    from nearkin.labels import warn_of_lookalikes
     from nearkin.model_files import remember_names
     from nearkin.saving import save
+    from nearkin.streams import hold_rows
     from nearkin.tables import read_training, write_columns
 
     begun = time.perf_counter()
     model = wanted.make_classifier(in_batches=False)
     rows = read_training(data, source.label, source.labels, source.features, source.drop)
+    assert rows.y is not None
+    warn_of_lookalikes(rows.y, f"column {rows.label!r} of {data}" if rows.label else str(source.labels))
     with _show.progress_bar(quiet=quiet):
         model.fit(rows.X, rows.y)
     remember_names(model, rows.names, rows.label)
-    save(model, outputs.output)
-    if outputs.suspects is not None:
-        write_columns(outputs.suspects, _doubts(model, rows), "doubts")
+    hold_rows(model, rows.X, rows.y)  # so that more files can be learned later
+    save(model, output)
+    if suspects is not None:
+        write_columns(suspects, _doubts(model, rows), "doubts")
     if not quiet:
-        _print(_describe_table(model, rows), outputs.output, begun)
+        _print(_describe_table(model, rows), output, begun)
         _show.note_unnamed(rows.n_unnamed)
 
 
 def _fit_stream(
     data: Sequence[Path], source: Source, output: Path, wanted: ModelOptions, options: StreamOptions, *, quiet: bool
-) -> None:
-    """Learn from many rows in batches."""
-    from nearkin.cli import _stream
+) -> Any:
+    """Learn from many rows in batches; return the model."""
     from nearkin.files import claim
     from nearkin.model_files import remember_names
     from nearkin.saving import save
-    from nearkin.streams import sample_rows
+    from nearkin.streams import hold_rows, sample_rows
     from nearkin.streams.scores import list_score_files
 
     begun = time.perf_counter()
@@ -175,10 +222,15 @@ def _fit_stream(
     if options.plausibility:
         claim([(one, "scores") for one in list_score_files(stream)], stream.files)
     with _stream.connect(options) as client:
-        learner = _stream.learn(model.learner, stream, options, client, quiet=quiet)
-        whole = learner
-        if options.voters:
-            whole = model.set_params(learner=learner).fit(*sample_rows(stream, options.voters, wanted.seed))
+        has_voters = options.voters > 0
+        whole = _stream.learn(
+            model if has_voters and client is None else model.learner, stream, options, client, quiet=quiet
+        )
+        if has_voters and client is not None:
+            X, y = sample_rows(stream, options.voters, wanted.seed)
+            whole = model.set_params(learner=whole).fit(X, y)
+            hold_rows(whole, X, y, options.voters, n_rows=stream.n_rows)
+        learner = getattr(whole, "learner_", whole)
         remember_names(whole, stream.names, stream.label)
         save(whole, output)
         if not quiet:
@@ -186,6 +238,7 @@ def _fit_stream(
         if options.plausibility:
             vars(learner).pop("feature_names_in_", None)  # it gets plain arrays
             _stream.write_plausibility(learner, stream, options, client, quiet=quiet)
+    return whole
 
 
 def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:

@@ -14,6 +14,9 @@ from nearkin.cli._program import command, with_debug
 
 __all__ = ["info"]
 
+#: Alarms that are told.
+_ALARMS = 5
+
 Lines = list[tuple[str, str]]
 
 
@@ -40,6 +43,7 @@ def info(model: Path, as_json: bool) -> None:
         lines += [("features", f"{facts['n_features']:,}"), *found, ("parameters", _words(facts["parameters"]))]
     else:
         lines += _describe_fitted(facts)
+    lines += _describe_history(facts.get("history"))
     _show.echo(_show.bold(facts["file"]))
     _show.echo(_show.pairs(lines))
 
@@ -60,6 +64,7 @@ def _describe_fitted(facts: dict[str, Any]) -> Lines:
     if "noise_rate" in facts:
         doubtful = f"{facts['n_doubtful']:,} of {facts['n_rows']:,} labels doubtful"
         lines.append(("noise rate", f"{_show.percent(facts['noise_rate'])}, {doubtful}"))
+    lines += _describe_stream(facts.get("stream"))
     if not facts["learner"]:
         return [*lines, ("parameters", _words(facts["parameters"]))]
     return [
@@ -67,6 +72,40 @@ def _describe_fitted(facts: dict[str, Any]) -> Lines:
         ("parameters", _words({name: one for name, one in facts["parameters"].items() if name != "learner"})),
         ("learner", f"{facts['learner']}: {_words(facts['learner_parameters'])}"),
     ]
+
+
+def _describe_history(facts: dict[str, Any] | None) -> Lines:
+    """Describe the files that a model was learned from, and those that were put aside."""
+    lines: Lines = []
+    if facts and facts["files"]:
+        rows = _show.count(facts["rows"], "row")
+        last = f"the last one {Path(facts['last_file']).name}, {facts['last_time']}"
+        lines.append(("learned files", f"{_show.count(facts['files'], 'file')}, {rows}; {last}"))
+    if facts and facts["quarantine"]:
+        lines.append(("put aside", f"{_show.count(len(facts['quarantine']), 'file')}, the latest:"))
+        lines += [("", one["reason"]) for one in facts["quarantine"][: -_ALARMS - 1 : -1]]
+    if facts and (waiting := facts["waiting"]) is not None:
+        hours = f" after {waiting['hours']:,.1f} hours on average" if waiting["joined"] else ""
+        now = f"{_show.count(waiting['waiting'], 'row')} wait for their label"
+        rest = f"{waiting['joined']:,} met theirs{hours}, {waiting['expired']:,} expired"
+        lines.append(("waiting", f"{now}; {rest}"))
+    return lines
+
+
+def _describe_stream(facts: dict[str, Any] | None) -> Lines:
+    """Return lines about the stream that a model was learned from, its latest alarms among them."""
+    if facts is None:
+        return []
+    told = [_show.count(facts["rows"], "row")]
+    if facts["accuracy"] is not None:
+        told.append(f"accuracy {_show.percent(facts['accuracy'])}, lately {_show.percent(facts['recent_accuracy'])}")
+    if facts["plausibility"] is not None:
+        told.append(f"plausibility {facts['plausibility']:.2f}, lately {facts['recent_plausibility']:.2f}")
+    lines = [("stream", "; ".join(told))]
+    if not facts["n_alarms"]:
+        return [*lines, ("drift", "no alarm")]
+    lines.append(("drift", f"{_show.count(facts['n_alarms'], 'alarm')}, the latest:"))
+    return lines + [("", f"after {one['row']:,} rows {one['text']}") for one in facts["alarms"][: -_ALARMS - 1 : -1]]
 
 
 def _value(value: Any) -> str:

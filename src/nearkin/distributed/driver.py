@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +13,14 @@ from numpy.typing import ArrayLike
 from nearkin import progress
 from nearkin._version import __version__
 from nearkin.distributed.cluster import Cluster, ClusterLost, Task, connect
-from nearkin.distributed.tasks import learn_share, pack, score_share, unpack
+from nearkin.distributed.tasks import learn_share, pack, receive, score_share, unpack
 from nearkin.errors import InputError, owned_by
 from nearkin.learners import OnlineLearner, merge_states
 from nearkin.settings import Integer, Real, check_argument
 from nearkin.streams import FileStream, Report
 from nearkin.streams.checkpoint import Checkpoint
 from nearkin.streams.file_stream import Piece
+from nearkin.streams.monitor import Cuts
 from nearkin.streams.run import Options, Run
 from nearkin.streams.scores import Scores, write_scores
 from nearkin.streams.watch import Seen, learn_batch
@@ -41,8 +43,9 @@ def fit(
     learner: Learner, source: FileStream, *, client: Any = "local:2", n_shards: int | None = None,
     merge_every: int | None = None, epochs: int | None = None, classes: ArrayLike | None = None,
     checkpoint: str | os.PathLike[str] | None = None, checkpoint_every: float = 30.0, resume: bool = False,
-    log: str | os.PathLike[str] | None = None, log_every: int = 16,
-    on_report: Callable[[Report], None] | None = None, prequential: bool = True, timeout: float = 300.0,
+    log: str | os.PathLike[str] | None = None, log_every: int | str = 16,
+    on_report: Callable[[Report], None] | None = None, prequential: bool = True, false_alarms: float | None = None,
+    timeout: float = 300.0,
 ) -> Learner:  # fmt: skip
     """Learn from a stream on a Dask cluster; the result is an ordinary fitted learner.
 
@@ -62,7 +65,7 @@ def fit(
     merge_every : int or None, default=None
         Rows that a share learns between two merges, rounded up to whole batches; None for 8 batches. The result depends
         on it: fewer rows are nearer to one process, more rows cost less.
-    epochs, classes, checkpoint, checkpoint_every, resume, log, log_every, on_report, prequential
+    epochs, classes, checkpoint, checkpoint_every, resume, log, log_every, on_report, prequential, false_alarms
         As in `nearkin.streams.fit_stream`.
     timeout : float, default=300.0
         Seconds that a share may take before another worker gets it too, and that a cluster may be without workers.
@@ -89,13 +92,17 @@ def fit(
     >>> distributed.fit(nearkin.RobustLODML(random_state=0), stream, client="local:4")  # doctest: +SKIP
     RobustLODML(random_state=0)
     """
+    if not isinstance(learner, OnlineLearner):
+        raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
     if not isinstance(source, FileStream):
         raise TypeError("distributed.fit needs files that all workers can read: a stream of paths, not of an iterator.")
     for name, value, most in (("n_shards", n_shards, 100_000), ("merge_every", merge_every, 10**12)):
         if value is not None:
             check_argument("distributed.fit", name, value, Integer(1, most))
     check_argument("distributed.fit", "timeout", timeout, Real(0.0, open_low=True))
-    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
+    options = Options(
+        epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report, false_alarms=false_alarms
+    )
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)
         cluster.check_versions()
@@ -114,7 +121,8 @@ def fit(
                         yield [learn_batch(learner, batch, classes, test=prequential)]
                     else:
                         shares = form_shares(stream, run.at.epoch, run.at.batch, n_shards, n_batches)
-                        yield _learn_round(learner, stream, shares, cluster, n_shards, test=prequential)
+                        cuts = run.at.watch.monitor.cuts
+                        yield _learn_round(learner, stream, shares, cluster, n_shards, cuts, test=prequential)
                     progress.advance("learning", run.n_rows, run.total_rows or 0)
 
             try:
@@ -135,21 +143,30 @@ def form_shares(source: FileStream, epoch: int, at: int, n_shards: int, n_batche
 
 
 def _learn_round(
-    learner: OnlineLearner, source: FileStream, shares: list[Share], cluster: Cluster, n_shards: int, *, test: bool
-) -> list[Seen]:
+    learner: OnlineLearner, source: FileStream, shares: list[Share], cluster: Cluster, n_shards: int,
+    cuts: Cuts | None, *, test: bool,
+) -> list[Seen]:  # fmt: skip
     """Let all shares learn from the present model, and merge what they have learned into it."""
     if n_shards > 1:
         with owned_by(learner):
             learner.state_.parameter.check_mergeable()
-    model = pack(learner)
+    model = _pack_bare(learner)
+    options = {"test": test, "cuts": None if cuts is None else pack(cuts)}
     results = _run(cluster, [
-        Task(learn_share, (model, source.describe(share), number, len(shares)), _name(source, share), {"test": test})
+        Task(learn_share, (model, source.describe(share), number, len(shares)), _name(source, share), options)
         for number, share in enumerate(shares)
     ])  # fmt: skip
     models = [unpack(one["learner"]) for one in results]
     learner.state_ = merge_states(learner.state_, [one.state_ for one in models])
     learner.plausibility_ = models[-1].plausibility_
-    return [Seen(**seen) for one in results for seen in one["seen"]]
+    return [receive(seen) for one in results for seen in one["seen"]]
+
+
+def _pack_bare(learner: OnlineLearner) -> bytes:
+    """Return a learner as bytes, without the history of its stream, which no share needs."""
+    bare = copy.copy(learner)
+    bare.__dict__.pop("history_", None)
+    return pack(bare)
 
 
 def _name(source: FileStream, share: Share) -> str:
@@ -209,7 +226,7 @@ def score(
     """
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)
-        model = pack(learner)
+        model = _pack_bare(learner)
 
         def score_file(part: FileStream) -> Iterator[Scores]:
             n_tasks = _AHEAD * len(cluster.wait_for_workers())

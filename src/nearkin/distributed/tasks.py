@@ -17,11 +17,12 @@ from nearkin.learners import OnlineLearner
 from nearkin.saving import read_tree, write_tree
 from nearkin.streams import Batch
 from nearkin.streams.file_stream import Cursor, FileStream
+from nearkin.streams.monitor import SeenRows
 from nearkin.streams.scores import score_batch
-from nearkin.streams.watch import learn_batch
+from nearkin.streams.watch import Seen, learn_batch
 from nearkin.tables import Unit
 
-__all__ = ["learn_share", "pack", "score_share", "unpack"]
+__all__ = ["learn_share", "pack", "receive", "score_share", "unpack"]
 
 #: Readers where earlier tasks of this worker stopped. A later task may go on there, which saves reading a row group
 #: from its start; it reads the same either way.
@@ -41,16 +42,39 @@ def unpack(data: bytes) -> Any:
     return read_tree(io.BytesIO(data))
 
 
-def learn_share(learner: bytes, work: dict[str, Any], number: int, of: int, *, test: bool) -> dict[str, Any]:
+def learn_share(
+    learner: bytes, work: dict[str, Any], number: int, of: int, *, test: bool, cuts: bytes | None = None
+) -> dict[str, Any]:
     """Learn the batches of a share, the ``number``-th ``of`` a round; return model and batches seen, or an error.
 
-    With ``test`` every label is predicted before it is learned.
+    With ``test`` every label is predicted before it is learned. Features come back marked by the ``cuts`` of the
+    monitor; if it has none, it gets the first batch of a round as it is.
     """
     model: OnlineLearner = unpack(learner)
     if of > 1 and model.state_.source is not None:
         model.state_.for_shard(number)
-    found = _read_batches(work, lambda batch: asdict(learn_batch(model, batch, None, test=test)))
+    known = None if cuts is None else unpack(cuts)
+    sends_features = known is None and number == 0
+
+    def learn(batch: Batch) -> dict[str, Any]:
+        nonlocal sends_features
+        seen = learn_batch(model, batch, None, test=test)
+        if seen.rows is not None:
+            if known is not None:
+                seen.rows.features = known.mark(seen.rows.features)
+            elif not sends_features:
+                seen.rows.features = None
+            sends_features = False
+        return asdict(seen)
+
+    found = _read_batches(work, learn)
     return found if "error" in found else {"learner": pack(model), "seen": found["results"], "nearkin": __version__}
+
+
+def receive(seen: dict[str, Any]) -> Seen:
+    """Return what a worker has seen of a batch."""
+    rows = seen.pop("rows")
+    return Seen(**seen, rows=None if rows is None else SeenRows(**rows))
 
 
 def score_share(learner: bytes, work: dict[str, Any]) -> dict[str, Any]:

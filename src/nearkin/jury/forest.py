@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
+from nearkin.kernels import worker_pool
 from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import ArrayOf, Count, Part, Text, stored
 
@@ -34,11 +35,9 @@ _ATTEMPTS = 4
 #: Most classes, or groups of classes, that are told apart when cuts are compared.
 _GROUPS = 32
 
-#: Most pairs of rows and trees that are followed at once, and whose leaves are kept.
-_AT_ONCE = 1 << 16
+#: Rows that one thread follows to their leaves, most pairs of rows and trees whose leaves are kept, and most votes.
+_AT_ONCE = 1 << 11
 _KEPT = 1 << 22
-
-#: Most numbers in a full table of the votes of leaves.
 _FULL = 1 << 22
 
 
@@ -102,31 +101,22 @@ class Trees:
         # Groups stand for very many classes.
         growth = _Growth(np.ascontiguousarray(rows, np.float32), codes % n_groups, n_groups, samples)
         n_tried = min(math.isqrt(len(growth.varying) - 1) + 1, _MOST_TRIED) if len(growth.varying) else 0
-        while growth.is_active:
+        while n_tried and growth.is_active:
             growth.split(n_tried, rng)
+            progress.pause()
         trees.feature, trees.threshold, trees.child = growth.nodes
         return trees
 
     def find_leaves(self, rows: Array) -> NDArray[np.int32]:
         """Node in which each row ends in each tree, of shape (n_rows, n_trees)."""
-        n = len(rows)
+        from nearkin.kernels.trees import follow
+
         with np.errstate(over="ignore"):  # beyond every threshold
-            flat = np.ascontiguousarray(rows, np.float32).ravel()
-        found = np.empty((n, self.n_trees), np.int32)
-        step = max(1, _AT_ONCE // self.n_trees)
-        for start in range(0, n, step):
-            size = min(step, n - start)
-            ends = np.tile(np.arange(self.n_trees), size)
-            # Pairs of a row and a tree that are still on their way, the places of their rows, and the nodes.
-            open_, node = np.arange(len(ends)), ends.copy()
-            first = np.repeat(np.arange(start, start + size) * self.n_features, self.n_trees)
-            while len(open_):
-                inner = np.flatnonzero(self.child[node])
-                open_, first, node = open_[inner], first[inner], node[inner]
-                goes_on = ~(flat[first + self.feature[node]] <= self.threshold[node])
-                node = self.child[node] + goes_on
-                ends[open_] = node
-            found[start : start + size] = ends.reshape(size, self.n_trees)
+            rows = np.ascontiguousarray(rows, np.float32)
+        found = np.empty((len(rows), self.n_trees), np.int32)
+        parts = [slice(start, start + _AT_ONCE) for start in range(0, len(rows), _AT_ONCE)]
+        with worker_pool() as run:
+            run(lambda part: follow(rows[part], self.feature, self.threshold, self.child, found[part]), parts)
         return found
 
 
@@ -135,16 +125,16 @@ class _Growth:
 
     def __init__(self, rows: Array, codes: Codes, n_classes: int, samples: Sequence[Index]):
         # Column after column: items of a node are compared by one of them.
-        self.columns, self.codes, self.n_classes = rows.T.ravel(), codes, n_classes
-        self.n = len(rows)
+        self.columns, self.codes = np.ascontiguousarray(rows.T), codes
         # Features that are the same in all rows are no choice.
         self.varying = np.flatnonzero(rows.max(axis=0, initial=-np.inf) > rows.min(axis=0, initial=np.inf))
         n_trees, self.items = len(samples), np.concatenate(samples)
         self.node, self.size = np.arange(n_trees), np.array([len(one) for one in samples])
         self.tried = np.zeros(n_trees, np.int64)
-        self._feature, self._child = [np.zeros(n_trees, np.int64)], [np.zeros(n_trees, np.int64)]
-        self._threshold = [np.zeros(n_trees, np.float32)]
-        self.n_nodes = n_trees
+        cells = np.repeat(self.node, self.size) * n_classes + codes[self.items]
+        self.counts = np.bincount(cells, minlength=n_trees * n_classes).reshape(n_trees, n_classes)
+        self._feature, self._child = np.zeros(n_trees, np.int64), np.zeros(n_trees, np.int64)
+        self._threshold = np.zeros(n_trees, np.float32)
         self._settle()
 
     @property
@@ -154,77 +144,48 @@ class _Growth:
     @property
     def nodes(self) -> tuple[Index, Array, Index]:
         """Feature, threshold and first child of all nodes."""
-        return self._feature[0], self._threshold[0], self._child[0]
+        return self._feature, self._threshold, self._child
 
     def _settle(self) -> None:
         """Keep the nodes that may be split: large enough, and of several classes."""
-        seg = np.repeat(np.arange(len(self.node)), self.size)
-        cells = seg * self.n_classes + self.codes[self.items]
-        counts = np.bincount(cells, minlength=len(self.node) * self.n_classes).reshape(-1, self.n_classes)
-        may = (self.size >= 2 * _LEAST_IN_LEAF) & (counts.max(axis=1, initial=0) < self.size) & (self.tried < _ATTEMPTS)
+        may = self.size >= 2 * _LEAST_IN_LEAF
+        may &= (self.counts.max(axis=1, initial=0) < self.size) & (self.tried < _ATTEMPTS)
         if not may.all():
-            kept = np.repeat(may, self.size)
-            self.items, cells = self.items[kept], cells[kept]
-            self.node, self.size, self.tried, counts = self.node[may], self.size[may], self.tried[may], counts[may]
-            seg = np.repeat(np.arange(len(self.node)), self.size)
-            cells = seg * self.n_classes + self.codes[self.items]
-        self.cells, self.counts = cells, counts
+            self.items = self.items[np.repeat(may, self.size)]
+            self.node, self.size, self.tried = self.node[may], self.size[may], self.tried[may]
+            self.counts = self.counts[may]
         self.start = np.cumsum(self.size) - self.size
 
     def split(self, n_tried: int, rng: np.random.Generator) -> None:
         """Try random cuts of all nodes and split those for which one is found."""
-        n = len(self.node)
-        best, feature, cut = np.full(n, -1.0), np.zeros(n, np.int64), np.zeros(n, np.float32)
-        goes_left, n_left = np.zeros(len(self.items), bool), np.zeros(n, np.int64)
-        for _ in range(n_tried):
-            one = self.varying[rng.integers(len(self.varying), size=n)]
-            values = self.columns.take(self.items + np.repeat(one * self.n, self.size))
-            low, high = np.minimum.reduceat(values, self.start), np.maximum.reduceat(values, self.start)
-            # Halves, so that the largest numbers do not overflow.
-            at = (low + 2.0 * rng.random(n) * (0.5 * high - 0.5 * low)).astype(np.float32)
-            at = np.where(at < high, np.maximum(at, low), low)
-            left = values <= np.repeat(at, self.size)
-            counts = np.bincount(self.cells[left], minlength=n * self.n_classes).reshape(n, self.n_classes)
-            size = counts.sum(axis=1)
-            other = self.counts - counts
-            is_valid = (size >= _LEAST_IN_LEAF) & (self.size - size >= _LEAST_IN_LEAF)
-            purity = np.full(n, -1.0)
-            np.divide((counts * counts).sum(axis=1), size, out=purity, where=is_valid)
-            purity += np.divide((other * other).sum(axis=1), self.size - size, out=np.zeros(n), where=is_valid)
-            better = purity > best
-            best = np.maximum(best, purity)
-            feature, cut, n_left = (np.where(better, *pair) for pair in ((one, feature), (at, cut), (size, n_left)))
-            np.copyto(goes_left, left, where=np.repeat(better, self.size))
-        self._split_at(best >= 0.0, feature, cut, goes_left, n_left)
+        from nearkin.kernels.trees import split_nodes
 
-    def _split_at(self, is_split: Any, feature: Index, cut: Array, goes_left: Any, n_left: Index) -> None:
+        n = len(self.node)
+        drawn = [(self.varying[rng.integers(len(self.varying), size=n)], rng.random(n)) for _ in range(n_tried)]
+        purity, feature, cut = np.full(n, -1.0), np.zeros(n, np.int64), np.zeros(n, np.float32)
+        n_left, of_left = np.zeros(n, np.int64), np.zeros_like(self.counts)
+        features, draws = (np.array(each) for each in zip(*drawn, strict=True))
+        split_nodes(
+            self.columns, self.codes, features, draws, _LEAST_IN_LEAF, self.items, self.start, self.size, self.counts,
+            purity, feature, cut, n_left, of_left,
+        )  # fmt: skip
+        is_split = purity >= 0.0
         split = np.flatnonzero(is_split)
-        children = self.n_nodes + 2 * np.arange(len(split))
+        at, children = self.node[split], len(self._child) + 2 * np.arange(len(split))
         self._feature, self._threshold, self._child = (
-            [np.concatenate([*old, np.zeros(2 * len(split), old[0].dtype)])]
+            np.concatenate([old, np.zeros(2 * len(split), old.dtype)])
             for old in (self._feature, self._threshold, self._child)
         )
-        at = self.node[split]
-        self._feature[0][at], self._threshold[0][at], self._child[0][at] = feature[split], cut[split], children
-        self.n_nodes += 2 * len(split)
-        # A node that could not be split counts as one side.
-        goes_left |= np.repeat(~is_split, self.size)
-        n_left = np.where(is_split, n_left, self.size)
-        before = np.cumsum(goes_left) - goes_left  # items before each that go left
-        start = np.repeat(self.start, self.size)
-        lefts = before - np.repeat(before[self.start], self.size)
-        rank = np.arange(len(self.items)) - start
-        to = start + np.where(goes_left, lefts, np.repeat(n_left, self.size) + rank - lefts)
-        moved = np.empty_like(self.items)
-        moved[to] = self.items
-        self.items = moved
-        sides, first = np.where(is_split, 2, 1), np.zeros(len(self.node), np.int64)
-        first[split] = children
-        which = np.repeat(np.arange(len(self.node)), sides)
+        self._feature[at], self._threshold[at], self._child[at] = feature[split], cut[split], children
+        # A node that could not be split stays; the two sides of another follow each other.
+        which = np.repeat(np.arange(n), np.where(is_split, 2, 1))
         is_second = np.concatenate([[False], which[1:] == which[:-1]])
-        self.node = np.where(is_split, first, self.node)[which] + is_second
-        self.tried = np.where(is_split, 0, self.tried + 1)[which]
+        first = self.node.copy()
+        first[split] = children
+        n_left[~is_split], of_left[~is_split] = self.size[~is_split], self.counts[~is_split]
+        self.node, self.tried = first[which] + is_second, np.where(is_split, 0, self.tried + 1)[which]
         self.size = np.where(is_second, (self.size - n_left)[which], n_left[which])
+        self.counts = np.where(is_second[:, None], (self.counts - of_left)[which], of_left[which])
         self._settle()
 
 
@@ -272,11 +233,12 @@ class ForestVoter:
     [0, 1]
     """
 
-    # Leaves of the rows, where they are not too many to keep; pairs of a leaf and a row that votes in it; votes at
-    # equal weights. Found again when needed, and not stored.
+    # Leaves of the rows, where they are not too many to keep; who votes in which leaf; votes at equal weights. Found
+    # again when needed, and not stored.
     _leaves: NDArray[np.int32] | None = None
-    _members: tuple[NDArray[np.int32], Index] | None = None
+    _members: _Members | None = None
     _said: Array | None = None
+    _equal: Array | None = None
 
     def __init__(self, name: str, rows: Array, codes: Codes, n_classes: int, groups: Groups | None = None):
         self.name, self._rows, self._codes, self._n_classes = name, rows, codes, n_classes
@@ -308,10 +270,10 @@ class ForestVoter:
         is_equal = bool((weights == 1.0).all())
         if is_equal and self._said is not None:
             return self._said.__getitem__
-        table = self._table(weights)
+        cast = self._cast(weights)
 
         def votes(part: Any) -> Array:
-            return self._count(self._find_leaves(part), ~self._is_in_bag(part), table)
+            return self._count(self._find_leaves(part), self._in_bag[part], cast)
 
         if not is_equal or len(self._codes) * self._n_classes > _FULL:
             return votes
@@ -320,8 +282,7 @@ class ForestVoter:
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows by all trees, of shape (n_queries, n_classes)."""
-        leaves = self.trees.find_leaves(queries)
-        return self._count(leaves, np.ones(leaves.shape, bool), self._table(weights))
+        return self._count(self.trees.find_leaves(queries), np.zeros(len(queries), np.uint64), self._cast(weights))
 
     def _is_in_bag(self, part: Any) -> Any:
         """Which trees have seen some rows, of shape (n_rows, n_trees)."""
@@ -329,36 +290,59 @@ class ForestVoter:
 
     def _find_leaves(self, part: Any) -> NDArray[np.int32]:
         if self._leaves is None and len(self._codes) * self.trees.n_trees <= _KEPT:
-            self._leaves = self.trees.find_leaves(self._rows).astype(np.int32)
+            self._leaves = self.trees.find_leaves(self._rows)
         return self.trees.find_leaves(self._rows[part]) if self._leaves is None else self._leaves[part]
 
-    def _table(self, weights: Array) -> Any:
-        """Votes of every node, of shape (n_nodes, n_classes); those of a leaf with weights sum to 1."""
+    def _find_members(self) -> _Members:
+        """Who votes in which leaf, found at the first use."""
         if self._members is None:
-            step = max(1, _KEPT // self.trees.n_trees)
-            found = []
+            step, found = max(1, _KEPT // self.trees.n_trees), []
             for start in range(0, len(self._codes), step):
                 part = slice(start, start + step)
                 row, tree = np.nonzero(self._is_in_bag(part))
                 found.append((self._find_leaves(part)[row, tree], row + start))
-            self._members = np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
-        leaf, row = self._members
-        n, cast = len(self.trees.child), weights[row]
-        total = np.bincount(leaf, cast, n)
-        cast = np.divide(cast, total[leaf], out=np.zeros(len(leaf)), where=total[leaf] > 0)
-        if n * self._n_classes <= _FULL:
-            cells = leaf * self._n_classes + self._codes[row]
-            return np.bincount(cells, cast, n * self._n_classes).reshape(n, self._n_classes)
-        return sparse.csr_array((cast, (leaf, self._codes[row])), shape=(n, self._n_classes))
+            leaf, row = (np.concatenate(each) for each in zip(*found, strict=True))
+            key = leaf * np.int64(self._n_classes) + self._codes[row]
+            order = np.argsort(key, kind="stable")
+            key, row = key[order], row[order]
+            begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+            leaf, code = np.divmod(key[begins], self._n_classes)
+            first = np.searchsorted(leaf, np.arange(len(self.trees.child) + 1))
+            self._members = _Members(row, begins, leaf, code, first)
+        return self._members
 
-    def _count(self, leaves: NDArray[np.int32], is_asked: Any, table: Any) -> Array:
-        """Mean votes of the leaves of some trees; equal shares where none has any."""
-        ends = np.concatenate([[0], np.cumsum(is_asked.sum(axis=1))])
-        which = leaves[is_asked]
-        asked = sparse.csr_array((np.ones(len(which)), which, ends), shape=(len(leaves), table.shape[0]))
-        votes = asked @ table
-        votes = votes.toarray() if sparse.issparse(votes) else votes
+    def _cast(self, weights: Array) -> Array:
+        """Vote of every leaf for each class among its members; those of a leaf with weights sum to 1."""
+        is_equal = bool((weights == 1.0).all())
+        if is_equal and self._equal is not None:
+            return self._equal
+        its = self._find_members()
+        progress.pause()
+        cast = np.add.reduceat(weights[its.rows], its.begins)
+        total = np.bincount(its.leaf, cast, len(self.trees.child))[its.leaf]
+        cast = np.divide(cast, total, out=np.zeros(len(cast)), where=total > 0.0)
+        if is_equal:  # these are needed again and again
+            self._equal = cast
+        return cast
+
+    def _count(self, leaves: NDArray[np.int32], seen: Any, cast: Array) -> Array:
+        """Mean votes of the leaves in trees that have not seen a row; equal shares where none has any."""
+        from nearkin.kernels.trees import add_votes
+
+        its, votes = self._find_members(), np.zeros((len(leaves), self._n_classes))
+        add_votes(np.ascontiguousarray(leaves), np.ascontiguousarray(seen), its.first, its.code, cast, votes)
         total = votes.sum(axis=1, keepdims=True)
         votes /= np.where(total > 0.0, total, 1.0)
         votes[total[:, 0] <= 0.0] = 1.0 / self._n_classes
         return votes
+
+
+class _Members(NamedTuple):
+    """Training rows in the leaves of the trees that have seen them, leaf by leaf and class by class."""
+
+    rows: Index
+    #: Where the rows of each leaf and class begin, which leaf and class these are, and the first of every leaf.
+    begins: Index
+    leaf: Index
+    code: Index
+    first: Index

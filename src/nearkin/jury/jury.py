@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Copies
 from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, SearchingVoter, Voter
@@ -237,6 +238,7 @@ def mix_votes(votes: Sequence[VotesOn], shares: Sequence[float] | Array) -> Vote
     def votes_on(part: Any) -> Array:
         total = shares[0] * votes[0](part)
         for share, one in zip(shares[1:], votes[1:], strict=True):
+            progress.pause()
             total += share * one(part)
         return total
 
@@ -276,7 +278,7 @@ def stack_votes(votes: Sequence[VotesOn], codes: Codes, n_classes: int) -> Array
     prior = np.bincount(codes, minlength=n_classes) / len(codes)
     gram, right = np.zeros((len(votes), len(votes))), np.zeros(len(votes))
     for part in split_rows(len(codes), n_classes * len(votes)):
-        said = np.stack([one(part) - prior for one in votes])
+        said = np.stack([_heard(one, part) - prior for one in votes])
         target = -np.tile(prior, (said.shape[1], 1))
         target[np.arange(said.shape[1]), codes[part]] += 1.0
         gram += np.einsum("ank,bnk->ab", said, said)
@@ -290,6 +292,11 @@ def stack_votes(votes: Sequence[VotesOn], codes: Codes, n_classes: int) -> Array
     root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
     shares, _ = nnls(root[known], (vectors.T @ right)[known] / np.sqrt(values[known]))
     return shares / shares.sum() if shares.sum() > 0.0 else equal
+
+
+def _heard(votes: VotesOn, part: Any) -> Array:
+    progress.pause()
+    return votes(part)
 
 
 def draw_to_equal(shares: Array) -> Array:

@@ -41,15 +41,14 @@ _AT_ONCE = 1 << 16
 #: Blocks of queries between reports of progress.
 _TOGETHER = 16
 
-#: Rows among which the scale is found.
+#: Most rows among which the scale is exact.
 _SCALED = 2048
 
-#: Rows of the sample that bounds the distance of the k-th neighbour, used where there are many times as many rows; the
-#: bound is that of several times k neighbours, and of at least this rank in the sample.
+#: Rows of the sample that tells the scale of more rows, and that bounds the distance of the k-th neighbour, used where
+#: there are many times as many rows; the bound is that many standard errors above what k neighbours need.
 _SAMPLE = 1024
 _SAMPLED = 4
 _AMPLE = 3.0
-_LEAST_RANK = 4
 
 #: Candidates that a row holds beyond k before the nearest are selected.
 _SPARE = 208
@@ -83,8 +82,8 @@ class LocalNeighbours:
     rows : ndarray of shape (n_samples, n_features)
         Scaled, or mapped by a learner.
     n_scale : int, default=7
-        Which neighbour gives the scale. Up to 8,192 rows it is found among at most 2,048, at the same quantile, and is
-        at least the second neighbour there; beyond it is found in the 3 nearest cells.
+        Which neighbour gives the scale. Of more than 2,048 rows it is found among 1,024, at the same quantile, and is
+        at least the second neighbour there; beyond 8,192 it is found in the 3 nearest cells.
 
     Attributes
     ----------
@@ -109,8 +108,9 @@ class LocalNeighbours:
     [3, 4]
     """
 
-    # Found at the first use, and not stored.
+    # Found at the first use, and not stored; squared distances to a sample are needed for the first search only.
     _known: NDArray[np.int32] | None = None
+    _sampled: Array | None = None
 
     def __init__(self, rows: Array, n_scale: int = 7):
         with np.errstate(over="ignore", invalid="ignore"):
@@ -138,10 +138,13 @@ class LocalNeighbours:
         every, n = self._items, len(self._rows)
         if self._cells is not None:
             return self._search_cells(every, n_scale, _SCALE_PROBES, lambda values, _: values[:, -1])
-        some = every.at(spread_rows(n, _SCALED))
-        rank = min(n_scale, n - 1) if len(some.rows) == n else max(2, round(n_scale * len(some.rows) / n))
         with worker_pool() as run:
-            return np.concatenate(run(lambda part: _search(every.at(part), some, rank)[0][:, -1], _blocks(n)))
+            if n <= _SCALED:
+                rank = min(n_scale, n - 1)
+                return np.concatenate(run(lambda part: _search(every.at(part), every, rank)[0][:, -1], _blocks(n)))
+            some, rank = every.at(spread_rows(n, _SAMPLE)), max(2, round(n_scale * _SAMPLE / n))
+            self._sampled = np.concatenate(run(lambda part: _distances(every.at(part), some), _blocks(n)))
+            return _smallest(self._sampled, rank, run)
 
     @property
     def _items(self) -> _Rows:
@@ -194,7 +197,11 @@ class LocalNeighbours:
         # Every product serves both of its rows. In a round each block meets one other, so no two parallel tiles write
         # to the same reservoir.
         with worker_pool() as run:
-            run(lambda i: parts[i].guess(blocks[i], items), range(len(blocks)))
+            if self._sampled is not None:
+                held.bounds[:] = _smallest(
+                    self._sampled * items.factors[spread_rows(n, _SAMPLE)], _ample_rank(k, n), run
+                )
+                self._sampled = None
             for i, pairs in enumerate(_rounds(len(blocks))):
                 run(compare, pairs)
                 progress.advance("comparing rows", min(n, (i + 1) * _BLOCK), n)
@@ -228,13 +235,21 @@ class LocalNeighbours:
         assert cells is not None
         tiles = [items.at(part) for part in cells.parts]
 
-        def search(part: slice) -> NDArray[Any]:
-            asked = rows.at(part)
+        def look(asked: _Rows, guess: bool) -> tuple[Array, Index, Index]:
             held = _Reservoirs(len(asked.rows), k, asked.rows.dtype, _SPARE_IN_CELLS)
+            if guess:
+                held.guess(asked, items)
             for cell, slots in cells.visits(asked.rows, n_probes):
                 some = asked.at(slots)
                 held.gather(some.rows @ tiles[cell].rows.T, some, tiles[cell], slots)
-            values, found, few = held.collect()
+            return held.collect()
+
+        def search(part: slice) -> NDArray[Any]:
+            asked = rows.at(part)
+            values, found, few = look(asked, guess=k > _SPARE_IN_CELLS // 4)
+            if len(few):  # the bound was too low
+                values[few], found[few], still = look(asked.at(few), guess=False)
+                few = few[still]
             if len(few):  # the cells hold fewer than k rows
                 values[few], found[few] = _search(asked.at(few), items, k)
             return take(values, found)
@@ -302,12 +317,11 @@ class _Reservoirs:
         )  # fmt: skip
 
     def guess(self, rows: _Rows, items: _Rows) -> None:
-        """Set a first bound from a sample; it most likely admits several times k neighbours."""
+        """Set a first bound from a sample; it most likely admits k neighbours."""
         n = len(items.rows)
         if n >= _SAMPLED * _SAMPLE:
             some = items.at(spread_rows(n, _SAMPLE))
-            rank = min(_SAMPLE - 1, max(_LEAST_RANK, int(np.ceil(_AMPLE * self.k * _SAMPLE / n))))
-            self.bounds[:] = _search(rows, some, rank)[0][:, -1]
+            self.bounds[:] = _search(rows, some, _ample_rank(self.k, n))[0][:, -1]
 
     def collect(self) -> tuple[Array, Index, Index]:
         """Values and numbers of the nearest, in order, and the rows whose bound was too low to admit that many."""
@@ -316,6 +330,28 @@ class _Reservoirs:
         settle(self.k, self.values, self.found, self.size)
         few = np.flatnonzero(self.size < self.k)
         return self.values[:, : self.k].copy(), self.found[:, : self.k].copy(), few
+
+
+def _ample_rank(k: int, n: int) -> int:
+    """Rank in a sample whose distance most likely admits k of n neighbours."""
+    expected = k * _SAMPLE / n
+    return min(_SAMPLE - 1, int(np.ceil(expected + _AMPLE * np.sqrt(expected) + 1.0)))
+
+
+def _distances(rows: _Rows, items: _Rows) -> Array:
+    """Squared distances of rows to items; infinite from an item to itself."""
+    found: Array = rows.rows @ items.rows.T
+    found *= -2.0
+    found += rows.norms[:, None]
+    found += items.norms
+    np.maximum(found, 0.0, out=found)
+    found[rows.numbers[:, None] == items.numbers] = np.inf
+    return found
+
+
+def _smallest(values: Array, rank: int, run: Any) -> Array:
+    """The value of this rank, from 1, in every row."""
+    return np.concatenate(run(lambda part: np.partition(values[part], rank - 1)[:, rank - 1], _blocks(len(values))))
 
 
 def _search(rows: _Rows, items: _Rows, k: int, guess: bool = False) -> tuple[Array, Index]:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from nearkin.arrays import Array, Codes, Index
-from nearkin.errors import InputError
+from nearkin.errors import InputError, quote_names
 from nearkin.jury.copies import Groups
 from nearkin.noise.model import VotesOn
 from nearkin.stored import ArrayOf, Count, Text, stored
@@ -133,8 +133,25 @@ def check_models(models: Any, owner: object) -> list[Any]:
     return list(models)
 
 
+def _by_class(frame: Any, classes: list[Any], owner: object) -> Any:
+    """Return a frame with its columns in the order of the classes; numbers from 0 are not names."""
+    names = list(frame.columns)
+    place = {str(name): name for name in names}
+    if {str(one) for one in classes} == place.keys():
+        return np.column_stack([np.asarray(frame[place[str(one)]]) for one in classes])
+    if names != list(range(len(names))) and not all(str(name) == f"column_{i}" for i, name in enumerate(names)):
+        raise InputError(
+            f"the columns of `pred_probs` are {quote_names(place)} and the classes {quote_names(map(str, classes))}; "
+            "name every column after its class, or give an array with columns in the order of the sorted classes.",
+            owner=owner,
+        )
+    return frame
+
+
 def check_probabilities(values: Any, n_rows: int, classes: Sequence[Any], owner: object) -> Array:
-    """Probabilities of the classes of rows, in the order of the sorted classes."""
+    """Probabilities of the classes of rows, in the order of the sorted classes; columns of a frame go by name."""
+    if hasattr(values, "columns"):
+        values = _by_class(values, list(classes), owner)
     try:
         found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import spread_rows
@@ -241,12 +242,15 @@ class RidgeVoter:
         X = _standardise(made, shift, factor)
         # Groups stand for very many classes: the choice hardly depends on them.
         targets = np.eye(min(self._n_classes, _GROUPS), dtype=np.float32)[self._codes[some] % _GROUPS]
-        values, vectors = np.linalg.eigh((X.T @ X).astype(np.float64))
-        turned = X @ vectors.astype(np.float32)
+        progress.pause()
+        values, vectors = np.linalg.eigh(X.T @ X)
+        progress.pause()
+        turned = X @ vectors
         squares, sums = turned * turned, turned.T @ targets
         sizes = None if self.groups is None else np.unique(self.groups.group[some], return_counts=True)[1]
         tried = []
         for penalty in _PENALTIES * len(some):
+            progress.pause()
             shrunk = (1.0 / (np.maximum(values, 0.0) + penalty)).astype(np.float32)
             errors = targets - turned @ (shrunk[:, None] * sums)
             if sizes is None:
@@ -271,6 +275,7 @@ class RidgeVoter:
             at = np.arange(len(self._codes))[part]
             said = np.empty((len(at), self._n_classes))
             for start in range(0, len(at), step):
+                progress.pause()
                 said[start : start + step] = votes_at(at[start : start + step])
             return said
 
@@ -365,7 +370,9 @@ class RidgeVoter:
                     gram += its_gram
                     right += its_right
             gram[np.diag_indices(width)] += self.penalty * n / min(n, _JUDGES)
+            progress.pause()
             inverse = _invert(gram)
+            progress.pause()
             return inverse.astype(np.float32), (inverse @ right.T).astype(np.float32)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import N_CANDIDATES, LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
@@ -28,6 +29,9 @@ __all__ = [
 #: Neighbours of a row that vote, and bandwidths that are tried, in ranks.
 N_VOTING = 60
 BANDWIDTHS = (2.0, 4.0, 8.0, 16.0, 32.0)
+
+#: Directions from which spaces are learned; of very many features a quarter as many, if there are.
+_AXES = 128
 
 #: Most rows on which the bandwidth is chosen, most votes that this may take, and most rows that a space learns from.
 _JUDGES = 1 << 14
@@ -287,6 +291,7 @@ class NeighbourVoter(_RankVoter):
         for part in split_rows(len(some), self.n_classes):
             rows = some[part]
             for i, one in enumerate(BANDWIDTHS):
+                progress.pause()
                 shares = rank_votes(among[rows], self.codes, ones, self.n_classes, one)
                 right[i] += np.count_nonzero(shares.argmax(axis=1) == self.codes[rows])
         return BANDWIDTHS[int(np.argmax(right))]
@@ -472,9 +477,10 @@ def neighbours_in(space: Array | Embedding, name: str, scaled: Array, near: Neig
 def learn_spaces(scaled: Array, near: NeighbourVoter, random_state: Any, axes: Array | None = None) -> CrossFittedVoter:
     """Neighbours in two spaces, each learned from one half of the rows, or 8,192 of it, and judging the other.
 
-    Where there are many features, ``axes`` are the directions of rows that spaces are learned from.
+    Where there are many features, ``axes`` are the leading directions of rows; spaces are learned from some of them.
     """
     codes = near.codes
+    axes = None if axes is None else axes[: max(_AXES, scaled.shape[1] // 4)]
     judge = split_groups(codes, near.groups, 2)
     spaces, rng = [], np.random.default_rng([len(codes), 2])
     for own in (0, 1):

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from nearkin import progress
 from nearkin.errors import InputError
 
 __all__ = ["StepRule", "TripletRows", "check_shapes", "one_blas_thread", "worker_pool"]
@@ -116,7 +117,7 @@ _lock = threading.RLock()
 _controller: ThreadpoolController | None = None
 _owner: int | None = None
 _depth = 0
-_limit: Any = None
+_limited: list[tuple[Any, int]] = []
 _allowed = 1
 
 
@@ -132,7 +133,7 @@ def one_blas_thread() -> Iterator[None]:
     >>> with one_blas_thread():
     ...     pass
     """
-    global _controller, _owner, _depth, _limit, _allowed
+    global _controller, _owner, _depth, _limited, _allowed
     me = threading.get_ident()
     with _lock:
         if _controller is None:
@@ -141,8 +142,11 @@ def one_blas_thread() -> Iterator[None]:
             _controller = ThreadpoolController()
         if _owner is None:
             # BLAS is limited only inside, so this is the number that the user, the environment or joblib allows.
-            _allowed = max((one.num_threads or 1 for one in _controller.lib_controllers), default=1)
-            _owner, _limit = me, _controller.limit(limits=1, user_api="blas")
+            counts = [(one, one.num_threads or 1) for one in _controller.lib_controllers]
+            _allowed = max((n for _, n in counts), default=1)
+            _owner, _limited = me, [(one, n) for one, n in counts if one.user_api == "blas" and n > 1]
+            for one, _ in _limited:
+                one.set_num_threads(1)
         _depth += _owner == me
     try:
         yield
@@ -152,7 +156,8 @@ def one_blas_thread() -> Iterator[None]:
                 _depth -= 1
                 if _depth == 0:
                     _owner = None
-                    _limit.restore_original_limits()
+                    for one, n in _limited:
+                        one.set_num_threads(n)
 
 
 @contextmanager
@@ -167,9 +172,22 @@ def worker_pool() -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], li
     ...     run(abs, [-1, 2, -3])
     [1, 2, 3]
     """
+
+    def run_here(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+        done = []
+        for part in parts:
+            progress.pause()
+            done.append(work(part))
+        return done
+
     with one_blas_thread():
-        if _allowed == 1:
-            yield lambda work, parts: [work(part) for part in parts]
+        if _allowed == 1 or progress.pauses():
+            yield run_here
             return
         with ThreadPoolExecutor(_allowed) as pool:
-            yield lambda work, parts: list(pool.map(work, parts))
+
+            def run(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+                parts = list(parts)  # a thread takes longer to start than a small part
+                return run_here(work, parts) if len(parts) < 2 else list(pool.map(work, parts))
+
+            yield run

@@ -10,9 +10,7 @@ import numpy as np
 from nearkin.errors import InputError
 from nearkin.kernels import check_shapes
 from nearkin.kernels.machine.compile import helper, kernel
-
-#: Numbers compared at once.
-_RUN = 16
+from nearkin.kernels.machine.simd import LANES, above, count_bits, equal, load_few, low_bits, lowest_bit
 
 
 @helper
@@ -57,6 +55,8 @@ def _select(values, found, k, size):
 def gather(products, k, *arrays):
     """Add a tile to the reservoirs of its rows; see `_gather` for the arrays."""
     check_shapes("n m, n<s, n, n, m, m, m, s r, s r, s, s", products, *arrays, m=products.shape[1], s=len(arrays[-1]))
+    if arrays[-3].shape[1] < k + LANES:
+        raise InputError("reservoirs are too small for the numbers that are compared at once.")
     _gather(products, k, *arrays)
 
 
@@ -71,27 +71,26 @@ def _gather(
     a few runs long, is a reservoir of ``size`` numbers not above its bound.
     """
     n, m = products.shape
-    full = values.shape[1] - _RUN
+    full = values.shape[1] - LANES
     for i in range(n):
         slot = slots[i]
         norm, bound, held, own = row_norms[i], bounds[slot], size[slot], row_numbers[i]
         zero = norm - norm  # of the same precision: a literal would make everything double
         for j in range(m):
             products[i, j] = max(norm + column_norms[j] - (products[i, j] + products[i, j]), zero) * factors[j]
-        for start in range(0, m, _RUN):
-            stop = start + _RUN
-            near = 0
-            if stop <= m:
-                # Most runs hold nothing near enough. One count of known length shows it in a few vector instructions.
-                for j in range(_RUN):
-                    near += products[i, start + j] <= bound
-                if near == 0:
-                    continue
-            # All are written, and the next one overwrites those not taken: a branch would be mispredicted too often.
-            for j in range(start, min(stop, m)):
-                value, number = products[i, j], column_numbers[j]
-                values[slot, held], found[slot, held] = value, number
-                held += (value <= bound) & (number != own)
+        for start in range(0, m, LANES):
+            if start + LANES <= m:
+                # Most numbers are not near enough: the bits of those that are come in a few vector instructions.
+                near = ~above(load_few(products, i * m + start, LANES), bound) & low_bits(LANES)
+                while near:
+                    j = start + lowest_bit(near)
+                    near &= near - np.uint64(1)
+                    values[slot, held], found[slot, held] = products[i, j], column_numbers[j]
+                    held += column_numbers[j] != own
+            else:
+                for j in range(start, m):
+                    values[slot, held], found[slot, held] = products[i, j], column_numbers[j]
+                    held += (products[i, j] <= bound) & (column_numbers[j] != own)
             if held > full:
                 _select(values[slot], found[slot], k, held)
                 bound, held = values[slot, k - 1], k
@@ -106,15 +105,35 @@ def settle(k, values, found, size):
 
 @helper
 def _sort_first(k, values, found, size):
+    width = values.shape[1]
+    in_order, numbers = np.empty(k, values.dtype), np.empty(k, found.dtype)
     for row in range(values.shape[0]):
         _select(values[row], found[row], k, size[row])
-        for i in range(1, min(k, size[row])):
-            value, index = values[row, i], found[row, i]
-            at = i
-            while at > 0 and _before(value, index, values[row, at - 1], found[row, at - 1]):
-                values[row, at], found[row, at] = values[row, at - 1], found[row, at - 1]
-                at -= 1
-            values[row, at], found[row, at] = value, index
+        n, is_ordered = min(k, size[row]), True
+        for i in range(n):
+            # The place of a number is how many are before it, counted by comparing with many at once.
+            value, number = values[row, i], found[row, i]
+            place, same = 0, 0
+            for at in range(0, n, LANES):
+                if at + LANES <= width:
+                    some, inside = load_few(values, row * width + at, LANES), low_bits(n - at)
+                    equals = equal(some, value) & inside
+                    same += count_bits(equals)
+                    place += count_bits(~(above(some, value) | equals) & inside)
+                else:
+                    for j in range(at, n):
+                        same += values[row, j] == value
+                        place += values[row, j] < value
+            if same > 1:
+                for j in range(n):
+                    place += values[row, j] == value and found[row, j] < number
+            if place < n:
+                in_order[place], numbers[place] = value, number
+            else:  # it is no number and has no place
+                is_ordered = False
+        if is_ordered:
+            for i in range(n):
+                values[row, i], found[row, i] = in_order[i], numbers[i]
 
 
 def rank_candidates(candidates, queries, rows, chosen):

@@ -27,7 +27,7 @@ from nearkin.measures import Measure
 from nearkin.memory import check_memory
 from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Change, Rows, Scaling, check_range, check_rows
-from nearkin.settings import all_or_nothing, check_settings, generator
+from nearkin.settings import all_or_nothing, at_one_moment, check_settings, generator
 from nearkin.stored import ArrayOf, Part, stored
 from nearkin.triplets import Triplets, TripletSource, as_source
 
@@ -172,7 +172,7 @@ class OnlineLearner(BaseEstimator):
                 weights.append(lesson.weight)
                 if not first:
                     state.observe(rows, codes)
-        self.state_, self.plausibility_ = state, np.concatenate(weights)
+        vars(self).update(state_=state, plausibility_=np.concatenate(weights))  # at once, for threads that read it
         return self
 
     @all_or_nothing
@@ -221,7 +221,7 @@ class OnlineLearner(BaseEstimator):
             rows = state.placed(self._rows_at_once(state, together))
         lesson = explicit_lesson(state, rows, roles, n_passes, self._growth)
         self._learn(lesson)
-        self.state_, self.plausibility_ = state, lesson.weight[: len(roles[0])]
+        vars(self).update(state_=state, plausibility_=lesson.weight[: len(roles[0])])
         return self
 
     def begin_lesson(self, X: ArrayLike, y: ArrayLike | None) -> Lesson:
@@ -239,6 +239,7 @@ class OnlineLearner(BaseEstimator):
     def end_lesson(self, lesson: Lesson) -> None:
         """Keep what a lesson that `begin_lesson` began has taught."""
         self.state_ = lesson.state
+        self.__dict__.pop("history_", None)
         if not self.rescore:
             self.plausibility_ = lesson.plausibility
         elif (found := lesson.final_plausibility) is not None:
@@ -262,6 +263,7 @@ class OnlineLearner(BaseEstimator):
 
     # ------------------------------------------------------------------ judging labels
 
+    @at_one_moment
     def plausibility(self, X: ArrayLike, y: ArrayLike) -> Array:
         """How plausible the labels of rows are under the learned metric.
 
@@ -402,7 +404,8 @@ class OnlineLearner(BaseEstimator):
         return self.state_
 
     def _forget(self) -> None:
-        self.__dict__.pop("state_", None)
+        for name in ("state_", "history_"):
+            self.__dict__.pop(name, None)
 
     def _check_settings(self) -> None:
         """Refuse settings that break a rule, a device that is not there, and settings that it does not know."""

@@ -14,6 +14,7 @@ from nearkin.errors import owned_by
 from nearkin.measures import Measure
 from nearkin.parameters import MappedParameter, check_metric_fits
 from nearkin.rows import LARGEST
+from nearkin.settings import at_one_moment
 
 __all__ = ["MapMixin"]
 
@@ -65,6 +66,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         return self.embed(X)
 
+    @at_one_moment
     def embed(self, X: ArrayLike) -> Array:
         """Do as `transform`, but return a plain array whatever output scikit-learn was told to make."""
         with owned_by(self):
@@ -88,6 +90,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         limit = LARGEST[np.dtype(state.dtype)]
         return map_rows(rows, state.scaling, self.components_, limit, find(self.device, type(self).__name__))
 
+    @at_one_moment
     def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> Array:
         """Score of row i of X1 with row i of X2; larger is closer.
 
@@ -102,6 +105,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         self._check_pairs(left, right)
         return (left * right).sum(axis=1)
 
+    @at_one_moment
     def pair_distance(self, X1: ArrayLike, X2: ArrayLike) -> Array:
         """Distance between row i of X1 and row i of X2, ``sqrt((x1 - x2)' M (x1 - x2))`` (Eq. 1).
 
@@ -124,6 +128,7 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """Right side of the score, by `item_map_`."""
         return self._side(X, "item_map")
 
+    @at_one_moment
     def _side(self, X: ArrayLike, name: str) -> Array:
         parameter = self._fitted.parameter
         if self.measure.is_distance:
@@ -150,11 +155,13 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return 0.5 * (found + found.T)
 
     @property
+    @at_one_moment
     def metric_(self) -> Array:
         """M on the learner's scale."""
         return self._metric_through_start(self._map("metric_").metric)
 
     @property
+    @at_one_moment
     def components_(self) -> Array:
         """Map of shape (n_components, n_features); ``transform(X) == scaling_.apply(X) @ components_.T``.
 
@@ -164,11 +171,13 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             return self._through_start(self._map("components_").components)
 
     @property
+    @at_one_moment
     def query_map_(self) -> Array:
         """Left side of the score, of shape (n_components, n_features)."""
         return self._through_start(self._map("query_map_").query_map)
 
     @property
+    @at_one_moment
     def item_map_(self) -> Array:
         """Right side of the score, of shape (n_components, n_features)."""
         return self._through_start(self._map("item_map_").item_map)

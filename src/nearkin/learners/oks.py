@@ -16,7 +16,7 @@ from nearkin.measures import SIMILARITY
 from nearkin.mercer import KERNELS, MercerKernel
 from nearkin.parameters import Supports
 from nearkin.rows import Rows
-from nearkin.settings import Integer, OneOf, Real, check_settings, declare, setting
+from nearkin.settings import Integer, OneOf, Real, at_one_moment, check_settings, declare, setting
 
 __all__ = ["OKS", "OMKS", "KernelMixin", "RobustOKS", "RobustOMKS", "scale_gamma"]
 
@@ -58,6 +58,7 @@ class KernelMixin:
     _check_pairs: ClassVar[Any]
     map_blocks: ClassVar[Any]
 
+    @at_one_moment
     def pair_score(self, X1: ArrayLike, X2: ArrayLike) -> Array:
         """``S(x1, x2)`` of row i of X1 with row i of X2; larger is closer, and the order of the two matters.
 

@@ -254,7 +254,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             check_size(rows, len(self.classes_), self)
         settings = self.classes_, self.noise_rate, self.weights, self.random_state
         outside: dict[str, Any] = {
-            "groups": None if groups is None else self._number_groups(groups, rows.shape[0]),
+            "groups": None if groups is None else self._number_groups(groups, codes),
             "pred_probs": None
             if pred_probs is None
             else check_probabilities(pred_probs, rows.shape[0], self.classes_.tolist(), self),
@@ -269,7 +269,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings, **outside)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:
-            self._learner, plausibility = self._fit_learner(learner, X, labels)
+            self._learner = self._fit_learner(learner, X, labels)
             parameter = self._learner.state_.parameter
             may_have_jury &= parameter.has_one_space and self._learner.measure.is_distance
             if may_have_jury and isinstance(parameter, MappedParameter):
@@ -280,8 +280,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space, **outside)
             else:
                 self._refuse_outside(outside)
-                self.decision_ = self._drop_and_vote(X, rows, labels, codes, plausibility)
-        self.__dict__.pop("score_", None)
+                self.decision_ = self._drop_and_vote(X, rows, labels, codes)
+        for name in ("score_", "history_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if isinstance(self.decision_, JuryDecision):
             self.score_ = self.decision_.score
         self.noise_rate_ = self.decision_.noise.rate
@@ -295,8 +296,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             name = "voters" if given[0] == "models" else given[0]
             raise InputError(f"`{name}` needs a jury: fit dense rows with n_neighbors='auto'.", owner=self)
 
-    def _number_groups(self, groups: ArrayLike, n_rows: int) -> Index:
-        """Groups as whole numbers."""
+    def _number_groups(self, groups: ArrayLike, codes: Codes) -> Index:
+        """Groups as whole numbers; rows of a class must be left when one of its groups is left out."""
+        n_rows = len(codes)
         with owned_by(self):
             names = as_names(groups, "groups")
         if len(names) != n_rows:
@@ -307,12 +309,18 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 f"all rows are in one group, {names[0]!r}, so no row may judge another; give at least two groups.",
                 owner=self,
             )
+        if len(np.unique(np.column_stack([number, codes]), axis=0)) == codes.max() + 1:
+            raise InputError(
+                "every class lies in one group, so no row of its class is left to judge another; is `groups` the "
+                "label? Give groups that hold several classes or several groups of each.",
+                owner=self,
+            )
         return number
 
-    def _drop_and_vote(
-        self, X: ArrayLike, rows: Any, labels: NDArray[Any], codes: Codes, plausibility: Array
-    ) -> RobustKNN:
+    def _drop_and_vote(self, X: ArrayLike, rows: Any, labels: NDArray[Any], codes: Codes) -> RobustKNN:
         k = _FEW if isinstance(self.n_neighbors, str) else self.n_neighbors
+        is_given = self._learner is getattr(self.learner, "estimator", self.learner)
+        plausibility = self._learner.plausibility(X, labels) if is_given else self._learner.plausibility_
         if isinstance(self.noise_rate, str):
             rate, is_weighted = estimate_rate(self._learner, rows, codes, len(self.classes_)), False
         else:
@@ -475,14 +483,16 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         return learner
 
-    def _fit_learner(self, learner: Any, X: ArrayLike, labels: NDArray[Any]) -> tuple[OnlineLearner, Array]:
-        """The learner, fitted if it is not, and the plausibilities it gives."""
+    def _fit_learner(self, learner: Any, X: ArrayLike, labels: NDArray[Any]) -> OnlineLearner:
+        """The learner, fitted if it is not."""
         if isinstance(learner, OnlineLearner) and learner.__sklearn_is_fitted__():
-            return learner, learner.plausibility(X, labels)
+            if (known := learner.state_.labels).codes:
+                known.encode(labels, type(learner).__name__, grow=False)  # others are refused
+            return learner
         if not isinstance(learner, OnlineLearner):
             make = Euclidean if learner is None else default_learner
             learner = make(random_state=self.random_state)
         fresh = clone(learner)
         if fresh.random_state is None:
             fresh.set_params(random_state=self.random_state)
-        return fresh.fit(X, labels), fresh.plausibility_
+        return fresh.fit(X, labels)

@@ -11,7 +11,15 @@ from nearkin.noise.anchors import find_anchors, trust_in_flips
 from nearkin.noise.model import NoiseModel, VotesOn, max_rate, split_rows, spread_rows, uniform_flips
 from nearkin.settings import Integer, Real
 
-__all__ = ["LEVEL", "certain_rate", "estimate_noise_model", "estimate_noise_rate", "rate_interval", "survey"]
+__all__ = [
+    "LEVEL",
+    "certain_rate",
+    "estimate_noise_model",
+    "estimate_noise_rate",
+    "proven_rate",
+    "rate_interval",
+    "survey",
+]
 
 #: Shares of the most certain rows that are counted for the rate; the smaller result is used.
 _CERTAIN = (0.25, 0.5)
@@ -40,6 +48,10 @@ _UNSEEN = 0.5
 
 #: Expected number of wrong labels among the counted ones below which there may be none.
 _FEW = 1.5
+
+#: Plausibility below which a label is almost certainly wrong, and how many of them prove that some are.
+_PROVEN = 0.1
+_SEVERAL = 10
 
 #: Share of intervals that should contain the true rate.
 LEVEL = 0.95
@@ -72,7 +84,8 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     The interval tells chance, and what the votes leave open. Its lower end is lowered by how much contradiction falls
     from doubtful rows to certain ones, since it may fall further: that much may be overlap. Its upper end reaches at
     least the share of contradicted labels and half of what the rate leaves unexplained of it, because wrong labels
-    that follow the features mislead the voters too.
+    that follow the features mislead the voters too. Labels that turn out to be almost certainly wrong raise the lower
+    end later (`proven_rate`).
 
     Examples
     --------
@@ -88,12 +101,12 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     labels = codes[rows]
     if n_classes > _MOST_CLASSES:
         predicted, certainty = survey(lambda part: votes_on(rows[part]), len(rows), n_classes)
-        found, trust = None, 0.0
+        found, trust, sureness = None, 0.0, 0.0
     else:
         votes = np.concatenate([votes_on(rows[part]) for part in split_rows(len(rows), n_classes)])
         predicted, certainty = votes.argmax(axis=1), votes.max(axis=1)
         found = find_anchors(votes, labels)
-        trust = trust_in_flips(found, votes, labels)
+        trust, sureness = trust_in_flips(found, votes, labels)
     is_contradicted = predicted != labels
     rates = [certain_rate(is_contradicted, certainty, n_classes)]
     if found is not None:
@@ -101,7 +114,7 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     # Certain rows of all classes together are the most certain of the easy ones; those of each class say more where
     # classes do not overlap, and of two classes that are mistaken unevenly they alone tell.
     overlap = max(0.0, float(is_contradicted.mean()) - rates[0])
-    believed = max(float(trust > 0.0) if n_classes == 2 else trust, 1.0 - overlap / _OVERLAP, 0.0)
+    believed = max(sureness, 1.0 - overlap / _OVERLAP, 0.0)
     rate = (1.0 - believed) * rates[0] + believed * rates[-1]
     prior = max(rate, _LEAST_PRIOR)
     lowest = (1.0 - trust) * min(rates) + trust * rate
@@ -127,6 +140,20 @@ def _interval(rate: float, lowest: float, is_contradicted: NDArray[np.bool_], ce
     unseen = min(1.0, share + _UNSEEN * max(0.0, share - rate))
     high = max(rate_interval(one, m)[1] for one, m in ((rate, counted), (second, counted), (unseen, n)))
     return min(low, rate), max(high, rate)
+
+
+def proven_rate(plausibility: Array) -> float:
+    """Share of labels that are wrong at least: half of those that are almost certainly wrong, if they are several.
+
+    Examples
+    --------
+    >>> proven_rate(np.repeat([0.02, 0.99], [20, 80]))
+    0.1
+    >>> proven_rate(np.repeat([0.02, 0.99], [5, 95]))
+    0.0
+    """
+    n_wrong = np.count_nonzero(plausibility < _PROVEN)
+    return 0.5 * n_wrong / len(plausibility) if n_wrong >= _SEVERAL else 0.0
 
 
 def survey(votes_on: VotesOn, n_rows: int, n_classes: int) -> tuple[Codes, Array]:
@@ -189,11 +216,13 @@ def certain_rate(is_contradicted: NDArray[np.bool_], certainty: Array, n_classes
 
 def smoothed_rate(is_contradicted: NDArray[np.bool_], certainty: Array) -> float:
     """Return the contradicted share at the most certain tenth, after a fit that falls with certainty."""
-    from sklearn.isotonic import IsotonicRegression
+    from scipy.optimize import isotonic_regression
 
-    # Rounding may put a certainty just outside the domain of the fit, which would be NaN without the clip.
-    fit = IsotonicRegression(increasing=False, out_of_bounds="clip").fit(certainty, is_contradicted).predict(certainty)
-    return float(np.sort(fit)[: max(1, int(_MOST_CERTAIN * len(fit)))].mean())
+    _, which, size = np.unique(certainty, return_inverse=True, return_counts=True)
+    fit = isotonic_regression(np.bincount(which, is_contradicted) / size, weights=size, increasing=False).x
+    n = max(1, int(_MOST_CERTAIN * len(certainty)))
+    counted = np.clip(n - (np.cumsum(size[::-1]) - size[::-1]), 0, size[::-1])
+    return float(counted @ fit[::-1]) / n
 
 
 def rate_interval(rate: float, n_counted: int, level: float = LEVEL) -> tuple[float, float]:
@@ -236,9 +265,9 @@ def rate_interval(rate: float, n_counted: int, level: float = LEVEL) -> tuple[fl
     ):
         if not rule.allows(value):
             raise InputError(f"`{name}` must be {rule}; got {value!r}.", owner="rate_interval")
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
     wrong, tail = rate * n_counted, (1.0 - level) / 2.0
-    low, high = beta.ppf([tail, 1.0 - tail], wrong + 0.5, n_counted - wrong + 0.5)
+    low, high = betaincinv(wrong + 0.5, n_counted - wrong + 0.5, [tail, 1.0 - tail])
     # At the ends the statement is one-sided: nothing was contradicted, or everything.
     return (0.0 if wrong == 0 else min(float(low), rate)), (1.0 if wrong == n_counted else max(float(high), rate))

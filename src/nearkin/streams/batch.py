@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
-from nearkin.errors import InputError, Option
+from nearkin.errors import InputError, Option, Row, placed_at
 from nearkin.labels import as_labels
+from nearkin.streams.columns import Columns, note_new
 from nearkin.streams.identity import digest_rows
 from nearkin.tables import ArrowTable, Chunk, Layout, find_gap, layout_of
 
@@ -49,6 +51,8 @@ class Batch:
     y: NDArray[Any]
     kept: NDArray[np.bool_]
     first: Place
+    n_waiting: int = 0  # that have no label yet
+    place: Callable[[int], Place] | None = field(default=None, repr=False)  # of a row behind it
 
     @property
     def n_rows(self) -> int:
@@ -58,7 +62,20 @@ class Batch:
     @property
     def n_dropped(self) -> int:
         """Rows that were dropped."""
-        return len(self.kept) - len(self.X)
+        return len(self.kept) - len(self.X) - self.n_waiting
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Let every error of the block say where it is: in which row, if it knows that, or in which batch."""
+        try:
+            with placed_at(f"{self.first} and the {self.n_rows - 1:,} rows after it"):
+                yield
+        except InputError as error:
+            row = error.options.get("row")
+            if isinstance(row, Row) and self.place is not None and row.value < len(self.X):
+                error.place = str(self.place(int(np.flatnonzero(self.kept)[row.value])))
+                error.problem = error.problem.replace("{row}", "it")
+            raise
 
 
 class Stream(Protocol):
@@ -72,6 +89,10 @@ class Stream(Protocol):
         """Names of the features, if known."""
 
     @property
+    def columns(self) -> Columns | None:
+        """Columns of the features, if they have names and these are known."""
+
+    @property
     def n_rows(self) -> int | None:
         """Rows of one pass, if known."""
 
@@ -80,6 +101,9 @@ class Stream(Protocol):
 
     def identity(self) -> dict[str, Any]:
         """Return what must be the same for a checkpoint to go on."""
+
+    def arranged(self, learned: Columns, labels: str) -> Self:
+        """Return the same rows with these columns in this order; see `nearkin.streams.columns.Named`."""
 
 
 def check_chunk(
@@ -92,9 +116,9 @@ def check_chunk(
         whole = np.isfinite(chunk.X).all(axis=1)
     kept = whole & ~chunk.no_label
     if kept.all():
-        return Batch(chunk.X, chunk.y, kept, place(0))
+        return Batch(chunk.X, chunk.y, kept, place(0), place=place)
     if missing == "drop":
-        return Batch(chunk.X[kept], chunk.y[kept], kept, place(0))
+        return Batch(chunk.X[kept], chunk.y[kept], kept, place(0), place=place)
     row = int(np.argmin(kept))
     problem = f"column {label!r} holds no label" if label else "there is no label"
     if not whole[row]:
@@ -107,7 +131,8 @@ def check_chunk(
 class IteratorStream:
     """Batches of `batch_rows` rows from chunks of any size: pairs (X, y) or Arrow record batches.
 
-    A function gives fresh chunks for every pass.
+    A function gives fresh chunks for every pass. Columns of record batches and of frames are matched by name: in the
+    order that a model has learned, or in that of the first of them.
     """
 
     chunks: Iterable[Any] | Callable[..., Iterable[Any]]
@@ -119,6 +144,8 @@ class IteratorStream:
     missing: str
     n_rows: int | None = field(default=None, init=False)  # not known
     _layout: Layout | None = field(default=None, init=False)
+    _learned: Columns | None = field(default=None, init=False)
+    _labels: str = field(default="", init=False)  # how the labels of a model are written
     _used: bool = field(default=False, init=False)
     _begun: tuple[list[Batch], Iterator[Batch]] | None = field(default=None, init=False)  # read ahead, and the rest
 
@@ -126,6 +153,18 @@ class IteratorStream:
     def names(self) -> list[str] | None:
         """Of Arrow columns, once the first chunk was seen."""
         return None if self._layout is None else self._layout.names
+
+    @property
+    def columns(self) -> Columns | None:
+        """Once the first chunk was seen, if it has names."""
+        return self._learned if self._layout is None else Columns.of_layout(self._layout)
+
+    def arranged(self, learned: Columns, labels: str) -> Self:
+        """Return the same rows with these columns in this order; see `nearkin.streams.columns.Named`."""
+        self._learned, self._labels = learned, labels
+        if self._layout is not None:
+            self._layout = self._layout.arranged(learned.widths, labels, "the stream")
+        return self
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
         """Yield the batches of a pass; those before ``first`` are skipped."""
@@ -188,13 +227,18 @@ class IteratorStream:
     def _chunk(self, one: Any, where: str) -> Chunk:
         if hasattr(one, "schema") and hasattr(one, "num_rows"):  # an Arrow record batch or table
             if self._layout is None:
+                learned = self._learned
+                features = self.features if learned is None else list(learned.widths)
                 self._layout = layout_of(
-                    one.schema, where, lambda name: len(one.column(name)[0]), self.label, self.features, self.drop
+                    one.schema, where, lambda name: len(one.column(name)[0]), self.label, features, self.drop
                 )
+                if learned is not None:
+                    note_new(where, one.schema.names, learned, self.label, *self.drop)
+                    self._layout = self._layout.arranged(learned.widths, self._labels, where)
             return self._layout.chunk(ArrowTable(where, one.schema.names, one.num_rows, one.column))
         if not (isinstance(one, tuple) and len(one) == 2):
             raise InputError(f"{where}: a pair (X, y) or an Arrow record batch was expected; got {type(one).__name__}.")
-        X = np.asarray(one[0])
+        X = np.asarray(self._by_name(one[0], where))
         if X.ndim != 2 or X.dtype.kind not in "fiub":
             raise InputError(f"{where}: X must be numbers of shape (rows, features); got {X.dtype} of {X.shape}.")
         X = X.astype(np.float32 if X.dtype in (np.float16, np.float32) else np.float64, copy=False)
@@ -202,6 +246,19 @@ class IteratorStream:
         if len(y) != len(X):
             raise InputError(f"{where}: X has {len(X)} rows but y has {len(y)} labels.")
         return Chunk(X, y, no_label)
+
+    def _by_name(self, X: Any, where: str) -> Any:
+        """Return a frame with its columns in the order of those before; anything else as it is."""
+        if not hasattr(X, "columns") or not all(isinstance(one, str) for one in X.columns):
+            return X
+        names = list(X.columns)
+        if self._learned is None:
+            self._learned = Columns(dict.fromkeys(names, 0), "number")
+        if names == list(self._learned.widths):
+            return X
+        layout = Layout(names, [0] * len(names), "", self._learned.labels, "float64")
+        note_new(where, names, self._learned)
+        return X[list(layout.arranged(self._learned.widths, None, where).columns)]
 
 
 def _place(start: int, row: int) -> Place:

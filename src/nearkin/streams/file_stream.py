@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.errors import InputError
 from nearkin.streams.batch import Batch, Place, check_chunk
+from nearkin.streams.columns import Columns, note_new
 from nearkin.streams.identity import describe_file
 from nearkin.tables import Chunk, CsvReader, Layout, NpyReader, ParquetReader, Reader, Unit
+
+if TYPE_CHECKING:
+    from nearkin.streams.late import LabelJoin
 
 __all__ = ["Cursor", "FileStream", "Order", "Piece", "sample_rows"]
 
@@ -69,8 +73,8 @@ class FileStream:
         None to read in the order of the files; otherwise every pass draws the order of the units anew.
     missing : {"error", "drop"}
         What to do with rows that lack a number or a label.
-    start : int, default=0
-        Row with which the first batch of a pass begins; for a run that goes on with appended files.
+    join : LabelJoin or None, default=None
+        Puts labels in the place of the ids that were read instead.
 
     Examples
     --------
@@ -90,13 +94,31 @@ class FileStream:
     batch_rows: int
     seed: int | None
     missing: str
-    start: int = 0
+    join: LabelJoin | None = None
     _order: tuple[int, Order] | None = field(default=None, init=False)
 
     @property
     def names(self) -> list[str] | None:
         """Names of the features."""
         return self.reader.names
+
+    @property
+    def columns(self) -> Columns | None:
+        """Columns of the features, if they have names."""
+        if isinstance(self.reader, NpyReader):
+            return None
+        found = Columns.of_layout(self.reader.layout)  # type: ignore[attr-defined]
+        return found if self.join is None else replace(found, labels=self.join.table.kind)
+
+    def arranged(self, learned: Columns, labels: str) -> FileStream:
+        """Return the same rows with these columns in this order; see `nearkin.streams.columns.Named`."""
+        if isinstance(self.reader, NpyReader):
+            return self
+        layout = self.reader.layout  # type: ignore[attr-defined]
+        note_new(self.paths[0], layout.columns, learned)
+        kind = labels if self.join is None else layout.kind
+        layout = layout.arranged(learned.widths, kind, self.paths[0])
+        return replace(self, reader=replace(self.reader, layout=layout))  # type: ignore[type-var]
 
     @property
     def n_rows(self) -> int:
@@ -106,7 +128,7 @@ class FileStream:
     @property
     def n_batches(self) -> int:
         """Batches of one pass."""
-        return -(-(self.n_rows - self.start) // self.batch_rows)
+        return -(-self.n_rows // self.batch_rows)
 
     @property
     def paths(self) -> list[str]:
@@ -122,14 +144,15 @@ class FileStream:
         """Return where the rows of a batch are."""
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, Order([one.n_rows for one in self.units], epoch, self.seed)
-        first = self.start + number * self.batch_rows
+        first = number * self.batch_rows
         return self._order[1].pieces(first, min(first + self.batch_rows, self.n_rows))
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
         """Yield the batches of a pass over the data, from number ``first`` on."""
         cursor = self.cursor()
         for number in range(first, self.n_batches):
-            yield self.batch(self.pieces(epoch, number), cursor)
+            batch = self.batch(self.pieces(epoch, number), cursor)
+            yield batch if self.join is None else self.join(batch, is_first_pass=epoch == 0)
 
     def batch(self, pieces: Sequence[Piece], cursor: Cursor | None = None) -> Batch:
         """Read the rows of some pieces; a cursor that stands there already reads on."""

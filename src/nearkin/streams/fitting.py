@@ -12,31 +12,36 @@ from numpy.typing import ArrayLike
 from nearkin import progress
 from nearkin.discriminant import Discriminant
 from nearkin.learners import LPAODML, OnlineLearner
+from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.streams.batch import Stream
 from nearkin.streams.file_stream import FileStream
+from nearkin.streams.pupil import Model, Pupil
 from nearkin.streams.run import Options, Report, Run
-from nearkin.streams.watch import Seen, learn_batch
+from nearkin.streams.watch import Seen
 
-__all__ = ["Memory", "fit_stream", "memory_estimate"]
+__all__ = ["Memory", "fit_stream", "learn_stream", "memory_estimate"]
 
 #: Python and its libraries before any data, measured.
 _LIBRARIES = 300_000_000
 
-Learner = TypeVar("Learner", bound=OnlineLearner)
+Learned = TypeVar("Learned", OnlineLearner, RobustKNeighborsClassifier)
 
 
 def fit_stream(
-    learner: Learner, source: Stream, *, epochs: int | None = None, classes: ArrayLike | None = None,
+    model: Learned, source: Stream, *, epochs: int | None = None, classes: ArrayLike | None = None,
     checkpoint: str | os.PathLike[str] | None = None, checkpoint_every: float = 30.0, resume: bool = False,
-    log: str | os.PathLike[str] | None = None, log_every: int = 16,
-    on_report: Callable[[Report], None] | None = None, prequential: bool = True,
-) -> Learner:  # fmt: skip
+    log: str | os.PathLike[str] | None = None, log_every: int | str = 16,
+    on_report: Callable[[Report], None] | None = None, prequential: bool = True, n_voters: int | None = None,
+    false_alarms: float | None = None,
+) -> Learned:  # fmt: skip
     """Learn from a stream that need not fit into memory; a killed run can go on where it was.
 
     Parameters
     ----------
-    learner : learner of this package
-        Learns batch by batch with `partial_fit`; one that is fitted goes on.
+    model : learner of this package, or RobustKNeighborsClassifier
+        A learner learns batch by batch with `partial_fit`; one that is fitted goes on. A classifier does the same with
+        the learner inside it and holds a sample of the rows, from which its decision is made anew at the end; one with
+        a jury of its own holds rows only. One that was fitted elsewhere needs `hold_rows` first.
     source : stream
         From `nearkin.streams.open`.
     epochs : int or None, default=None
@@ -50,23 +55,29 @@ def fit_stream(
         Seconds between two checkpoints; 0 writes one after every batch.
     resume : bool, default=False
         Go on from the checkpoint, if there is one. The result is the same to the bit as without the break. Other data
-        (known by content), another learner or other options are refused. Files appended since are learned after the
-        others, if there is one pass in the order of the files.
+        (known by content), another learner or other options are refused; `fit_onto` learns files that come later.
     log : path or None, default=None
-        Log file: one JSON object a line, with the fields of `Report`.
-    log_every : int, default=16
-        Batches between two lines.
+        Log file: one JSON object a line, with the fields of `Report`, the time, what came since the line before, and
+        alarms. A model that goes on appends to it, and a run that is refused says why.
+    log_every : int, "batch" or "file", default=16
+        Batches between two lines, or a line for every batch or file. Alarms are written at once.
     on_report : callable or None, default=None
         Called with a `Report` after every batch.
     prequential : bool, default=True
         Whether to predict every label before it is learned, which gives the accuracy in the reports and costs about as
         much as finding the triplets.
+    n_voters : int or None, default=None
+        Classifiers: rows held to vote, equally many of each class if there are more; None for as many as before, at
+        first 10,000.
+    false_alarms : float or None, default=None
+        Bound on the false alarms of the drift monitor per million rows; 0 for no alarms, None for what the model has,
+        at first 1.
 
     Returns
     -------
-    learner
-        The learner that was given, fitted. Its `plausibility_` is that of the last batch; `score_stream` scores all
-        rows with the final model.
+    model
+        The model that was given, fitted. The `plausibility_` of a learner is that of the last batch; `score_stream`
+        scores all rows with the final one. ``history_`` holds what the model knows about its stream.
 
     Notes
     -----
@@ -86,17 +97,25 @@ def fit_stream(
     >>> learner.n_rows_seen_
     1000
     """
-    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report)
-    with Run(learner, source, options, {}) as run:
+    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report, n_voters, false_alarms)
+    learn_stream(model, source, options, classes, prequential=prequential).decide()
+    return model
+
+
+def learn_stream(
+    model: Model, source: Stream, options: Options, classes: ArrayLike | None = None, *, prequential: bool = True,
+) -> Pupil:  # fmt: skip
+    """Learn from a stream; what decides in a classifier stays as it is until the pupil is told to `decide`."""
+    with Run(model, source, options, {}) as run:
 
         def learn_pass() -> Iterator[list[Seen]]:
             for batch in run.batches():
                 with progress.part_of(run.n_rows, run.total_rows or 0):
-                    seen = learn_batch(learner, batch, classes, test=prequential)
+                    seen = run.pupil.learn(batch, classes, test=prequential, is_first_pass=run.at.epoch == 0)
                 yield [seen]
 
         run.learn(learn_pass)
-    return learner
+    return run.pupil
 
 
 @dataclass(frozen=True)

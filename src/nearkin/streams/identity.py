@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 
 from nearkin.saving import write_tree
 
-__all__ = ["describe_file", "describe_learner", "differences", "digest_rows"]
+__all__ = ["describe_file", "describe_learner", "differences", "digest_content", "digest_rows"]
 
 #: Files and arrays up to this size are read whole.
 _WHOLE = 1 << 19
@@ -36,6 +36,15 @@ def describe_file(path: str | os.PathLike[str]) -> FileMark:
             file.seek(start)
             digest.update(file.read(stop - start))
     return [Path(path).name, size, digest.hexdigest()]
+
+
+def digest_content(paths: Sequence[str | os.PathLike[str]]) -> str:
+    """Return a digest of everything that is in some files."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        with Path(path).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "blake2b").digest())
+    return digest.hexdigest()
 
 
 def digest_rows(X: NDArray[Any], y: NDArray[Any]) -> str:
@@ -92,7 +101,7 @@ def _compare_files(old: Sequence[FileMark], new: Sequence[FileMark]) -> str:
     changed = [(one, other) for one, other in zip(old, new, strict=False) if one != other]
     more = f" (and {len(changed) - 1} more files differ)" if len(changed) > 1 else ""
     if not changed and len(new) > len(old):
-        return f"{new[len(old)][0]} is new, which only a run of one pass in the order of the files can take in"
+        return f"{new[len(old)][0]} is new (fit_onto, --onto, learns new files)"
     if not changed:
         return f"{old[len(new)][0]} is gone"
     (name, size, _), (new_name, new_size, _) = changed[0]

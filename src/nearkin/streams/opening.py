@@ -14,7 +14,7 @@ from nearkin.streams.batch import IteratorStream
 from nearkin.streams.file_stream import FileStream
 from nearkin.tables import CsvReader, NpyReader, ParquetReader, Reader, Unit, kind_of
 
-__all__ = ["SCORES", "is_many", "open_stream"]
+__all__ = ["SCORES", "find_files", "is_many", "list_files", "open_stream"]
 
 #: Suffix of score files, which are never read as input.
 SCORES = ".plausibility.pq"
@@ -89,7 +89,7 @@ def open_stream(
         if label is not None and not isinstance(label, str):
             raise InputError(f"`label` must be the name of a column; got {label!r}.", owner=_OWNER)
         return IteratorStream(source, label, features, drop, batch_rows=batch_rows, missing=missing)  # type: ignore[arg-type]
-    files, kind = _files(paths)
+    files, kind = list_files(paths)
     column = None if label is None or kind == "arrays" else str(label)
     plan: tuple[Reader, list[Unit]]
     if kind == "arrays":
@@ -132,10 +132,10 @@ def _as_paths(source: Any) -> list[str] | None:
     raise InputError(f"{needed}; got {source!r}.", owner=_OWNER)
 
 
-def _files(paths: Sequence[str]) -> tuple[list[str], str]:
-    """Return the files behind paths, folders and patterns, and their kind."""
+def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Return the files behind paths, folders and patterns."""
     found: list[str] = []
-    for path in paths:
+    for path in [os.fspath(one) for one in paths]:
         if Path(path).is_dir():
             inside = sorted(one for one in Path(path).iterdir() if one.suffix.lower() in _SUFFIXES and one.is_file())
             here = [str(one) for one in inside]
@@ -146,9 +146,14 @@ def _files(paths: Sequence[str]) -> tuple[list[str], str]:
         else:
             raise FileNotFoundError(2, "No such file or directory", path)
         found += [one for one in here if not one.endswith(SCORES)]
+    return list(dict.fromkeys(found))
+
+
+def list_files(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[str], str]:
+    """Return the files behind paths, folders and patterns, and their kind."""
+    found = find_files(paths)
     if not found:
-        raise FileNotFoundError(2, "no Parquet, CSV or npy files there", paths[0])
-    found = list(dict.fromkeys(found))
+        raise FileNotFoundError(2, "no Parquet, CSV or npy files there", os.fspath(paths[0]))
     kinds = {_kind(one) for one in found}
     if len(kinds) > 1:
         raise InputError(f"files of one kind are needed; got {' and '.join(sorted(kinds))}.", owner=_OWNER)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Self
 
 from nearkin.errors import InputError, Option
-from nearkin.files import claim, naming, replacing
-from nearkin.learners import OnlineLearner
+from nearkin.files import claim
 from nearkin.settings import Integer, Real, check_argument
 from nearkin.stored import Anything, Count, Flag, Table, Text, check_fields
 from nearkin.streams.batch import Batch, Stream
 from nearkin.streams.checkpoint import Checkpoint
+from nearkin.streams.columns import arrange, without_names
 from nearkin.streams.file_stream import FileStream
+from nearkin.streams.history import History
 from nearkin.streams.identity import describe_learner, differences, digest_rows
+from nearkin.streams.journal import Journal, check_log_every
+from nearkin.streams.monitor import Alarm
+from nearkin.streams.pupil import Model, Pupil, n_passes
 from nearkin.streams.watch import Seen, Watch
 
 __all__ = ["Options", "Report", "Run"]
@@ -34,9 +36,9 @@ class Report:
     Parameters
     ----------
     batch, rows : int
-        Batches and rows done, counting dropped rows and every pass.
+        Batches and rows done since the model began, counting dropped rows and every pass; calls of `fit_stream` add up.
     total_rows : int or None
-        Rows of all passes together, if known.
+        Rows there will be at the end of this call, if known.
     epoch : int
         Passes finished.
     rows_per_second, seconds_left : float or None
@@ -51,7 +53,13 @@ class Report:
     classes : int
         Classes known.
     drift : bool
-        Whether plausibility has just fallen.
+        Whether this batch has completed an alarm.
+    alarms : tuple of Alarm
+        Changes of the stream that this batch has completed.
+    file : str or None
+        Where the batch begins.
+    seconds : float or None
+        Time that the batch took.
 
     Examples
     --------
@@ -80,6 +88,9 @@ class Report:
     dropped: int
     classes: int
     drift: bool
+    alarms: tuple[Alarm, ...] = ()
+    file: str | None = None
+    seconds: float | None = None
 
     def __str__(self) -> str:
         total = "" if self.total_rows is None else f" of {self.total_rows:,}"
@@ -106,8 +117,11 @@ class Options:
     checkpoint_every: float = 30.0
     resume: bool = False
     log: str | os.PathLike[str] | None = None
-    log_every: int = 16
+    log_every: int | str = 16
     on_report: Callable[[Report], None] | None = None
+    n_voters: int | None = None
+    false_alarms: float | None = None
+    tells_refusal: bool = True  # in the log
 
 
 @dataclass(frozen=True)
@@ -117,6 +131,7 @@ class Position:
     epoch: int = 0
     batch: int = 0
     is_done: bool = False
+    n_rows: int = 0  # of this run, dropped ones included
     watch: Watch = field(default_factory=Watch)
     last: Batch | str = ""  # batch, or its digest
 
@@ -124,13 +139,14 @@ class Position:
 class Run:
     """Keeps the position in a stream, and writes checkpoints and the log; its block holds the checkpoint's lock."""
 
-    def __init__(self, learner: OnlineLearner, stream: Stream, options: Options, plan: dict[str, Any]):
-        if not isinstance(learner, OnlineLearner):
-            raise TypeError(f"a learner of nearkin is needed, such as RobustLODML(); got {type(learner).__name__}.")
-        epochs = getattr(learner, "n_epochs", 1) if options.epochs is None else options.epochs
+    def __init__(self, model: Model, stream: Stream, options: Options, plan: dict[str, Any]):
+        asked = n_passes(model)
+        epochs = asked if options.epochs is None else options.epochs
         check_argument("fit_stream", "epochs", epochs, Integer(1, 1_000_000))
         check_argument("fit_stream", "checkpoint_every", options.checkpoint_every, Real(0.0))
-        check_argument("fit_stream", "log_every", options.log_every, Integer(1, 1_000_000_000))
+        check_log_every(options.log_every)
+        if options.false_alarms is not None:
+            check_argument("fit_stream", "false_alarms", options.false_alarms, Real(0.0, 1e6))
         if options.resume and options.checkpoint is None:
             problem = "to resume, the checkpoint must be named with {checkpoint}."
             raise InputError(problem, checkpoint=Option("checkpoint"))
@@ -139,30 +155,52 @@ class Run:
             [(path, kind) for path, kind in outputs if path is not None],
             stream.files if isinstance(stream, FileStream) else (),
         )
-        self.learner, self.stream, self.options, self.epochs = learner, stream, options, int(epochs)
+        self.model, self.stream, self.options, self.epochs = model, stream, options, int(epochs)
         self.at = Position()
         self._plan = plan
         self._checkpoint = None if options.checkpoint is None else Checkpoint(options.checkpoint)
-        self._journal = None if options.log is None else Journal(options.log)
+        self._journal = None if options.log is None else Journal(options.log, options.log_every)
         self._locked = ExitStack()
         self._rows_of_others = 0  # that the learner has seen in other runs
         self._batch: Batch | str = ""  # that was read last
 
     def __enter__(self) -> Self:
+        try:
+            return self._enter()
+        except Exception as error:
+            self._tell_refusal(error)
+            raise
+
+    def _tell_refusal(self, error: Exception) -> None:
+        if self._journal is not None and self.options.tells_refusal:
+            self._journal.refuse(error, self.at.watch.n_batches, self.at.watch.n_rows)
+
+    def _enter(self) -> Self:
         with self._locked:
             if self._checkpoint is not None:
                 self._locked.enter_context(self._checkpoint.lock)
-                own = {"epochs": self.epochs, "learner": describe_learner(self.learner)}
+                own = {"epochs": self.epochs, "learner": describe_learner(self.model)}
                 self._plan = {**own, **self.stream.identity(), **self._plan}
                 if self._checkpoint.exists():
                     self._resume(self._checkpoint)
+            self.stream = arrange(self.stream, self.model)
+            self._locked.enter_context(without_names(self.model))
+            self.pupil = Pupil(self.model, self.options.n_voters)
+            self.at = replace(self.at, watch=self.pupil.history.watch)
+            if self.options.false_alarms is not None:
+                watch = copy.deepcopy(self.at.watch)
+                watch.monitor.false_alarms = float(self.options.false_alarms)
+                self.at = replace(self.at, watch=watch)
             if self._journal is not None:
-                self._journal.begin(self.at.watch.n_batches)
+                watch = self.at.watch
+                is_all = self.at.n_rows == watch.n_rows  # this run, begun perhaps before a kill, is all there is
+                self._journal.begin(watch.n_batches, {} if is_all else watch.total.as_facts(self.pupil.class_names))
             self._locked = self._locked.pop_all()
-        self._rows_of_others = _rows_seen(self.learner) - self.at.watch.total.n_rows
+        self._rows_of_others = self.pupil.n_rows_seen - self.at.watch.total.n_rows
         self._saved, self._saved_at = self.at, time.monotonic()
-        self._begun = self._saved_at
-        self._rows_before = self.n_rows
+        self._begun = self._counted_at = self._saved_at
+        self._rows_before = self.at.watch.n_rows
+        self._rows_of_earlier_runs = self._rows_before - self.n_rows
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,8 +208,8 @@ class Run:
 
     @property
     def n_rows(self) -> int:
-        """Rows done, dropped ones included."""
-        return self.at.watch.n_rows
+        """Rows of this run that are done, dropped ones included."""
+        return self.at.n_rows
 
     @property
     def total_rows(self) -> int | None:
@@ -199,48 +237,40 @@ class Run:
     def _restore(self, kept: dict[str, Any]) -> None:
         check_fields(
             kept, "checkpoint", plan=Table(Text(), Anything()), learner=Anything(), epoch=Count(), batch=Count(),
-            start=Count(), done=Flag(), watch=Table(Text(), Anything()), last=Text(),
+            done=Flag(), rows=Count(), last=Text(),
         )  # fmt: skip
-        plan, learner = kept["plan"], kept["learner"]
-        is_grown = self._is_grown(plan)
-        wanted = {**self._plan, "files": plan["files"], "rows": plan["rows"]} if is_grown else self._plan
-        if differs := differences(plan, wanted):
+        plan, model = kept["plan"], kept["learner"]
+        if differs := differences(plan, self._plan):
             raise InputError(
                 f"{self.options.checkpoint} belongs to another run: {'; '.join(differs)}. Give the same data, learner "
                 "and options, or start again with another checkpoint."
             )
-        if type(learner) is not type(self.learner) or not learner.__sklearn_is_fitted__():
-            raise TypeError(f"its learner is {type(learner).__name__}")
-        at = Position(kept["epoch"], kept["batch"], kept["done"], Watch.from_dict(kept["watch"]), kept["last"])
-        self._go_to(at, kept["start"], plan.get("rows"))
-        if _rows_seen(learner) < at.watch.total.n_rows:
-            raise ValueError(f"its learner has seen {_rows_seen(learner)} rows")
-        self.learner.__dict__.clear()
-        self.learner.__dict__.update(learner.__dict__)
+        if type(model) is not type(self.model):
+            raise TypeError(f"its learner is {type(model).__name__}")
+        if not isinstance(getattr(model, "history_", None), History):
+            raise TypeError("its learner has no history")
+        watch = model.history_.watch
+        at = Position(kept["epoch"], kept["batch"], kept["done"], kept["rows"], watch, kept["last"])
+        self._go_to(at, plan.get("rows"))
+        if (n_seen := Pupil(model).n_rows_seen) < at.watch.total.n_rows:
+            raise ValueError(f"its learner has seen {n_seen} rows")
+        self.model.__dict__.clear()
+        self.model.__dict__.update(model.__dict__)
 
-    def _is_grown(self, plan: dict[str, Any]) -> bool:
-        """Whether files were appended to a stream of one pass in their order, and those before are as they were."""
-        old, new = plan.get("files"), self._plan.get("files")
-        if not isinstance(old, list) or not isinstance(new, list) or self.epochs > 1 or self._plan["shuffle"]:
-            return False
-        return len(new) > len(old) > 0 and new[: len(old)] == old
-
-    def _go_to(self, at: Position, start: int, n_rows: int | None) -> None:
-        """Take a position of a stream of ``n_rows`` rows, if it is one; after the last of them appended files begin."""
+    def _go_to(self, at: Position, n_rows: int | None) -> None:
+        """Take a position of a stream of ``n_rows`` rows, if it is one."""
         if at.epoch > self.epochs or (at.is_done and at.epoch < self.epochs):
             raise ValueError(f"epoch is {at.epoch}, done is {at.is_done}")
-        size, done = self.stream.batch_rows, start + at.batch * self.stream.batch_rows
+        size, done = self.stream.batch_rows, at.batch * self.stream.batch_rows
         if n_rows is None:
-            is_possible = at.batch == -(-at.watch.n_rows // size) if not at.epoch else at.batch <= at.watch.n_batches
+            is_possible = at.batch == -(-at.n_rows // size) if not at.epoch else at.batch <= at.watch.n_batches
         else:
-            is_possible = at.watch.n_rows == at.epoch * n_rows + (min(done, n_rows) if at.epoch < self.epochs else 0)
+            is_possible = at.n_rows == at.epoch * n_rows + (min(done, n_rows) if at.epoch < self.epochs else 0)
             is_possible &= at.batch == 0 or done - size < n_rows
         if not is_possible:
-            raise ValueError(f"batch is {at.batch} of pass {at.epoch} after {at.watch.n_rows} rows")
-        if n_rows is not None and isinstance(self.stream, FileStream):
-            if self.stream.n_rows > n_rows and (at.epoch or done >= n_rows):
-                at, start = replace(at, epoch=0, batch=0, is_done=False), n_rows
-            self.stream = replace(self.stream, start=start)
+            raise ValueError(f"batch is {at.batch} of pass {at.epoch} after {at.n_rows} rows")
+        if at.n_rows > at.watch.n_rows:
+            raise ValueError(f"the run has {at.n_rows} rows, its watch {at.watch.n_rows}")
         self.at = at
 
     def batches(self) -> Iterator[Batch]:
@@ -270,39 +300,54 @@ class Run:
                     if time.monotonic() - self._saved_at >= self.options.checkpoint_every:
                         self._save()
                 self.at = replace(self.at, epoch=self.at.epoch + 1, batch=0)
-        except BaseException:
+        except BaseException as error:
             # An interrupt may come after the learner has learned a batch and before it is counted.
-            is_counted = _rows_seen(self.learner) == self._rows_of_others + self.at.watch.total.n_rows
+            is_counted = self.pupil.n_rows_seen == self._rows_of_others + self.at.watch.total.n_rows
             if is_counted and self.at is not self._saved:
                 with suppress(OSError, InputError):  # which would hide the error
                     self._save()
+            if isinstance(error, Exception):
+                self._tell_refusal(error)
             raise
+        finally:
+            self._keep_watch()
         if not self.at.is_done:
             self._finish()
 
     def _count(self, seen: list[Seen]) -> None:
         """Count batches that were learned, and report them."""
         watch, reports = copy.deepcopy(self.at.watch), []
+        names, features = self.pupil.class_names, self.stream.names
+        seconds, self._counted_at = (time.monotonic() - self._counted_at) / len(seen), time.monotonic()
         for one in seen:
-            drift = watch.see(one)
+            alarms = watch.see(one, names, features)
             if self._journal is not None or self.options.on_report is not None:
-                reports.append(self._report(watch, drift=drift))
-        self.at = replace(self.at, batch=self.at.batch + len(seen), watch=watch, last=self._batch)
-        for report in reports:
-            if self._journal is not None and (report.drift or report.batch % self.options.log_every == 0):
-                self._journal.append(asdict(report))
+                reports.append((self._report(watch, alarms, seconds), watch.total.as_facts(names)))
+        done = self.at.n_rows + watch.n_rows - self.at.watch.n_rows
+        self.at = replace(self.at, batch=self.at.batch + len(seen), n_rows=done, watch=watch, last=self._batch)
+        for report, total in reports:
+            if self._journal is not None:
+                self._journal.note(report, total)
             if self.options.on_report is not None:
                 self.options.on_report(report)
 
+    def _keep_watch(self) -> None:
+        """Give the model the sums; it keeps them with its history once anything was learned."""
+        self.pupil.history.watch = self.at.watch
+        self.pupil.history.columns = self.pupil.history.columns or self.stream.columns
+        if self.pupil.n_rows_seen:
+            self.model.history_ = self.pupil.history
+
     def _save(self) -> None:
         """Write a checkpoint, if one is wanted."""
-        if self._checkpoint is None or not self.learner.__sklearn_is_fitted__():
+        if self._checkpoint is None or not self.pupil.n_rows_seen:
             return
         self._checkpoint.lock.take()
         at, last = self.at, self.at.last
+        self._keep_watch()
         self._checkpoint.write({
-            "plan": self._plan, "learner": self.learner, "epoch": at.epoch, "batch": at.batch,
-            "start": getattr(self.stream, "start", 0), "done": at.is_done, "watch": asdict(at.watch),
+            "plan": self._plan, "learner": self.model, "epoch": at.epoch, "batch": at.batch,
+            "done": at.is_done, "rows": at.n_rows,
             "last": last if isinstance(last, str) else _digest(last),
         })  # fmt: skip
         self._saved, self._saved_at = at, time.monotonic()
@@ -314,50 +359,24 @@ class Run:
             dropped = watch.total.n_dropped
             raise InputError(f"no row of the stream could be learned ({dropped:,} were dropped); is it empty?")
         self.at = replace(self.at, is_done=True)
-        if self._journal is not None and watch.n_batches % self.options.log_every:
-            self._journal.append(asdict(self._report(watch, drift=False)))
+        if self._journal is not None:
+            self._journal.end()
         self._save()
 
-    def _report(self, watch: Watch, *, drift: bool) -> Report:
+    def _report(self, watch: Watch, alarms: tuple[Alarm, ...], seconds: float) -> Report:
+        file = self._batch.first.source if isinstance(self._batch, Batch) else None
         done, total = watch.n_rows, self.total_rows
+        if total is not None:
+            total += self._rows_of_earlier_runs
         seconds = time.monotonic() - self._begun
         rate = (done - self._rows_before) / seconds if seconds > 0 and done > self._rows_before else None
         left = None if rate is None or total is None else max(0.0, (total - done) / rate)
         return Report(
             watch.n_batches, done, total, self.at.epoch, rate, left, watch.accuracy, watch.recent_accuracy,
-            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.learner.state_.labels.codes),
-            drift,
+            watch.plausibility, watch.recent_plausibility, watch.total.n_dropped, len(self.pupil.class_names),
+            bool(alarms), alarms, file, seconds,
         )  # fmt: skip
-
-
-def _rows_seen(learner: OnlineLearner) -> int:
-    return learner.n_rows_seen_ if learner.__sklearn_is_fitted__() else 0
 
 
 def _digest(batch: Batch) -> str:
     return digest_rows(batch.X, batch.y)
-
-
-class Journal:
-    """A log of JSON lines; after a kill, those that belong to lost work are removed."""
-
-    def __init__(self, path: str | os.PathLike[str]):
-        self.path = Path(path)
-
-    def begin(self, n_batches: int) -> None:
-        """Keep the lines up to this batch of an earlier run; 0 for none. A torn line is removed."""
-        kept = []
-        if n_batches and self.path.exists():
-            for line in self.path.read_bytes().splitlines():
-                try:
-                    if json.loads(line)["batch"] <= n_batches:
-                        kept.append(line + b"\n")
-                except (ValueError, KeyError, TypeError):
-                    continue
-        with replacing(self.path, "log", durable=True) as file:
-            file.writelines(kept)
-
-    def append(self, record: dict[str, Any]) -> None:
-        """Add a line."""
-        with naming(self.path), self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")

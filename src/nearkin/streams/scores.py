@@ -17,6 +17,7 @@ from nearkin.files import claim, replacing
 from nearkin.learners import OnlineLearner
 from nearkin.saving import write_tree
 from nearkin.streams.batch import Batch
+from nearkin.streams.columns import arrange, without_names
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.opening import SCORES
 from nearkin.tables import require_pyarrow
@@ -96,6 +97,7 @@ def write_scores(
 ) -> list[Path]:
     """Write the scores that ``scored`` yields for each file of a stream; a file appears when it is complete."""
     require_pyarrow("score_stream")
+    source = arrange(source, learner)
     mark = _mark(learner)
     written, done = [], 0
     targets = list_score_files(source, folder)
@@ -103,7 +105,7 @@ def write_scores(
     for path, target in zip(source.paths, targets, strict=True):
         part = source.of_file(path)
         if not (resume and _is_scored(target, mark, part.n_rows)):
-            with replacing(target, "scores", durable=True) as file:
+            with without_names(learner), replacing(target, "scores", durable=True) as file:
                 for at in _write(file, scored(part), mark):
                     progress.advance("scoring", done + at, source.n_rows)
         done += part.n_rows

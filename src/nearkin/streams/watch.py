@@ -1,22 +1,24 @@
-"""Accuracy and plausibility of rows as they are learned, and whether they fall."""
+"""What rows show before and while they are learned: sums for reports, and rows one by one for the monitor."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.errors import InputError, Option, placed_at
+from nearkin.arrays import Array
+from nearkin.errors import InputError, Option
 from nearkin.kernels import one_blas_thread
-from nearkin.labels import first_appearance
+from nearkin.labels import Labels, first_appearance
 from nearkin.learners import OnlineLearner, State
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
 from nearkin.streams.batch import Batch
+from nearkin.streams.monitor import N_CLASSES, Alarm, Monitor, SeenRows
 
-__all__ = ["Drift", "Seen", "Watch", "learn_batch"]
+__all__ = ["Seen", "Watch", "find_codes", "learn_batch", "sum_rows"]
 
 #: Batches over which "recent" numbers are averaged.
 _RECENT = 20
@@ -27,7 +29,11 @@ _TABLE = 1 << 20
 Guess = Callable[[NDArray[Any]], NDArray[Any]]
 
 
-@dataclass
+@stored(
+    n_rows=Count(), n_dropped=Count(), n_tested=Count(), n_right=Count(), plausibility=Number(0.0),
+    class_counts=ArrayOf(None, of="codes", low=0),
+)  # fmt: skip
+@dataclass(eq=False)
 class Seen:
     """What one batch showed before and while it was learned; sums, so that batches add up."""
 
@@ -36,6 +42,27 @@ class Seen:
     n_tested: int = 0  # predicted before they were learned
     n_right: int = 0
     plausibility: float = 0.0  # sum over the rows learned
+    class_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    rows: SeenRows | None = None  # one by one, for the monitor
+
+    def add(self, other: Seen) -> None:
+        """Add the sums of other rows."""
+        for name in ("n_rows", "n_dropped", "n_tested", "n_right", "plausibility"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        counts = np.zeros(max(len(self.class_counts), len(other.class_counts)), np.int64)
+        for one in (self, other):
+            counts[: len(one.class_counts)] += one.class_counts
+        self.class_counts = counts
+
+    def as_facts(self, class_names: Sequence[Any]) -> dict[str, Any]:
+        """Return the sums as plain values; of very many classes, the last stands for all others."""
+        names = [str(one) for one in class_names[: len(self.class_counts)]]
+        if len(class_names) > N_CLASSES:
+            names[-1] = "(others)"
+        return {
+            "learned": self.n_rows, "dropped": self.n_dropped, "tested": self.n_tested, "right": self.n_right,
+            "plausibility": self.plausibility, "classes": dict(zip(names, self.class_counts.tolist(), strict=False)),
+        }  # fmt: skip
 
 
 def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: bool) -> Seen:
@@ -43,7 +70,7 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
     if not len(batch.X):
         return Seen(n_dropped=batch.n_dropped)
     begun = learner.__sklearn_is_fitted__()
-    with placed_at(f"{batch.first} and the {batch.n_rows - 1:,} rows after it"):
+    with batch.placed():
         if not begun and classes is None and len(first_appearance(batch.y)[0]) == 1:
             raise InputError(
                 f"the first batch holds a single class, {str(batch.y[0])!r}. Make batches larger with {{rows}}; if the "
@@ -51,24 +78,34 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
                 rows=Option("batch_rows"),
                 shuffle=Option("shuffle", True),
             )
-        tested, right = _tested(learner, batch) if test and begun else (0, 0)
+        guessed = _guess(learner, batch) if test and begun else None
         learner.partial_fit(batch.X, batch.y, classes=None if begun else classes)
-    return Seen(len(batch.X), batch.n_dropped, tested, right, float(learner.plausibility_.sum()))
+    codes = find_codes(batch.y, learner.state_.labels)
+    return sum_rows(batch, codes, None if guessed is None else guessed == codes, learner.plausibility_)
 
 
-def _tested(learner: OnlineLearner, batch: Batch) -> tuple[int, int]:
-    """Return how many labels were predicted, and how many are those of the nearest class centre, or of the votes of
-    the nearest witnesses.
-    """
+def find_codes(y: NDArray[Any], labels: Labels) -> NDArray[np.int64]:
+    """Return the numbers of labels; that of the first class stands for one that was forgotten already."""
+    distinct, inverse = first_appearance(y)
+    return np.array([labels.codes.get(one, 0) for one in distinct], dtype=np.int64)[inverse]
+
+
+def sum_rows(batch: Batch, codes: NDArray[np.int64], is_right: NDArray[np.bool_] | None, plausibility: Array) -> Seen:
+    """Return what the rows of a batch showed."""
+    tested, right = (0, 0) if is_right is None else (len(codes), int(is_right.sum()))
+    counts = np.bincount(np.minimum(codes, N_CLASSES - 1))
+    rows = SeenRows(is_right, plausibility, codes, batch.X)
+    return Seen(len(codes), batch.n_dropped, tested, right, float(plausibility.sum()), counts, rows)
+
+
+def _guess(learner: OnlineLearner, batch: Batch) -> NDArray[Any] | None:
+    """Return the codes of the labels that the nearest class centre or the votes of the nearest witnesses predict."""
     state = learner.state_
     guess = _by_centers(state) or _by_witnesses(state)
     if guess is None or batch.X.shape[1] != learner.n_features_in_:
-        return 0, 0
+        return None
     with one_blas_thread():
-        guessed = learner.map_blocks(batch.X, guess)
-    distinct, inverse = first_appearance(batch.y)
-    codes = np.array([state.labels.codes.get(one, -1) for one in distinct], dtype=np.int64)[inverse]
-    return len(codes), int((guessed == codes).sum())
+        return learner.map_blocks(batch.X, guess)
 
 
 def _by_centers(state: State) -> Guess | None:
@@ -93,63 +130,31 @@ def _by_witnesses(state: State) -> Guess | None:
     return guess
 
 
-@dataclass
-class Drift:
-    """A one-sided CUSUM test that signals when the mean plausibility of batches falls.
-
-    It compares with a running mean and spread, so it follows slow changes and only a faster fall counts. Without a
-    change, a false signal comes about once in twenty thousand batches.
-    """
-
-    slack: float = 0.5  # standard deviations that a batch may lie below the mean
-    limit: float = 8.0  # sum of larger deviations at which it signals
-    warm_up: int = 20  # batches before it compares, while the learner improves
-    n: int = 0
-    mean: float = 0.0
-    variance: float = 0.0
-    fallen: float = 0.0
-
-    def see(self, value: float) -> bool:
-        """Add the mean of a batch; return True if it completes a fall, and start with a fresh mean."""
-        if self.n >= self.warm_up:
-            spread = max(math.sqrt(self.variance), 1e-3)
-            self.fallen = max(0.0, self.fallen + (self.mean - value) / spread - self.slack)
-            if self.fallen > self.limit:
-                self.n, self.mean, self.variance, self.fallen = 0, 0.0, 0.0, 0.0
-                return True
-        self.n += 1
-        rate = max(1.0 / self.n, 0.01)
-        before = self.mean
-        self.mean += rate * (value - before)
-        self.variance += rate * ((value - before) * (value - self.mean) - self.variance)
-        return False
-
-
+@stored(
+    total=Part(Seen), monitor=Part(Monitor), n_batches=Count(),
+    recent_accuracy=Maybe(Number(0.0, 1.0)), recent_plausibility=Maybe(Number(0.0, 1.0)),
+)  # fmt: skip
 @dataclass
 class Watch:
-    """Sums over a whole stream, and averages over the last batches."""
+    """Sums over a whole stream, averages over the last batches, and the monitor."""
 
     total: Seen = field(default_factory=Seen)
-    drift: Drift = field(default_factory=Drift)
+    monitor: Monitor = field(default_factory=Monitor)
     n_batches: int = 0
-    n_signals: int = 0
     recent_accuracy: float | None = None
     recent_plausibility: float | None = None
 
-    def see(self, seen: Seen) -> bool:
-        """Add a batch; return True if plausibility has fallen."""
+    def see(
+        self, seen: Seen, class_names: Sequence[Any] = (), feature_names: Sequence[str] | None = None
+    ) -> tuple[Alarm, ...]:
+        """Add a batch; return the alarms that it completes."""
         self.n_batches += 1
-        for name, value in asdict(seen).items():
-            setattr(self.total, name, getattr(self.total, name) + value)
+        self.total.add(seen)
         if seen.n_tested:
             self.recent_accuracy = _follow(self.recent_accuracy, seen.n_right / seen.n_tested)
-        if not seen.n_rows:
-            return False
-        mean = seen.plausibility / seen.n_rows
-        self.recent_plausibility = _follow(self.recent_plausibility, mean)
-        signal = self.drift.see(mean)
-        self.n_signals += signal
-        return signal
+        if seen.n_rows:
+            self.recent_plausibility = _follow(self.recent_plausibility, seen.plausibility / seen.n_rows)
+        return () if seen.rows is None else self.monitor.see(seen.rows, class_names, feature_names)
 
     @property
     def n_rows(self) -> int:
@@ -165,25 +170,6 @@ class Watch:
     def plausibility(self) -> float | None:
         """Mean over all rows learned."""
         return self.total.plausibility / self.total.n_rows if self.total.n_rows else None
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Watch:
-        """Return the watch that a checkpoint holds; raises an error that names a value that cannot be."""
-        parts = {name: kind(**values[name]) for name, kind in (("total", Seen), ("drift", Drift))}
-        found = cls(**{**values, **parts})
-        for owner in (found, found.total, found.drift):
-            for one in fields(owner):
-                _check_number(one.name, getattr(owner, one.name), one.type)
-        return found
-
-
-def _check_number(name: str, value: Any, kind: Any) -> None:
-    """Refuse a value that is not a finite number >= 0 of the kind that a field declares."""
-    if not str(kind).startswith(("int", "float")) or (value is None and "None" in str(kind)):
-        return
-    allowed = (int,) if kind == "int" else (int, float)
-    if type(value) not in allowed or not 0 <= value < math.inf:
-        raise ValueError(f"{name} is {value!r}")
 
 
 def _follow(before: float | None, value: float) -> float:

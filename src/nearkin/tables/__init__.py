@@ -1,8 +1,17 @@
 """Tables are read here, once for all: CSV, Parquet, npy and npz, whole or in batches."""
 
 from nearkin.tables.batches import Chunk, Layout, Reader, Unit, layout_of
+from nearkin.tables.cells import label_kind
 from nearkin.tables.csv_files import CsvReader
-from nearkin.tables.labelled import LabelledRows, kind_of, open_table, read_for_model, read_matrix, read_training
+from nearkin.tables.labelled import (
+    LabelledRows,
+    column_names,
+    kind_of,
+    open_table,
+    read_for_model,
+    read_matrix,
+    read_training,
+)
 from nearkin.tables.numpy_files import Arrays, NpyReader, read_labels
 from nearkin.tables.output import check_names, write_arrays, write_columns, write_csv, write_matrix
 from nearkin.tables.parquet_files import ParquetReader
@@ -10,7 +19,7 @@ from nearkin.tables.table import ArrowTable, Table, find_gap, require_pyarrow
 
 __all__ = [
     "Arrays", "ArrowTable", "Chunk", "CsvReader", "LabelledRows", "Layout",
-    "NpyReader", "ParquetReader", "Reader", "Table", "Unit", "check_names", "find_gap",
-    "kind_of", "layout_of", "open_table", "read_for_model", "read_labels", "read_matrix", "read_training",
+    "NpyReader", "ParquetReader", "Reader", "Table", "Unit", "check_names", "column_names", "find_gap",
+    "kind_of", "label_kind", "layout_of", "open_table", "read_for_model", "read_labels", "read_matrix", "read_training",
     "require_pyarrow", "write_arrays", "write_columns", "write_csv", "write_matrix",
 ]  # fmt: skip

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.arrays import Array
-from nearkin.errors import InputError
+from nearkin.errors import InputError, quote_names
 from nearkin.tables.table import ArrowTable, Table, check_label_type, is_list, is_text, single_or_double
 
-__all__ = ["COLUMN_BYTES", "Chunk", "Layout", "Reader", "Unit", "layout_of"]
+__all__ = ["COLUMN_BYTES", "Chunk", "Layout", "Reader", "Unit", "layout_of", "note_others"]
 
 #: What pyarrow takes to read a column, however few its rows, measured.
 COLUMN_BYTES = 10_000
@@ -78,6 +79,7 @@ class Layout:
 
     ``widths`` holds the numbers in each feature column: 0 if it is plain, the length of its vectors if it holds those.
     ``kind`` says how labels are written: "whole", "decimal", "number" or "text"; ``dtype`` is that of the features.
+    A layout ``is_fixed`` if a model has learned its columns, so that none can be left out.
     """
 
     columns: Sequence[str]
@@ -85,6 +87,7 @@ class Layout:
     label: str
     kind: str
     dtype: str
+    is_fixed: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -99,11 +102,38 @@ class Layout:
         """Columns to read."""
         return [*self.columns, self.label]
 
+    def arranged(self, learned: Mapping[str, int], kind: str | None, place: str) -> Layout:
+        """Return the layout of the columns that a model has learned, by name and in its order.
+
+        ``learned`` holds their widths, and ``kind`` says how its labels are written, if that is known; "words" are text
+        of which none looks like a number.
+        """
+        widths = dict(zip(self.columns, self.widths, strict=True))
+        if missing := [name for name in learned if name not in widths]:
+            others = f" (also {quote_names(missing[1:])})" if len(missing) > 1 else ""
+            held = quote_names(self.columns)
+            raise InputError(f"{place} has no column {missing[0]!r}{others}, which the model needs; it holds {held}.")
+        for name, width in learned.items():
+            if widths[name] != width:
+                words = [f"vectors of {one:,} numbers" if one else "single numbers" for one in (widths[name], width)]
+                raise InputError(f"{place}: column {name!r} holds {words[0]}; the model has learned {words[1]}.")
+        own = self.kind
+        if kind == "text" and own in ("whole", "decimal"):  # of CSV, where text may look like numbers
+            own = "text"
+        if kind is not None and (kind in ("text", "words")) != (own == "text"):
+            words = ["text" if one in ("text", "words") else "numbers" for one in (own, kind)]
+            raise InputError(
+                f"{place}: label column {self.label!r} holds {words[0]}; the model has learned {words[1]}."
+            )
+        return replace(self, columns=list(learned), widths=list(learned.values()), kind=own, is_fixed=True)
+
     def chunk(self, table: Table) -> Chunk:
         """Return features and labels of a table."""
         X = np.empty((table.n_rows, sum(max(1, width) for width in self.widths)), self.dtype)
         at = 0
-        for (name, block), width in zip(table.features(self.columns).items(), self.widths, strict=True):
+        for (name, block), width in zip(
+            table.features(self.columns, needed=self.is_fixed).items(), self.widths, strict=True
+        ):
             size = max(1, width)
             if width and not block.size:  # none of the vectors is there
                 block = np.full((len(X), width), np.nan)
@@ -113,6 +143,20 @@ class Layout:
             X[:, at : at + size] = block.reshape(len(X), size)
             at += size
         return Chunk(X, *table.classes(self.label, self.kind))
+
+
+def note_others(names: Mapping[str, Sequence[str]], needed: Sequence[str], drop: Sequence[str]) -> None:
+    """Warn of columns that are left out because the first file, which says what is read, does not have them.
+
+    ``names`` are those of the columns of every file.
+    """
+    known = {"", *needed, *drop}
+    first = next(iter(names), "")
+    for path, held in names.items():
+        if others := [name for name in held if name not in known]:
+            problem = f"{path} has columns that {first} does not have, which are left out: {quote_names(others)}."
+            warnings.warn(problem, stacklevel=4)
+            return
 
 
 def layout_of(

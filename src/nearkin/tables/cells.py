@@ -56,8 +56,19 @@ def parse_numbers(cells: Sequence[str]) -> NDArray[np.float64]:
         elif text in NO_NUMBER:
             out[row] = np.nan
         else:
-            raise BadCell(f"holds {reprlib.repr(text)}, which is not a number", row)
+            raise BadCell(f"holds {reprlib.repr(text)}, which is not a number{_hint(text)}", row)
     return out
+
+
+def _hint(text: str) -> str:
+    """Say what may be meant by text in a column of numbers."""
+    if re.fullmatch(r"[+-]?\d*,\d+([eE][+-]?\d+)?", text):
+        return " (is it a decimal comma? write 1.5, not 1,5)"
+    if re.fullmatch(r"[+-]?\d{1,3}([,' ]\d{3})+(\.\d*)?", text):
+        return " (write numbers without separators of thousands)"
+    if text.endswith("%"):
+        return " (write numbers without a unit)"
+    return ""
 
 
 def label_kind(cells: Sequence[str]) -> str:

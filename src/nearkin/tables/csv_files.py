@@ -18,11 +18,11 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from nearkin.errors import InputError
-from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit
+from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, note_others
 from nearkin.tables.cells import NO_NUMBER, label_kind, unquote_formula
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
-__all__ = ["CsvReader", "read_csv"]
+__all__ = ["CsvReader", "read_csv", "read_csv_names"]
 
 _DELIMITERS = (",", ";", "\t")
 #: Lines from which the delimiter is guessed.
@@ -48,6 +48,12 @@ def read_csv(path: Path) -> Table:
     if not rows:
         raise InputError(f"{path} holds a header but no rows.")
     return CellTable(str(path), _columns(names, rows), len(rows))
+
+
+def read_csv_names(path: Path) -> list[str]:
+    """Read the names of the columns."""
+    with _readable(path):
+        return _names(_header(path)[0])
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ class CsvReader:
     ) -> tuple[CsvReader, list[Unit]]:
         """Return a reader of the files and their blocks of lines; ``text_labels`` keeps labels as they are written."""
         headers: dict[str, Sequence[Any]] = {}
+        takes_all = features is None
         units: list[Unit] = []
         for path in paths:
             require_pyarrow(path)
@@ -94,6 +101,8 @@ class CsvReader:
                 features = table.choose(table.check_label(label), features, drop)
             table.check_known([*(features or ()), str(label)])
         layout = Layout(list(features or ()), [0] * len(features or ()), str(label), "text", "float64")
+        if takes_all:
+            note_others({path: names for path, (names, _) in headers.items()}, layout.needed, drop)
         reader = cls(layout, headers)
         if units and not text_labels:
             kind = label_kind(reader._table(units[0]).values(str(label)))

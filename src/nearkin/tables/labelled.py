@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
-from nearkin.tables.csv_files import read_csv
+from nearkin.tables.csv_files import read_csv, read_csv_names
 from nearkin.tables.numpy_files import Arrays, read_arrays, read_labels
-from nearkin.tables.parquet_files import read_parquet
+from nearkin.tables.parquet_files import read_parquet, read_parquet_names
 from nearkin.tables.table import Table, check_classes, check_regular, find_gap, single_or_double
 
-__all__ = ["LabelledRows", "kind_of", "open_table", "read_for_model", "read_matrix", "read_training"]
+__all__ = ["LabelledRows", "column_names", "kind_of", "open_table", "read_for_model", "read_matrix", "read_training"]
 
 _SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
@@ -27,6 +26,8 @@ _SUFFIXES = {
 }
 _READERS: dict[str, Callable[[Path], Table | Arrays]]
 _READERS = {"csv": read_csv, "parquet": read_parquet, "arrays": read_arrays}
+#: Files that people try, and what to do with them.
+_FOREIGN = dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "a spreadsheet, which is not read; save it as CSV")
 _FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "arrays", b"\x93NUM": "arrays"}
 
 
@@ -57,12 +58,20 @@ def kind_of(path: Path) -> str:
     check_regular(path)
     suffix = path.with_suffix("").suffix if path.suffix.lower() == ".gz" else path.suffix
     kind = _SUFFIXES.get(suffix.lower())
+    if suffix.lower() in _FOREIGN:
+        raise InputError(f"{path} is {_FOREIGN[suffix.lower()]}.")
     if kind is None:
         with path.open("rb") as file:
             kind = _FIRST_BYTES.get(file.read(4))
     if kind is None:
         raise InputError(f"cannot tell the format of {path}: its name must end in .csv, .tsv, .parquet, .npz or .npy.")
     return kind
+
+
+def column_names(path: Path) -> list[str] | None:
+    """Return the names of the columns of a file, "" for those without one; None of arrays, which have no names."""
+    kind = kind_of(path)
+    return None if kind == "arrays" else read_csv_names(path) if kind == "csv" else read_parquet_names(path)
 
 
 def read_training(
@@ -229,21 +238,10 @@ def _check_labels(rows: LabelledRows, title: str) -> None:
     check_classes(y, missing, title)
     classes = np.unique(y)
     n_classes = len(classes)
-    _warn_of_spaces(classes, title)
     if n_classes == 1:
         raise InputError(f"{title} holds one class, {str(y[0])!r}, in all rows; at least two are needed.")
     if len(y) > 10 and 2 * n_classes > len(y):
         raise InputError(f"{title} holds {n_classes:,} different values in {len(y):,} rows; is it a class at all?")
-
-
-def _warn_of_spaces(classes: NDArray[Any], title: str) -> None:
-    """Warn of classes whose names look the same."""
-    seen: dict[str, str] = {}
-    for one in classes.tolist() if classes.dtype.kind == "U" else ():
-        if (other := seen.setdefault(one.strip(), one)) != one:
-            problem = f"the labels {other!r} and {one!r} differ by spaces only and are two classes"
-            warnings.warn(f"{title}: {problem}; is that meant?", stacklevel=4)
-            return
 
 
 def _check_length(rows: LabelledRows, title: str) -> None:

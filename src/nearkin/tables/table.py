@@ -112,7 +112,12 @@ class Table(ABC):
             return found
         first, cell = next(iter(bad.items()))
         others = f" (also columns {quote_names(list(bad)[1:])})" if len(bad) > 1 else ""
-        advice = "the model needs numbers there" if needed else f"leave {'them' if others else 'it'} out with {{drop}}"
+        if needed:
+            advice = "the model needs numbers there"
+        elif not found:
+            advice = "no column holds numbers"
+        else:
+            advice = f"correct {'them' if others else 'it'}, or leave {'them' if others else 'it'} out with {{drop}}"
         raise InputError(
             f"column {first!r} {cell}{others}; {advice}.", place=self.place(cell.row), drop=Option("drop", list(bad))
         )

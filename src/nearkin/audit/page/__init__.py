@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearkin._version import __version__
-from nearkin.audit.exports import MIN_CONFIDENCE, Columns, Values, describe_rate
+from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
 from nearkin.audit.page.thumbnails import require_pillow
-from nearkin.errors import printable
 from nearkin.noise.estimate import LEVEL
+from nearkin.pages import Page
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
 __all__ = ["render_page", "require_pillow"]
 
-_FILES = ("page.html", "page.css", "page.js")
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
 #: Characters of a class that head a column of the matrix; a number takes the place of longer ones.
@@ -31,8 +27,6 @@ _HEAD = 8
 #: Classes that are listed with their suspects.
 _CLASSES = 10
 _BINS = 20
-#: Characters of anything that is written into the page as text.
-_LONGEST = 1000
 #: Confidence from which suggested labels are taken, to choose from.
 _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
@@ -42,28 +36,14 @@ def render_page(
     notes: Mapping[str, str], first_row: int,
 ) -> str:  # fmt: skip
     """Return one HTML page that needs nothing else; see `LabelAudit.to_html`."""
-    from jinja2 import Environment
-
-    html, style, script = ((resources.files(__package__) / name).read_text("utf-8") for name in _FILES)
-    data, left_out = collect(audit, ids, texts, images, first_row, len(html) + len(style) + len(script))
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_show)
-    return environment.from_string(html).render(
-        title=title, version=__version__, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
-        style=style, script=script, style_hash=_hash(style), script_hash=_hash(script),
+    page = Page(__package__, "audit")
+    data, left_out = collect(audit, ids, texts, images, first_row, page.size)
+    return page.render(
+        title, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
         notes=_notes(audit, first_row) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE,
     )  # fmt: skip
-
-
-def _show(value: Any) -> Any:
-    """What the template writes: text with control characters as escapes, except for parts of the page itself."""
-    return value if hasattr(value, "__html__") else printable(value, _LONGEST)
-
-
-def _hash(text: str) -> str:
-    """Hash by which a content security policy allows an inline script."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
@@ -129,7 +109,10 @@ def _first_words(audit: LabelAudit, rate: str) -> tuple[str, str, str]:
         return "The", f"{audit.n_suspects:,}", "most doubtful labels"
     if rate != "0.0":
         share = f"{rate}\N{NO-BREAK SPACE}%"
-        return ("About", share, "of labels look wrong") if n_wrong else ("Perhaps", share, "are wrong, none clearly so")
+        if not n_wrong:
+            return "Perhaps", share, "are wrong, none clearly so"
+        is_certain = audit.noise_interval[0] >= NOTHING
+        return ("About", share, "of labels look wrong") if is_certain else ("Perhaps", share, "are wrong, or none")
     if n_wrong:
         return "", f"{n_wrong:,}", "label looks wrong" if n_wrong == 1 else "labels look wrong"
     if n_look:

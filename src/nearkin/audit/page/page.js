@@ -1,4 +1,3 @@
-"use strict";
 (async () => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const at = (id) => document.getElementById(id);
@@ -66,21 +65,11 @@
 
   const HUES = [205, 28, 152, 280, 45, 330, 180, 95, 240, 8];
   const root = document.documentElement;
-  const isDark = () =>
-    root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   const colour = (code) => {
     const hue = code < HUES.length ? HUES[code] : (code * 137.508) % 360;
     return isDark() ? `hsl(${hue} 55% 66%)` : `hsl(${hue} 52% 46%)`;
   };
-  const theme = at("theme");
-  const nameTheme = () => { theme.textContent = isDark() ? "Light" : "Dark"; };
-  theme.hidden = false;
-  theme.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
-    nameTheme(); drawLegend(); drawMap();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { nameTheme(); drawLegend(); drawMap(); });
-  nameTheme();
+  root.addEventListener("theme", () => { drawLegend(); drawMap(); });
 
   /* ---------------------------------------------------------------- map */
 

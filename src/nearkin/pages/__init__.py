@@ -1,0 +1,66 @@
+"""Pages in one file that needs nothing else: one frame, one style, and a policy that allows nothing from outside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib import resources
+from typing import Any
+
+from nearkin._version import __version__
+from nearkin.errors import printable
+
+__all__ = ["Page"]
+
+#: Characters of anything that is written into a page as text.
+_LONGEST = 1000
+
+
+class Page:
+    """A kind of page: ``page.html``, ``page.css`` and, if there is one, ``page.js`` of a package, in the common frame.
+
+    Parameters
+    ----------
+    package : str
+        Package with the files; the template extends ``base.html``.
+    kind : str
+        Last word of the page's generator, by which its files are known.
+    """
+
+    def __init__(self, package: str, kind: str):
+        self.kind = kind
+        self._frame, self._body = _read(__package__, "base.html"), _read(package, "page.html")
+        self._style, self._script = (
+            _read(__package__, f"base.{end}") + _read(package, f"page.{end}") for end in ("css", "js")
+        )
+
+    @property
+    def size(self) -> int:
+        """Characters of the page without its contents."""
+        return sum(map(len, (self._frame, self._body, self._style, self._script)))
+
+    def render(self, title: str, **facts: Any) -> str:
+        """Return the page. Text is escaped, and control characters in it are written out."""
+        from jinja2 import DictLoader, Environment
+
+        loader = DictLoader({"base.html": self._frame, "page.html": self._body})
+        environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_show, loader=loader)
+        return environment.get_template("page.html").render(
+            title=title, kind=self.kind, version=__version__, style=self._style, script=self._script,
+            style_hash=_hash(self._style), script_hash=_hash(self._script), **facts,
+        )  # fmt: skip
+
+
+def _read(package: str | None, name: str) -> str:
+    file = resources.files(package or "") / name
+    return file.read_text("utf-8") if file.is_file() else ""
+
+
+def _show(value: Any) -> Any:
+    """What the template writes: text with control characters as escapes, except for parts of the page itself."""
+    return value if hasattr(value, "__html__") else printable(value, _LONGEST)
+
+
+def _hash(text: str) -> str:
+    """Hash by which a content security policy allows an inline style or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
