@@ -83,8 +83,12 @@ def fit_onto(
         )
     begun, begins = time.perf_counter(), not onto.onto.exists()
     given = given_options(stream)
-    reading = {name: getattr(stream, name) for name in _KEPT if name in given}
-    names = {"label": source.label or source.labels, "features": source.features or None, "drop": source.drop or None}
+    reading: dict[str, Any] = {name: getattr(stream, name) for name in _KEPT if name in given}
+    reading |= {
+        "label": source.label or source.labels,
+        "features": source.features or None,
+        "drop": source.drop or None,
+    }
     wishes = wanted.list_wishes()
     model = None
     if begins:
@@ -98,7 +102,7 @@ def fit_onto(
             on_bad_file=onto.on_bad_file, log=stream.log, log_every=stream.log_every, on_report=draw,
             false_alarms=stream.false_alarms,
             on_file=lambda note: _tell(note, is_dry=onto.dry_run, quiet=quiet), output=output, dry_run=onto.dry_run,
-            late=late, new_columns=onto.new_columns, **reading, **names,
+            late=late, new_columns=onto.new_columns, **reading,
         )  # fmt: skip
     if not quiet:
         _show.echo(_sum_up(outcome, is_dry=onto.dry_run))
@@ -131,7 +135,9 @@ def _tell(note: FileNote, *, is_dry: bool, quiet: bool) -> None:
         named = text if note.path in text else f"{note.path}: {text}"
         _show.echo(f"nearkin: {'would be ' if is_dry else ''}put aside: {named}", err=True)
     elif not quiet and (note.status in ("learned", "new") or " as " in note.text.partition(":")[0]):
-        words = {"learned": "learned", "new": "would be learned", "seen": "skipped"}[note.status]
+        words = {"learned": "learned" if note.n_rows else "read", "new": "would be learned", "seen": "skipped"}[
+            note.status
+        ]
         rows = f", {_show.count(note.n_rows, 'row')}" if note.n_rows else ""
         _show.echo(f"  {note.path}: {words}{rows}{'; ' if note.text else ''}{note.text}", err=True)
 

@@ -486,6 +486,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _fit_learner(self, learner: Any, X: ArrayLike, labels: NDArray[Any]) -> OnlineLearner:
         """The learner, fitted if it is not."""
         if isinstance(learner, OnlineLearner) and learner.__sklearn_is_fitted__():
+            if (known := learner.state_.labels).codes:
+                known.encode(labels, type(learner).__name__, grow=False)  # others are refused
             return learner
         if not isinstance(learner, OnlineLearner):
             make = Euclidean if learner is None else default_learner

@@ -336,7 +336,7 @@ class Run:
         self.pupil.history.watch = self.at.watch
         self.pupil.history.columns = self.pupil.history.columns or self.stream.columns
         if self.pupil.n_rows_seen:
-            self.model.history_ = self.pupil.history  # type: ignore[union-attr]
+            self.model.history_ = self.pupil.history
 
     def _save(self) -> None:
         """Write a checkpoint, if one is wanted."""
