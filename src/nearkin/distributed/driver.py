@@ -106,10 +106,11 @@ def fit(
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)
         cluster.check_versions()
-        if n_shards is None and resume:
-            n_shards = _read_n_shards(checkpoint)
-        n_shards = int(n_shards or len(cluster.wait_for_workers()))
+        kept = _read_plan(checkpoint) if resume else {}
+        n_shards = int(n_shards or kept.get("shards") or len(cluster.wait_for_workers()))
         n_batches = count_batches(source, n_shards, merge_every)
+        if merge_every is None:  # files that were appended do not change it
+            n_batches = kept.get("batches_of_a_share", n_batches)
         plan = {"shards": n_shards, "batches_of_a_share": n_batches}
         with Run(learner, source, options, plan) as run:
 
@@ -193,14 +194,14 @@ def _run(cluster: Cluster, tasks: list[Task]) -> list[dict[str, Any]]:
     return results
 
 
-def _read_n_shards(checkpoint: str | os.PathLike[str] | None) -> int | None:
-    """Return the number of shards with which a run began."""
+def _read_plan(checkpoint: str | os.PathLike[str] | None) -> dict[str, int]:
+    """Return the number of shards with which a run began, and of batches between merges."""
     if checkpoint is None or not Checkpoint(checkpoint).exists():
-        return None
+        return {}
     kept = Checkpoint(checkpoint).read()
     plan = kept.get("plan") if isinstance(kept, dict) else None
-    found = plan.get("shards") if isinstance(plan, dict) else None
-    return found if Integer(1).allows(found) else None
+    found = plan.items() if isinstance(plan, dict) else ()
+    return {name: value for name, value in found if Integer(1).allows(value)}
 
 
 def score(
