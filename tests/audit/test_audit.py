@@ -624,13 +624,14 @@ def test_a_class_that_is_much_doubted_is_pointed_out(rng):
 
 
 def test_notes_tell_what_the_figures_do_not():
-    def told(by_class, interval=(0.02, 0.08), notes=(), copies=None):
+    def told(by_class, interval=(0.02, 0.08), notes=(), copies=None, outvoted=0):
         sizes = [size for _, size, _, _ in by_class]
         audit = SimpleNamespace(
             decision=SimpleNamespace(notes=notes, copies=copies), doubt_by_class=lambda: by_class,
             rate_is_estimated=True, noise_rate=0.05, noise_interval=interval,
             n_suspects=sum(wrong + look for _, _, wrong, look in by_class),
             n_rows=sum(sizes), given_code=np.repeat(np.arange(len(sizes)), sizes),
+            score=np.where(np.arange(sum(sizes)) < outvoted, 0.4, 0.6),
             classes=np.array([name for name, _, _, _ in by_class]),
         )  # fmt: skip
         return warn_of(audit)
@@ -648,5 +649,7 @@ def test_notes_tell_what_the_figures_do_not():
         "4 rows are copies of others (3 equal, 1 nearly equal) and do not vouch for them; 4 of them have another label "
         "than their copy, so one of the two is wrong."
     )
+    (note,) = told([("a", 60, 2, 1), ("b", 40, 0, 0)], outvoted=36)  # guesses would contradict 48
+    assert note.startswith("These features hardly tell the classes apart")
     (note,) = told([("a", 60, 2, 1), ("b", 9, 0, 1)])
     assert note.startswith("Small classes (b) have suspects that few rows can judge")

@@ -52,3 +52,13 @@ def test_coverage_of_the_audit_on_separate_clouds(rate):
 def test_a_number_that_is_not_a_share_is_refused(arguments):
     with pytest.raises(ValueError, match="rate_interval"):
         rate_interval(*arguments)
+
+
+def test_labels_more_likely_wrong_than_right_are_called_wrong_and_prove_that_some_are():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    X = rng.normal(size=(600, 4)) + 4.0 * y[:, None]
+    labels = np.where((y == 0) & (rng.random(600) < 0.4), 1, y)  # two fifths of one class called the other
+    audit = nearkin.audit_labels(X, labels, random_state=0)
+    np.testing.assert_array_equal(audit.plausibility < 0.5, audit.is_wrong)
+    assert 0.0 < audit.noise_interval[0] < np.mean(labels != y) < audit.noise_interval[1]

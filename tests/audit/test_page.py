@@ -268,8 +268,8 @@ def test_any_label_id_and_name_of_a_column_can_be_written(label, tmp_path, rng):
         (0.0004, 1, 0, "1 label looks wrong"),
         (0.0004, 2, 3, "2 labels look wrong"),
         (0.08, 0, 5, "Perhaps 8.0 % are wrong, none clearly so"),
-        (0.08, 3, 5, "About 8.0 % of labels look wrong"),
-        (0.123, 3, 5, "About 12 % of labels look wrong"),
+        (0.08, 3, 5, "Perhaps 8.0 % are wrong, or none"),
+        (0.123, 3, 5, "Perhaps 12 % are wrong, or none"),
     ],
 )
 def test_the_headline_agrees_with_the_suspects_below_it(rate, n_wrong, n_look, words):
@@ -280,3 +280,6 @@ def test_the_headline_agrees_with_the_suspects_below_it(rate, n_wrong, n_look, w
     assert ("No sign" in words) == (audit.n_suspects == 0)
     told = describe_rate(audit)
     assert told.endswith("perhaps none") and ("0.0 %" not in told or "at most" in told)
+    audit.noise_interval = (0.01, 0.2)
+    if rate > 0.01 and n_wrong:
+        assert " ".join(_headline(audit)["words"]).endswith("of labels look wrong")

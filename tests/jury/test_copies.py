@@ -208,3 +208,13 @@ def test_recall_does_not_suffer_from_copies():
     assert twice.noise_rate == plain.noise_rate
     assert twice.decision.copies.n_exact == 200
     assert plain.decision.copies is None
+
+
+@pytest.mark.parametrize(("m", "jitter"), [(4, 0.1), (10, 1e-6)])
+def test_many_near_copies_of_each_row_are_found(m, jitter, blobs, rng):
+    X, y = blobs(n=900 // m, d=10, spread=2.0)
+    codes = nearkin.flip_labels(y, 0.15, random_state=0)[0]
+    rows = np.repeat(X, m, axis=0) + rng.normal(size=(len(X) * m, 10)) * jitter * X.std(axis=0)
+    order = rng.permutation(len(rows))
+    found, _ = find_copies(rows[order] / np.sqrt(2 * X.var(axis=0).sum()), np.repeat(codes, m)[order])
+    assert 0.8 < len(found.first) / len(X) < 1.2

@@ -32,7 +32,7 @@ from nearkin.jury import (
 )
 from nearkin.jury import local_scaling as local
 from nearkin.jury import voters as voters_of
-from nearkin.jury.decision import best_threshold
+from nearkin.jury.suspects import best_threshold
 from nearkin.jury.voters import BANDWIDTHS, learn_spaces, rank_votes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels
@@ -659,3 +659,12 @@ def test_heavy_tails_do_not_decide_who_is_near(rng):
     expected = np.sign(plain) * (2.0 + np.log(np.abs(plain) - 1.0, where=is_far, out=np.zeros_like(plain)))
     np.testing.assert_allclose(scaled[is_far] / unit, expected[is_far], rtol=1e-5)
     assert model.score(X, y) > 0.85
+
+
+def test_no_class_is_so_full_of_wrong_labels_that_some_are_passed_over():
+    codes = np.repeat([0, 1, 2], [50, 50, 10])
+    plausibility = np.where(np.arange(110) % 50 < 25, 0.1, 0.9)
+    noise = NoiseModel(0.2, 3, interval=(0.0, 0.4))  # which explains none of them
+    found = SuspectRules().apply(plausibility, plausibility, codes, noise, rate_is_given=False)
+    np.testing.assert_array_equal(found[:100], plausibility[:100] < 0.5)
+    assert not found[100:].any()  # a rare class

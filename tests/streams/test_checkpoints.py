@@ -159,55 +159,12 @@ def grow(folder, first, last, number):
     parquet.write_table(tables.table(X[first:last], y[first:last]), folder / f"{number}.parquet", row_group_size=100)
 
 
-@pytest.mark.parametrize("finished", [True, False])
-def test_appended_files_are_learned_after_those_before(finished, tmp_path):
-    """Where the old files end with a whole batch, the bits are those of one run over all files."""
-    folder, path = tmp_path / "data", tmp_path / "ck"
-    grow(folder, 0, 1280, 0)
-    if finished:
-        fit(opened(folder), path)
-    else:
-        with pytest.raises(KeyboardInterrupt):
-            fit(opened(folder), path, on_report=stop_at(5))
-    grow(folder, 1280, 2000, 1)
-    reports = []
-    model = fit(opened(folder), path, on_report=reports.append)
-    assert reports[0].batch == (11 if finished else 6)
-    assert reports[-1].rows == reports[-1].total_rows == 2000
-    assert same(model, streams.fit_stream(learner(), opened(folder)))
-    grow(folder, 2000, 2400, 2)
-    assert fit(opened(folder), path).n_rows_seen_ == 2400
-    again = []
-    assert fit(opened(folder), path, on_report=again.append).n_rows_seen_ == 2400
-    assert again == []
-
-
-def test_a_batch_that_was_cut_short_by_the_end_is_not_learned_again(tmp_path):
-    """The first new batch begins with the first new row, also after an interrupt in the new files."""
-    folder, path = tmp_path / "data", tmp_path / "ck"
-    X, y = tables.rows()
-    grow(folder, 0, 1000, 0)
-    fit(opened(folder), path)
-    grow(folder, 1000, 2400, 1)
-    with pytest.raises(KeyboardInterrupt):
-        fit(opened(folder), path, on_report=stop_at(12))
-    model = fit(opened(folder), path)
-    theirs = learner()
-    for first, last in ((0, 1000), (1000, 2400)):
-        for at in range(first, last, 128):
-            theirs.partial_fit(X[at : min(at + 128, last)], y[at : min(at + 128, last)])
-    assert same(model, theirs)
-
-
-def test_files_are_appended_only_to_one_pass_in_their_order(tmp_path):
+def test_files_that_come_later_belong_to_another_run(tmp_path):
     folder = tmp_path / "data"
     grow(folder, 0, 1000, 1)
-    fit(opened(folder), tmp_path / "two", epochs=2)
-    fit(opened(folder, shuffle=True), tmp_path / "mixed")
     fit(opened(folder), tmp_path / "one")
     grow(folder, 1000, 2000, 2)
-    refused(opened(folder), tmp_path / "two", r"2\.parquet is new, which only a run of one pass", epochs=2)
-    refused(opened(folder, shuffle=True), tmp_path / "mixed", r"2\.parquet is new, which only a run of one pass")
+    refused(opened(folder), tmp_path / "one", r"2\.parquet is new \(fit_onto")
     grow(folder, 2000, 2400, 0)
     refused(opened(folder), tmp_path / "one", r"a file was 1\.parquet and is 0\.parquet")
 
@@ -504,7 +461,6 @@ def test_a_link_to_a_checkpoint_stays_a_link(tmp_path):
 FORGED = {
     "epoch": ["0", -1, 7, 0.5, None, True],
     "batch": [10**6, "3", -1, 2, 3.0, None, [1]],
-    "start": ["x", -5, 128, 10**9],
     "done": [1, "yes", True, None],
     "learner": [{}, "RobustLODML", 3, None, nearkin.LODML(), learner()],
     "rows": ["x", None, -5, 1, 10**6],

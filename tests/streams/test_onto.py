@@ -87,6 +87,30 @@ def test_a_renamed_file_is_known_and_a_changed_one_is_refused_before_anything_is
     assert found.model.n_rows_seen_ == 480
 
 
+def test_an_empty_folder_is_an_ordinary_day(home):
+    (home / "none").mkdir()
+    for _ in range(2):
+        done = run("fit", "none", "--label", "y", "--onto", "m.nearkin")
+        assert (done.exit_code, "nothing new to learn" in done.stdout) == (0, True)
+        onto(source="in/day0.csv")
+    assert run("fit", "gone", "--label", "y", "--onto", "m.nearkin").exit_code == 2
+
+
+def test_a_file_that_cannot_be_opened_is_put_aside(home, monkeypatch):
+    onto(source="in/day0.csv")
+    digest = streams.onto.digest_content
+
+    def locked(paths):
+        if str(paths[0]).endswith("day1.csv"):
+            raise PermissionError(13, "Permission denied", paths[0])
+        return digest(paths)
+
+    monkeypatch.setattr("nearkin.streams.onto.digest_content", locked)
+    with pytest.raises(PermissionError):
+        onto()
+    assert sorted(statuses(onto(on_bad_file="skip"))) == ["bad", "learned", "seen"]
+
+
 def test_two_files_with_one_content_are_learned_once(home):
     (home / "in/copy.csv").write_bytes((home / "in/day2.csv").read_bytes())
     assert sorted(statuses(onto())) == ["learned", "learned", "learned", "seen"]
@@ -259,8 +283,9 @@ print("same")
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_with_the_same_bits(home):
-    done = subprocess.run([sys.executable, "-c", KILLS, "5"], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLS, "7"], capture_output=True, text=True, check=False)
     assert done.stdout.endswith("same\n"), done.stderr
 
 

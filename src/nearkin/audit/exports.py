@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
 __all__ = [
-    "CLEANED", "COLUMNS", "DEFAULT_HOW", "DEFAULT_TIER", "MIN_CONFIDENCE", "TIERS", "WAYS", "Cleaning", "Columns",
-    "Values", "check_ids", "count_suspects", "describe_rate", "list_cleaned", "list_rows", "summarise", "take_rows",
-    "warn_of", "write_json", "write_table",
+    "CLEANED", "COLUMNS", "DEFAULT_HOW", "DEFAULT_TIER", "MIN_CONFIDENCE", "NOTHING", "TIERS", "WAYS", "Cleaning",
+    "Columns", "Values", "check_ids", "count_suspects", "describe_rate", "list_cleaned", "list_rows", "summarise",
+    "take_rows", "warn_of", "write_json", "write_table",
 ]  # fmt: skip
 
 #: One value for each row, and columns of them by name.
@@ -63,11 +63,13 @@ _FEW, _FEW_OF_CLASS, _SOME_OF_CLASS = 50, 2, 10
 #: Share of suspects in a class from which a note points it out.
 _MUCH_OF_CLASS = 0.4
 
-#: Estimated rate above which a note says that the features tell too little about the classes.
+#: Estimated rate above which a note says that the features tell too little about the classes, and share of the labels
+#: that guesses contradict above which votes do no better.
 _HOPELESS = 0.4
+_GUESSED = 0.65
 
 #: Lower end of the interval below which the rate cannot be told from zero.
-_NOTHING = 5e-4
+NOTHING = 5e-4
 
 
 def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
@@ -95,10 +97,10 @@ def describe_rate(audit: LabelAudit) -> str:
     if not audit.rate_is_estimated:
         return f"{100 * audit.noise_rate:.1f} % (as given)"
     low, high = audit.noise_interval
-    if audit.noise_rate < _NOTHING:
+    if audit.noise_rate < NOTHING:
         return f"at most {100 * high:.1f} %, perhaps none"
     words = f"{100 * audit.noise_rate:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
-    return f"{words}, perhaps none" if low < _NOTHING else words
+    return f"{words}, perhaps none" if low < NOTHING else words
 
 
 def count_suspects(audit: LabelAudit) -> str:
@@ -111,7 +113,7 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     found = [*audit.decision.notes, *_tell_of_copies(audit)]
     known = [one for one in audit.doubt_by_class() if one[1] > _FEW_OF_CLASS]
     lost = [name for name, size, wrong, look in known if wrong + look > _MUCH_OF_CLASS * size]
-    if audit.rate_is_estimated and audit.noise_rate > _HOPELESS:
+    if audit.rate_is_estimated and (audit.noise_rate > _HOPELESS or _is_hardly_told(audit)):
         found.append(
             "these features hardly tell the classes apart, so the share of wrong labels says more about the features "
             "than about the labels."
@@ -122,7 +124,7 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
             "labels strayed into a small one. Look at some suspects before you drop them all."
         )
     is_settled = not audit.decision.notes  # otherwise that says the same
-    if audit.rate_is_estimated and is_settled and audit.noise_interval[0] < _NOTHING and audit.n_suspects:
+    if audit.rate_is_estimated and is_settled and audit.noise_interval[0] < NOTHING and audit.n_suspects:
         found.append(
             "the share of wrong labels cannot be told from zero, so every suspect may be right: look at each before "
             "you act."
@@ -144,6 +146,13 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     return tuple(one[0].upper() + one[1:] for one in found)
 
 
+def _is_hardly_told(audit: LabelAudit) -> bool:
+    """Whether the votes contradict labels nearly as often as guesses would."""
+    shares = np.bincount(audit.given_code) / audit.n_rows
+    chance = 1.0 - float((shares * shares).sum())
+    return float(np.mean(audit.score < 0.5)) > _GUESSED * chance
+
+
 def _tell_of_copies(audit: LabelAudit) -> list[str]:
     """How many rows are copies of others, and how many of these contradict each other."""
     copies = audit.decision.copies
@@ -152,9 +161,9 @@ def _tell_of_copies(audit: LabelAudit) -> list[str]:
     first = audit.given_code[copies.first][copies.group_of_row]
     n_other = int(np.count_nonzero(audit.given_code != first))
     parts = [f"{n:,} {how}" for n, how in ((copies.n_exact, "equal"), (copies.n_near, "nearly equal")) if n]
-    words = (
-        f"{copies.n_exact + copies.n_near:,} rows are copies of others ({', '.join(parts)}) and do not vouch for them"
-    )
+    n = copies.n_exact + copies.n_near
+    those = "1 row is a copy of another" if n == 1 else f"{n:,} rows are copies of others"
+    words = f"{those} ({', '.join(parts)}) and {'does' if n == 1 else 'do'} not vouch for {'it' if n == 1 else 'them'}"
     if n_other:
         have = "has" if n_other == 1 else "have"
         words += f"; {n_other:,} of them {have} another label than their copy, so one of the two is wrong"

@@ -19,7 +19,8 @@ from nearkin.errors import InputError, owned_by
 from nearkin.gradual import Gradual, in_steps
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import estimate_seconds
-from nearkin.jury.decision import COUNTED, call_wrong
+from nearkin.jury.decision import COUNTED
+from nearkin.jury.suspects import call_wrong
 from nearkin.jury.voters import N_VOTING, rank_votes
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
@@ -27,7 +28,7 @@ from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import NoiseModel, rate_interval, score_labels, suggest_labels
 from nearkin.noise.estimate import certain_rate
-from nearkin.noise.model import doubt_suspects
+from nearkin.noise.model import agree_with_tiers
 from nearkin.reservoir import Reservoir
 from nearkin.rows import check_finite
 from nearkin.settings import SEED, Integer, all_or_nothing, at_one_moment, check_settings, declare, generator, setting
@@ -208,7 +209,7 @@ class StreamAudit(BaseEstimator):
             rate = certain_rate(window[:, 1] == 0, window[:, 0], max(2, len(numbering.codes)))
             n, seen = len(window), window[:, 2]
         is_suspect = _find_suspects(verdict, seen, rate)
-        plausibility = doubt_suspects(verdict.plausibility, is_suspect)
+        plausibility = agree_with_tiers(verdict.plausibility, is_suspect)
         best, confidence = suggest_labels(
             lambda which: verdict.noise.joint(verdict.shares[which], verdict.codes[which]),
             verdict.codes, plausibility, is_suspect, verdict.shares.shape[1],

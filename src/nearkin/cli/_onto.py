@@ -83,8 +83,12 @@ def fit_onto(
         )
     begun, begins = time.perf_counter(), not onto.onto.exists()
     given = given_options(stream)
-    reading = {name: getattr(stream, name) for name in _KEPT if name in given}
-    names = {"label": source.label or source.labels, "features": source.features or None, "drop": source.drop or None}
+    reading: dict[str, Any] = {name: getattr(stream, name) for name in _KEPT if name in given}
+    reading |= {
+        "label": source.label or source.labels,
+        "features": source.features or None,
+        "drop": source.drop or None,
+    }
     wishes = wanted.list_wishes()
     model = None
     if begins:
@@ -98,7 +102,7 @@ def fit_onto(
             on_bad_file=onto.on_bad_file, log=stream.log, log_every=stream.log_every, on_report=draw,
             false_alarms=stream.false_alarms,
             on_file=lambda note: _tell(note, is_dry=onto.dry_run, quiet=quiet), output=output, dry_run=onto.dry_run,
-            late=late, new_columns=onto.new_columns, **reading, **names,
+            late=late, new_columns=onto.new_columns, **reading,
         )  # fmt: skip
     if not quiet:
         _show.echo(_sum_up(outcome, is_dry=onto.dry_run))

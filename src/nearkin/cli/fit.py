@@ -192,11 +192,11 @@ def _fit_table(
     begun = time.perf_counter()
     model = wanted.make_classifier(in_batches=False)
     rows = read_training(data, source.label, source.labels, source.features, source.drop)
+    assert rows.y is not None
     warn_of_lookalikes(rows.y, f"column {rows.label!r} of {data}" if rows.label else str(source.labels))
     with _show.progress_bar(quiet=quiet):
         model.fit(rows.X, rows.y)
     remember_names(model, rows.names, rows.label)
-    assert rows.y is not None
     hold_rows(model, rows.X, rows.y)  # so that more files can be learned later
     save(model, output)
     if suspects is not None:

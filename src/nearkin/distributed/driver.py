@@ -102,7 +102,9 @@ def fit(
         if value is not None:
             check_argument("distributed.fit", name, value, Integer(1, most))
     check_argument("distributed.fit", "timeout", timeout, Real(0.0, open_low=True))
-    options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report, false_alarms)
+    options = Options(
+        epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report, false_alarms=false_alarms
+    )
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)
         cluster.check_versions()
@@ -173,7 +175,7 @@ def _learn_round(
 def _pack_bare(learner: OnlineLearner) -> bytes:
     """Return a learner as bytes, without the history of its stream, which no share needs."""
     bare = copy.copy(learner)
-    vars(bare).pop("history_", None)
+    bare.__dict__.pop("history_", None)
     return pack(bare)
 
 

@@ -2,13 +2,14 @@
 
 from nearkin.jury.cells import Cells
 from nearkin.jury.copies import Copies, Groups, find_copies
-from nearkin.jury.decision import JuryDecision, SuspectRules, assemble_jury
+from nearkin.jury.decision import JuryDecision, assemble_jury
 from nearkin.jury.forest import ForestVoter, Trees
 from nearkin.jury.judged import JudgedRows
 from nearkin.jury.jury import Jury, Votes, mix_votes, stack_votes
 from nearkin.jury.local_scaling import LocalNeighbours
 from nearkin.jury.outside import OutsideVoter
 from nearkin.jury.ridge import Landmarks, LeadingDirections, RidgeVoter
+from nearkin.jury.suspects import SuspectRules
 from nearkin.jury.voters import CrossFittedVoter, LearnedSpace, NeighbourVoter, Voter
 
 __all__ = [

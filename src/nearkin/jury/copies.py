@@ -20,8 +20,10 @@ from nearkin.stored import ArrayOf, Count, stored
 
 __all__ = ["Copies", "Groups", "find_copies", "join_groups", "number_equal_rows"]
 
-#: Neighbours whose distances tell how dense rows lie, and how many dimensions they fill.
-_NEAR, _FAR = 7, 15
+#: Neighbours whose distances tell how dense rows lie, and how many dimensions they fill: those beyond a few copies, and
+#: those beyond many. Near copies are looked for among as many neighbours as the last number says.
+_SCALES = ((7, 15), (30, 60))
+_SEARCHED = 20
 
 #: A near copy is as near as fewer than this many of a row's neighbours would come by chance; its distance is at most
 #: this part of that to the last of them.
@@ -41,7 +43,7 @@ _EXCESS = 4.0
 #: rows, less than the second part, if so many would differ otherwise; those of near copies also less often than the
 #: last. Where the nearest other rows tell hardly more than chance, near rows are all there is to ask.
 _AGREE = 0.5
-_HARDLY, _ENOUGH = 0.1, 10.0
+_HARDLY, _NEVER, _ENOUGH = 0.1, 0.03, 10.0
 _DIFFER = 0.1
 _INFORMED = 0.9
 
@@ -51,9 +53,16 @@ _LEAST_KEPT = 5
 #: Most differences of rows held at once.
 _AT_ONCE = 1 << 20
 
-#: Neighbours with whose labels those of the nearest row are compared, and by how many standard errors they must differ.
-_NEXT = slice(1, 4)
+#: Neighbours with whose labels those of the nearest row are compared, and how much less often those of the nearest
+#: differ. Labels of neighbours beyond several copies differ more often anyway.
+_NEXT = ((slice(1, 4), _AGREE), (slice(7, 12), _HARDLY))
+
+#: How often labels of other rows differ at least where sets of many are looked for: nothing is at stake otherwise.
+_AT_STAKE = 0.1
+
+#: By how many standard errors they must differ, and how often rows are joined two by two.
 _CERTAIN = 3.0
+_TURNS = 6
 
 
 @stored(group=ArrayOf("n", of="codes", low=0, below="n"), n_groups=Count(2))
@@ -181,8 +190,8 @@ def find_copies(rows: Array, codes: Codes) -> tuple[Copies | None, LocalNeighbou
     -----
     With ``dim = log(15 / 7) / median log(d15 / d7)`` from the distances to the 7th and 15th neighbour, chance puts a
     neighbour nearer than ``eps d15`` to one row in a hundred if ``eps = (0.01 / 14)^(1 / dim)``. In few dimensions
-    copies may be farther than that; there the labels tell: if the nearest row agrees much better than the next ones,
-    rows that are nearest to each other are copies.
+    copies may be farther than that; there the labels tell: as long as the nearest row agrees much better than the next
+    ones, rows that are nearest to each other are copies. The 30th and 60th neighbour tell where a row has many copies.
 
     Examples
     --------
@@ -274,54 +283,113 @@ def _count_differences(
 def _link_near_copies(rows: Array, codes: Codes, search: LocalNeighbours) -> Index | None:
     """Number of the set of near copies of each row, or None where there are none to speak of."""
     n = len(rows)
-    if n <= 2 * _FAR:
-        return None
-    distances, found = _nearest(rows, search, spread_rows(n, _SAMPLE))
-    asked = spread_rows(n, _SAMPLE)
-    low, high = distances[:, _NEAR - 1], distances[:, _FAR - 1]
-    known = (low > 0.0) & (high > low)
-    if not known.any():
-        return None
-    dim = math.log(_FAR / _NEAR) / float(np.median(np.log(high[known] / low[known])))
-    eps = min(_NEAREST, (_CHANCE / (_FAR - 1)) ** (1.0 / dim))
-    has_copy = distances[:, 0] < eps * high
-    is_dense = float(np.mean(has_copy)) > _LEAST_SHARE
-    if not is_dense and not _nearest_agrees(found, codes, asked):
-        return None
-    distances, found = _nearest(rows, search, np.arange(n))
-    linked = np.arange(n)
-    if is_dense:
-        reach = eps * distances[:, _FAR - 1]
-        i, j = np.nonzero(distances < reach[:, None])
-        j, d = found[i, j], distances[i, j]
-        stars = _stars(i[d < reach[j]], j[d < reach[j]], n)
-        own, first = _choose_first(stars, codes)
-
-        def nearest_of_others(_: int, which: Index) -> Index:
-            sets = own[found[first[which]]]
-            return sets[np.arange(len(which)), (sets != which[:, None]).argmax(axis=1)][:, None]
-
-        if len(first) < n and _are_copied(*_count_differences(own, codes, first, nearest_of_others), codes):
-            linked = own
-    # Of rows that no copy was found for, those nearest to each other, if labels say so.
-    alone = np.bincount(linked)[linked] == 1
-    pair = found[:, 0]
-    if _nearest_agrees(found[alone], codes, np.flatnonzero(alone)):
-        i = np.flatnonzero(alone & alone[pair] & (pair[pair] == np.arange(n)))
-        linked[i] = np.minimum(linked[i], linked[pair[i]])
+    alone, linked = np.arange(n), None
+    for scale in _SCALES:
+        if linked is None and n > 2 * scale[1]:
+            linked = _link_by_distance(rows, codes, search, scale)
+    linked = _link_by_labels(alone if linked is None else linked, rows, codes, search)
     linked, first = _choose_first(linked, codes)
     size = np.bincount(codes[first], minlength=int(codes.max()) + 1)
     return None if len(first) == n or np.median(size[codes]) < _LEAST_KEPT else linked
 
 
-def _nearest_agrees(found: Index, codes: Codes, asked: Index) -> bool:
-    """Whether labels of the nearest rows differ less than half as often as those of the next ones, beyond chance."""
-    if len(asked) < 2 * _FAR:
+def _link_by_distance(rows: Array, codes: Codes, search: LocalNeighbours, scale: tuple[int, int]) -> Index | None:
+    """Sets of rows much nearer to each other than the distances to the neighbours of two ranks explain."""
+    n, (near, far) = len(rows), scale
+    distances, found = _nearest(rows, search, spread_rows(n, _SAMPLE), *scale)
+    low, high = distances[:, -2], distances[:, -1]
+    known = (low > 0.0) & (high > low)
+    if not known.any():
+        return None
+    dim = math.log(far / near) / float(np.median(np.log(high[known] / low[known])))
+    eps = min(_NEAREST, (_CHANCE / (far - 1)) ** (1.0 / dim))
+    if float(np.mean(distances[:, 0] < eps * high)) <= _LEAST_SHARE:
+        return None
+    distances, found = _nearest(rows, search, np.arange(n), *scale)
+    reach = eps * distances[:, -1]
+    i, j = np.nonzero(distances[:, :-2] < reach[:, None])
+    j, d = found[i, j], distances[i, j]
+    own, first = _choose_first(_stars(i[d < reach[j]], j[d < reach[j]], n), codes)
+
+    def nearest_of_others(_: int, which: Index) -> Index:
+        sets = own[search.candidates()[first[which]]]
+        return sets[np.arange(len(which)), (sets != which[:, None]).argmax(axis=1)][:, None]
+
+    if len(first) == n:
+        return None
+    differ, others = _count_differences(own, codes, first, nearest_of_others)
+    # Small clusters look like sets of many copies, so their labels must hardly ever differ.
+    n_expected = others * np.count_nonzero(np.bincount(own) > 1)
+    if scale != _SCALES[0] and (differ > _HARDLY * others or n_expected < _ENOUGH or others < _AT_STAKE):
+        return None
+    return own if _are_copied(differ, others, codes) else None
+
+
+def _link_by_labels(linked: Index, rows: Array, codes: Codes, search: LocalNeighbours) -> Index:
+    """Join sets that are nearest to each other as long as labels say that such rows were copied."""
+    n = len(rows)
+    if n <= 2 * _SCALES[0][1]:
+        return linked
+    # Repeated measurements agree nearly as copies do, so it is tried again only if distances have shown copies, or if
+    # labels of the nearest rows all but never differ.
+    is_certain = bool((linked != np.arange(n)).any())
+    for turn in range(_TURNS):
+        own, first = _choose_first(linked, codes)
+        is_sampled = turn == 0 and len(first) == n
+        asked = spread_rows(n, _SAMPLE) if is_sampled else first
+        if len(asked) < 2 * _SCALES[0][1]:
+            break
+        near = _nearest(rows, search, asked)[1] if len(first) == n else _nearest_first(search.candidates(), own, first)
+        is_alone = np.bincount(own) == 1
+        alone = is_alone[own[asked]]
+        may = np.ones(len(first), bool)
+        if not _nearest_agrees(near, codes, asked, turn):
+            if not _nearest_agrees(near[alone], codes, asked[alone], turn):
+                break
+            may = is_alone
+        if is_sampled and len(asked) < n:
+            near = _nearest(rows, search, first)[1]
+            if not _nearest_agrees(near, codes, first, turn):
+                break
+        pair = np.where(near[:, 0] < 0, first, near[:, 0])  # the row that stands for the nearest set
+        partner = own[pair]
+        sets = np.arange(len(first))
+        i = np.flatnonzero((partner[partner] == sets) & (partner != sets) & (may | may[partner]))
+        if not len(i):
+            break
+        is_certain = is_certain or _nearest_agrees(near, codes, first, turn, _NEVER)
+        sets[i] = np.minimum(sets[i], partner[i])
+        linked = sets[own]
+        if not is_certain:
+            break
+    return linked
+
+
+def _nearest_first(candidates: Index, own: Index, first: Index) -> Index:
+    """Of the neighbours of rows that stand for sets those that stand for others, the nearest first; -1 for none."""
+    found = candidates[first]
+    is_other = (first[own[found]] == found) & (own[found] != np.arange(len(first))[:, None])
+    order = np.argsort(~is_other, axis=1, kind="stable")[:, :_SEARCHED]
+    chosen = np.take_along_axis(np.where(is_other, found, -1), order, axis=1)
+    return chosen
+
+
+def _nearest_agrees(found: Index, codes: Codes, asked: Index, turn: int, most: float = 1.0) -> bool:
+    """Whether labels of the nearest rows differ much less often than those of some that follow, beyond chance."""
+    if len(asked) < 2 * _SCALES[0][1]:
         return False
-    differ = codes[found[:, : _NEXT.stop]] != codes[asked][:, None]
-    nearest, following = float(differ[:, 0].mean()), float(differ[:, _NEXT].mean())
-    error = math.sqrt((nearest * (1.0 - nearest) + following * (1.0 - following)) / len(asked))
-    return following - nearest > _CERTAIN * error and _are_copied(nearest, following, codes)
+    differ = codes[found] != codes[asked][:, None]
+    for some, part in _NEXT:
+        known = (found[:, : some.stop] >= 0).all(axis=1)
+        if found.shape[1] < some.stop or np.count_nonzero(known) < 2 * _SCALES[0][1]:
+            continue
+        nearest, following = float(differ[known, 0].mean()), float(differ[known, some].mean())
+        error = math.sqrt((nearest * (1.0 - nearest) + following * (1.0 - following)) / np.count_nonzero(known))
+        is_less = following - nearest > _CERTAIN * error and nearest <= min(part, most) * following
+        is_at_stake = (turn == 0 and part == _AGREE and most == 1.0) or following >= _AT_STAKE
+        if is_less and is_at_stake and _are_copied(nearest, following, codes):
+            return True
+    return False
 
 
 def _are_copied(own: float, others: float, codes: Codes) -> bool:
@@ -331,17 +399,22 @@ def _are_copied(own: float, others: float, codes: Codes) -> bool:
     return own <= min(_AGREE * others, _DIFFER) and others <= _INFORMED * chance
 
 
-def _nearest(rows: Array, search: LocalNeighbours, which: Index) -> tuple[Array, Index]:
-    """Distances of some rows to their nearest others, in order, and who these are."""
-    found = search.candidates()[which, : _FAR + 5]
+def _nearest(rows: Array, search: LocalNeighbours, which: Index, *ranks: int) -> tuple[Array, Index]:
+    """Distances of some rows to their nearest others, in order, and to those of some ranks; and who the nearest are."""
+    found = search.candidates()[which]
+    at = [*range(min(_SEARCHED, found.shape[1])), *(rank - 1 for rank in ranks)]
+    n_near, found = len(at) - len(ranks), found[:, at]
     distances, step = np.empty(found.shape), max(1, _AT_ONCE // (found.shape[1] * rows.shape[1]))
     for start in range(0, len(which), step):
         progress.pause()
         part = slice(start, start + step)
         difference = rows[found[part]] - rows[which[part], None]
         distances[part] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
-    order = np.argsort(distances, axis=1, kind="stable")
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(found, order, axis=1)
+    order = np.argsort(distances[:, :n_near], axis=1, kind="stable")
+    near, far = np.take_along_axis(distances, order, axis=1), distances[:, n_near:]
+    # Neighbours are in the order of locally scaled distances; within the first ones that of plain ones is known.
+    far = np.stack([near[:, r - 1] if r <= n_near else far[:, i] for i, r in enumerate(ranks)], 1) if ranks else far
+    return np.concatenate([near, far], axis=1), np.take_along_axis(found, order, axis=1)
 
 
 def _stars(i: Index, j: Index, n: int) -> Index:

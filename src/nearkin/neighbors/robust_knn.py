@@ -12,8 +12,8 @@ from scipy import sparse
 
 from nearkin.accelerator import find
 from nearkin.arrays import Array, Codes, Index
-from nearkin.jury.decision import lowest_share
 from nearkin.jury.local_scaling import spread_rows
+from nearkin.jury.suspects import lowest_share
 from nearkin.jury.voters import rank_votes
 from nearkin.learners import OnlineLearner
 from nearkin.measures import DISTANCE, Measure

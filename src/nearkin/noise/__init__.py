@@ -1,10 +1,10 @@
 """Wrong labels: a model of how they arise, their rate, the plausibility of each label, and noise put in on purpose."""
 
-from nearkin.noise.estimate import estimate_noise_model, estimate_noise_rate, rate_interval
+from nearkin.noise.estimate import estimate_noise_model, estimate_noise_rate, proven_rate, rate_interval
 from nearkin.noise.inject import flip_labels, flip_near_boundary, flip_to_next
 from nearkin.noise.model import NoiseModel, judge_labels, rate_labels, score_labels, suggest_labels
 
 __all__ = [
     "NoiseModel", "estimate_noise_model", "estimate_noise_rate", "flip_labels", "flip_near_boundary", "flip_to_next",
-    "judge_labels", "rate_interval", "rate_labels", "score_labels", "suggest_labels",
+    "judge_labels", "proven_rate", "rate_interval", "rate_labels", "score_labels", "suggest_labels",
 ]  # fmt: skip

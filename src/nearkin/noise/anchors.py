@@ -11,9 +11,10 @@ from nearkin.noise.model import NoiseModel, max_rate, uniform_flips
 
 __all__ = ["Anchors", "find_anchors", "trust_in_flips"]
 
-#: Rows of a class, as a share of its size, that are most certain, and those that are less so.
+#: Rows of a class, as a share of its size, that are most certain, those that are less so, and those still less.
 _CERTAIN = 0.25
 _LESS_CERTAIN = 0.6
+_LEAST_CERTAIN = 0.85
 
 #: Least number of most certain rows of a class.
 _LEAST_ROWS = 8
@@ -31,21 +32,21 @@ _LEAST_KEPT = 0.25
 #: Size of a class, as a multiple of the number of its labels.
 _SIZES = (0.25, 4.0)
 
-#: Two classes: least difference of their rates in standard errors, largest sum of them, and the differences at which
-#: trust begins and is full.
-_SIGNIFICANT = 2.5
-_TELLING = 0.75
+#: Evidence at which trust begins and at which it is full: a step would make the result a matter of chance.
+#: Two classes: difference of their rates in standard errors, sum of them, and the difference itself.
+_SIGNIFICANT = (2.0, 3.0)
+_TELLING = (0.8, 0.7)
 _DIFFERS = (0.05, 0.25)
 
-#: Most that contradiction may grow from the most certain rows to the less certain ones.
-_GROWS = 1.35
+#: How much contradiction grows from the most certain rows to the less certain ones.
+_GROWS = (1.5, 1.2)
 
-#: Several classes: most that two may be mistaken for each other, both ways together; least gain in standard errors;
-#: probabilities of counts below which chance does not explain them.
-_MUTUAL = 0.5
-_GAIN = 2.0
-_UNEVEN = 1e-3
-_PREFERENCE = 1e-4
+#: Several classes: how often two are mistaken for each other, both ways together; gain in standard errors; digits of
+#: the probabilities with which chance explains counts.
+_MUTUAL = (0.55, 0.45)
+_GAIN = (1.5, 2.5)
+_UNEVEN = (2.5, 3.5)
+_PREFERENCE = (3.5, 4.5)
 _TRUST_OF_SEVERAL = 0.75
 
 #: No more than this is ever trusted: overlap of classes may look like flips.
@@ -58,7 +59,7 @@ class Anchors:
 
     Parameters
     ----------
-    certain, less_certain : ndarray of shape (n_classes, n_classes)
+    certain, less_certain, least_certain : ndarray of shape (n_classes, n_classes)
         ``certain[k, j]`` of the rows with most votes for class k are labelled j; then the same for the next rows.
     counted : ndarray of shape (n_classes, n_classes)
         The most certain rows, with the next ones where these are contradicted no more often.
@@ -70,6 +71,7 @@ class Anchors:
 
     certain: Array
     less_certain: Array
+    least_certain: Array
     counted: Array
     size: Array
     flips: Array
@@ -118,17 +120,19 @@ def find_anchors(votes: Array, codes: Codes) -> Anchors:
     # Rows with no more votes for a class than any row has say nothing about it.
     telling = np.count_nonzero(votes > votes.mean(axis=0) * (1.0 + 1e-9), axis=0)
     for _ in range(_ROUNDS):
-        certain, less, counted = (np.zeros((n_classes, n_classes)) for _ in range(3))
+        certain, less, least, counted = (np.zeros((n_classes, n_classes)) for _ in range(4))
         for k in range(n_classes):
             end = min(telling[k], int(np.ceil(max(_LEAST_ROWS, _CERTAIN * size[k]))))
             last = min(telling[k], max(end, int(np.ceil(_LESS_CERTAIN * size[k]))))
+            rest = min(telling[k], max(last, int(np.ceil(_LEAST_CERTAIN * size[k]))))
             certain[k] = np.bincount(codes[order[:end, k]], minlength=n_classes)
             less[k] = np.bincount(codes[order[end:last, k]], minlength=n_classes)
+            least[k] = np.bincount(codes[order[last:rest, k]], minlength=n_classes)
             counted[k] = certain[k] + less[k] if _is_plateau(certain[k], less[k], k) else certain[k]
         flips = _flips(counted, size)
         size = np.clip(labels @ np.linalg.pinv(flips), _SIZES[0] * labels, _SIZES[1] * labels)
         size = np.maximum(size, 1.0) * (n / np.maximum(size, 1.0).sum())
-    return Anchors(certain, less, counted, size, flips)
+    return Anchors(certain, less, least, counted, size, flips)
 
 
 def _is_plateau(certain: Array, less: Array, k: int) -> bool:
@@ -185,15 +189,16 @@ def _chi_squared(counts: Array, *, given_rates: bool = False) -> tuple[float, in
     return float(squared.sum()), max(1, int(tested.sum()) - known)
 
 
-def trust_in_flips(found: Anchors, votes: Array, codes: Codes) -> float:
-    """Return how far flips by class are believed rather than uniform ones, from 0 to 0.9.
+def trust_in_flips(found: Anchors, votes: Array, codes: Codes) -> tuple[float, float]:
+    """Return how far flips by class are believed rather than uniform ones, from 0 to 0.9, and how sure it is that so.
 
     Where classes overlap, or wrong labels follow the features, certain rows of classes differ though nothing was
     flipped by class. Then less certain rows are contradicted more often than the most certain ones, and such flips are
-    not believed. Two classes: their rates must differ by 2.5 standard errors, and trust grows with the difference. More
-    classes: the flips found on one half of the rows must explain the labels of the other half better than uniform flips
-    do, by two standard errors, or the wrong labels of classes must clearly prefer some others; and no two classes may
-    be mistaken for each other half of the time, which is how classes look that the features do not tell apart.
+    not believed. Two classes: their rates must differ by 2 to 3 standard errors, and trust grows with the difference.
+    More classes: the flips found on one half of the rows must explain the labels of the other half better than uniform
+    flips do, by about two standard errors, or the wrong labels of classes must clearly prefer some others; and no two
+    classes may be mistaken for each other half of the time, which is how classes look that the features do not tell
+    apart. Every one of these conditions is met by degrees.
 
     Parameters
     ----------
@@ -204,43 +209,62 @@ def trust_in_flips(found: Anchors, votes: Array, codes: Codes) -> float:
 
     Returns
     -------
-    float
+    trust : float
         Share of the flips by class in a mixture with uniform ones.
+    sureness : float
+        The same without regard to how far the rates of two classes differ, from 0 to 1.
     """
-    n_classes = len(found.size)
-    trust = _trust_of_two(found) if n_classes == 2 else _trust_of_several(found, votes, codes)
-    return _MOST_TRUST * trust
+    if len(found.size) > 2:
+        trust = _MOST_TRUST * _trust_of_several(found, votes, codes)
+        return trust, trust
+    sureness, difference = _trust_of_two(found)
+    return _MOST_TRUST * sureness * _degree(difference, _DIFFERS), sureness
 
 
-def _trust_of_two(found: Anchors) -> float:
+def _degree(value: float, ends: tuple[float, float]) -> float:
+    """How far a value has come from one end to the other, from 0 to 1."""
+    return float(np.clip((value - ends[0]) / (ends[1] - ends[0]), 0.0, 1.0))
+
+
+def _trust_of_two(found: Anchors) -> tuple[float, float]:
+    """How sure it is that the rates of two classes differ, and by how much they do."""
     asked = found.counted.sum(axis=1)
     rates = (asked - np.diag(found.counted) + 0.5) / (asked + 1.0)
     difference = float(abs(rates[1] - rates[0]))
     chance = float(np.sqrt((rates * (1.0 - rates) / np.maximum(asked, 1.0)).sum()))
-    worse = int(np.argmax(rates))
-    if difference < _SIGNIFICANT * chance or rates.sum() >= _TELLING or _grows(found, np.array([worse])):
-        return 0.0
-    low, high = _DIFFERS
-    return float(np.clip((difference - low) / (high - low), 0.0, 1.0))
+    sureness = _degree(difference / chance, _SIGNIFICANT) * _degree(float(rates.sum()), _TELLING)
+    return sureness * _degree(_growth(found, np.array([np.argmax(rates)])), _GROWS), difference
 
 
 def _trust_of_several(found: Anchors, votes: Array, codes: Codes) -> float:
     mutual = found.flips + found.flips.T
     np.fill_diagonal(mutual, 0.0)
-    if _grows(found, np.arange(len(mutual))) or mutual.max() > _MUTUAL:
+    sureness = _degree(_growth(found, np.arange(len(mutual))), _GROWS) * _degree(float(mutual.max()), _MUTUAL)
+    if sureness == 0.0:
         return 0.0
-    if _chance(found.certain, given_rates=True) < _PREFERENCE:
-        return _TRUST_OF_SEVERAL
-    is_uneven = _chance(found.counted) < _UNEVEN
-    return _TRUST_OF_SEVERAL if is_uneven and _gain(votes, codes) >= _GAIN else 0.0
+    prefers = _degree(_digits(found.certain, given_rates=True), _PREFERENCE)
+    is_uneven = _degree(_digits(found.counted), _UNEVEN)
+    if is_uneven > prefers:
+        prefers = max(prefers, min(is_uneven, _degree(_gain(votes, codes), _GAIN)))
+    return _TRUST_OF_SEVERAL * sureness * prefers
 
 
-def _grows(found: Anchors, classes: Index) -> bool:
-    """Whether the less certain rows of some classes are contradicted clearly more often than the most certain ones."""
-    first, then = (
-        1.0 - one[classes, classes].sum() / max(one[classes].sum(), 1.0) for one in (found.certain, found.less_certain)
+def _growth(found: Anchors, classes: Index) -> float:
+    """How much more often the less certain rows of some classes are contradicted than more certain ones.
+
+    That is the ratio from the first to the next ones; it counts less where it does not go on, since it may be chance.
+    """
+    first, then, last = (
+        1.0 - one[classes, classes].sum() / max(one[classes].sum(), 1.0)
+        for one in (found.certain, found.less_certain, found.least_certain)
     )
-    return bool((then + 0.01) / (first + 0.01) >= _GROWS)
+    ratio, goes_on = (then + 0.01) / (first + 0.01), (last + 0.01) / (then + 0.01)
+    return float(min(ratio, np.sqrt(ratio * goes_on)))
+
+
+def _digits(counts: Array, *, given_rates: bool = False) -> float:
+    """Zeros behind the point of the probability with which chance explains counts."""
+    return -float(np.log10(max(_chance(counts, given_rates=given_rates), 1e-300)))
 
 
 def _chance(counts: Array, *, given_rates: bool = False) -> float:

@@ -11,7 +11,15 @@ from nearkin.noise.anchors import find_anchors, trust_in_flips
 from nearkin.noise.model import NoiseModel, VotesOn, max_rate, split_rows, spread_rows, uniform_flips
 from nearkin.settings import Integer, Real
 
-__all__ = ["LEVEL", "certain_rate", "estimate_noise_model", "estimate_noise_rate", "rate_interval", "survey"]
+__all__ = [
+    "LEVEL",
+    "certain_rate",
+    "estimate_noise_model",
+    "estimate_noise_rate",
+    "proven_rate",
+    "rate_interval",
+    "survey",
+]
 
 #: Shares of the most certain rows that are counted for the rate; the smaller result is used.
 _CERTAIN = (0.25, 0.5)
@@ -40,6 +48,10 @@ _UNSEEN = 0.5
 
 #: Expected number of wrong labels among the counted ones below which there may be none.
 _FEW = 1.5
+
+#: Plausibility below which a label is almost certainly wrong, and how many of them prove that some are.
+_PROVEN = 0.1
+_SEVERAL = 10
 
 #: Share of intervals that should contain the true rate.
 LEVEL = 0.95
@@ -72,7 +84,8 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     The interval tells chance, and what the votes leave open. Its lower end is lowered by how much contradiction falls
     from doubtful rows to certain ones, since it may fall further: that much may be overlap. Its upper end reaches at
     least the share of contradicted labels and half of what the rate leaves unexplained of it, because wrong labels
-    that follow the features mislead the voters too.
+    that follow the features mislead the voters too. Labels that turn out to be almost certainly wrong raise the lower
+    end later (`proven_rate`).
 
     Examples
     --------
@@ -88,12 +101,12 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     labels = codes[rows]
     if n_classes > _MOST_CLASSES:
         predicted, certainty = survey(lambda part: votes_on(rows[part]), len(rows), n_classes)
-        found, trust = None, 0.0
+        found, trust, sureness = None, 0.0, 0.0
     else:
         votes = np.concatenate([votes_on(rows[part]) for part in split_rows(len(rows), n_classes)])
         predicted, certainty = votes.argmax(axis=1), votes.max(axis=1)
         found = find_anchors(votes, labels)
-        trust = trust_in_flips(found, votes, labels)
+        trust, sureness = trust_in_flips(found, votes, labels)
     is_contradicted = predicted != labels
     rates = [certain_rate(is_contradicted, certainty, n_classes)]
     if found is not None:
@@ -101,7 +114,7 @@ def estimate_noise_model(votes_on: VotesOn, codes: Codes, n_classes: int) -> Noi
     # Certain rows of all classes together are the most certain of the easy ones; those of each class say more where
     # classes do not overlap, and of two classes that are mistaken unevenly they alone tell.
     overlap = max(0.0, float(is_contradicted.mean()) - rates[0])
-    believed = max(float(trust > 0.0) if n_classes == 2 else trust, 1.0 - overlap / _OVERLAP, 0.0)
+    believed = max(sureness, 1.0 - overlap / _OVERLAP, 0.0)
     rate = (1.0 - believed) * rates[0] + believed * rates[-1]
     prior = max(rate, _LEAST_PRIOR)
     lowest = (1.0 - trust) * min(rates) + trust * rate
@@ -127,6 +140,20 @@ def _interval(rate: float, lowest: float, is_contradicted: NDArray[np.bool_], ce
     unseen = min(1.0, share + _UNSEEN * max(0.0, share - rate))
     high = max(rate_interval(one, m)[1] for one, m in ((rate, counted), (second, counted), (unseen, n)))
     return min(low, rate), max(high, rate)
+
+
+def proven_rate(plausibility: Array) -> float:
+    """Share of labels that are wrong at least: half of those that are almost certainly wrong, if they are several.
+
+    Examples
+    --------
+    >>> proven_rate(np.repeat([0.02, 0.99], [20, 80]))
+    0.1
+    >>> proven_rate(np.repeat([0.02, 0.99], [5, 95]))
+    0.0
+    """
+    n_wrong = np.count_nonzero(plausibility < _PROVEN)
+    return 0.5 * n_wrong / len(plausibility) if n_wrong >= _SEVERAL else 0.0
 
 
 def survey(votes_on: VotesOn, n_rows: int, n_classes: int) -> tuple[Codes, Array]:

@@ -16,8 +16,8 @@ from nearkin.arrays import SMALLEST, Array, Codes, Index, Mask
 from nearkin.stored import ArrayOf, Count, Items, Maybe, Number, stored
 
 __all__ = [
-    "NoiseModel", "VotesOn", "doubt_suspects", "judge_labels", "max_rate", "rate_labels", "score_labels", "split_rows",
-    "spread_rows", "suggest_labels", "uniform_flips",
+    "NoiseModel", "VotesOn", "agree_with_tiers", "judge_labels", "max_rate", "rate_labels", "score_labels",
+    "split_rows", "spread_rows", "suggest_labels", "uniform_flips",
 ]  # fmt: skip
 
 #: Votes on some rows, chosen by a slice or by their positions: shares of shape (n_rows, n_classes).
@@ -340,13 +340,15 @@ def score_labels(shares: Array, codes: Codes) -> Array:
     return found
 
 
-def doubt_suspects(plausibility: Array, is_suspect: Mask) -> Array:
-    """Return plausibilities of which those of suspects are 0.6 at most.
+def agree_with_tiers(plausibility: Array, is_suspect: Mask) -> Array:
+    """Return plausibilities of which those of suspects are 0.6 at most, and those of others 0.5 at least.
 
     The plausibility rests on a rate that wrong labels which follow the features escape, and of the suspects that only
-    these explain, that share was right in the experiments of the documentation.
+    these explain, that share was right in the experiments of the documentation. Others whose plausibility would be less
+    are of rare classes, of which right labels often look wrong, or the last of their class.
     """
-    found: Array = np.where(is_suspect, np.minimum(plausibility, 1.0 - _WRONG_AT_LEAST), plausibility)
+    doubted = np.minimum(plausibility, 1.0 - _WRONG_AT_LEAST)
+    found: Array = np.where(is_suspect, doubted, np.maximum(plausibility, 0.5))
     return found
 
 

@@ -73,8 +73,6 @@ class FileStream:
         None to read in the order of the files; otherwise every pass draws the order of the units anew.
     missing : {"error", "drop"}
         What to do with rows that lack a number or a label.
-    start : int, default=0
-        Row with which the first batch of a pass begins; for a run that goes on with appended files.
     join : LabelJoin or None, default=None
         Puts labels in the place of the ids that were read instead.
 
@@ -96,7 +94,6 @@ class FileStream:
     batch_rows: int
     seed: int | None
     missing: str
-    start: int = 0
     join: LabelJoin | None = None
     _order: tuple[int, Order] | None = field(default=None, init=False)
 
@@ -131,7 +128,7 @@ class FileStream:
     @property
     def n_batches(self) -> int:
         """Batches of one pass."""
-        return -(-(self.n_rows - self.start) // self.batch_rows)
+        return -(-self.n_rows // self.batch_rows)
 
     @property
     def paths(self) -> list[str]:
@@ -147,7 +144,7 @@ class FileStream:
         """Return where the rows of a batch are."""
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, Order([one.n_rows for one in self.units], epoch, self.seed)
-        first = self.start + number * self.batch_rows
+        first = number * self.batch_rows
         return self._order[1].pieces(first, min(first + self.batch_rows, self.n_rows))
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:

@@ -55,8 +55,7 @@ def fit_stream(
         Seconds between two checkpoints; 0 writes one after every batch.
     resume : bool, default=False
         Go on from the checkpoint, if there is one. The result is the same to the bit as without the break. Other data
-        (known by content), another learner or other options are refused. Files appended since are learned after the
-        others, if there is one pass in the order of the files.
+        (known by content), another learner or other options are refused; `fit_onto` learns files that come later.
     log : path or None, default=None
         Log file: one JSON object a line, with the fields of `Report`, the time, what came since the line before, and
         alarms. A model that goes on appends to it, and a run that is refused says why.

@@ -101,7 +101,7 @@ def _compare_files(old: Sequence[FileMark], new: Sequence[FileMark]) -> str:
     changed = [(one, other) for one, other in zip(old, new, strict=False) if one != other]
     more = f" (and {len(changed) - 1} more files differ)" if len(changed) > 1 else ""
     if not changed and len(new) > len(old):
-        return f"{new[len(old)][0]} is new, which only a run of one pass in the order of the files can take in"
+        return f"{new[len(old)][0]} is new (fit_onto, --onto, learns new files)"
     if not changed:
         return f"{old[len(new)][0]} is gone"
     (name, size, _), (new_name, new_size, _) = changed[0]

@@ -29,7 +29,7 @@ from nearkin.streams.identity import digest_content
 from nearkin.streams.journal import Journal
 from nearkin.streams.late import LabelJoin, LabelTable, LateLabels, Waiting
 from nearkin.streams.lock import Lock
-from nearkin.streams.opening import list_files, open_stream
+from nearkin.streams.opening import find_files, open_stream
 from nearkin.streams.pupil import Model, Pupil
 from nearkin.streams.run import Options, Report
 from nearkin.streams.widening import take_up
@@ -272,7 +272,13 @@ class _Onto:
         """Return path, digest and status of every file, and tell of those that are not new."""
         ledger, found, here = self.history.ledger, [], dict[str, str]()
         for path in self.files:
-            digest = digest_content([path, *([self.labels[path]] if path in self.labels else [])])
+            try:
+                digest = digest_content([path, *([self.labels[path]] if path in self.labels else [])])
+            except OSError as error:
+                if not self.skips and not self.is_dry:
+                    raise
+                self._note(FileNote(path, "bad", 0, _explain(error, path), error))
+                continue
             status = "seen" if digest in here else ledger.judge(str(Path(path).resolve()), digest)
             if status == "seen":
                 before = here.get(digest) or ledger.entries[digest].path
@@ -408,7 +414,8 @@ class _Onto:
         for batch in stream.batches(0):
             join = LabelJoin(LabelTable({}), trial.history_.waiting, self.now)
             join(batch)
-        trial.history_.columns = trial.history_.columns or replace(stream.columns, labels=self.table.kind)
+        if trial.history_.columns is None and stream.columns is not None:
+            trial.history_.columns = replace(stream.columns, labels=self.table.kind)
         self._learn_waiting(trial)
 
     def _count_waiting(self, trial: Any) -> int:
@@ -468,9 +475,9 @@ def _locked(path: Path, is_dry: bool) -> Iterator[None]:
 
 
 def _list_files(paths: list[Any], label: Any) -> tuple[list[str], dict[str, str]]:
-    """Return the files, and for npy files those of their labels."""
-    files, kind = list_files(paths)
-    if kind != "arrays":
+    """Return the files, and for npy files those of their labels; an empty folder holds nothing new."""
+    files = find_files(paths)
+    if not any(Path(one).suffix.lower() == ".npy" for one in files):
         return files, {}
     if label is None:
         raise InputError("npy files need {label}, the npy file (or files) of their labels.", label=Option("label"))

@@ -135,7 +135,7 @@ def _as_paths(source: Any) -> list[str] | None:
 def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[str]:
     """Return the files behind paths, folders and patterns."""
     found: list[str] = []
-    for path in map(os.fspath, paths):
+    for path in [os.fspath(one) for one in paths]:
         if Path(path).is_dir():
             inside = sorted(one for one in Path(path).iterdir() if one.suffix.lower() in _SUFFIXES and one.is_file())
             here = [str(one) for one in inside]

@@ -83,8 +83,8 @@ class Pupil:
         if self.learner is None:
             seen = self._sum_rows(batch, is_right, plausibility)
         if self.learner is not None and self.learner is not self.model:
-            self.model.learner = self.learner  # type: ignore[union-attr]
-        self.model.history_ = self.history  # type: ignore[union-attr]
+            self.model.learner = self.learner
+        self.model.history_ = self.history
         return seen
 
     def _sum_rows(self, batch: Batch, is_right: NDArray[np.bool_] | None, plausibility: Array) -> Seen:

@@ -237,12 +237,10 @@ class Run:
     def _restore(self, kept: dict[str, Any]) -> None:
         check_fields(
             kept, "checkpoint", plan=Table(Text(), Anything()), learner=Anything(), epoch=Count(), batch=Count(),
-            start=Count(), done=Flag(), rows=Count(), last=Text(),
+            done=Flag(), rows=Count(), last=Text(),
         )  # fmt: skip
         plan, model = kept["plan"], kept["learner"]
-        is_grown = self._is_grown(plan)
-        wanted = {**self._plan, "files": plan["files"], "rows": plan["rows"]} if is_grown else self._plan
-        if differs := differences(plan, wanted):
+        if differs := differences(plan, self._plan):
             raise InputError(
                 f"{self.options.checkpoint} belongs to another run: {'; '.join(differs)}. Give the same data, learner "
                 "and options, or start again with another checkpoint."
@@ -253,24 +251,17 @@ class Run:
             raise TypeError("its learner has no history")
         watch = model.history_.watch
         at = Position(kept["epoch"], kept["batch"], kept["done"], kept["rows"], watch, kept["last"])
-        self._go_to(at, kept["start"], plan.get("rows"))
+        self._go_to(at, plan.get("rows"))
         if (n_seen := Pupil(model).n_rows_seen) < at.watch.total.n_rows:
             raise ValueError(f"its learner has seen {n_seen} rows")
         self.model.__dict__.clear()
         self.model.__dict__.update(model.__dict__)
 
-    def _is_grown(self, plan: dict[str, Any]) -> bool:
-        """Whether files were appended to a stream of one pass in their order, and those before are as they were."""
-        old, new = plan.get("files"), self._plan.get("files")
-        if not isinstance(old, list) or not isinstance(new, list) or self.epochs > 1 or self._plan["shuffle"]:
-            return False
-        return len(new) > len(old) > 0 and new[: len(old)] == old
-
-    def _go_to(self, at: Position, start: int, n_rows: int | None) -> None:
-        """Take a position of a stream of ``n_rows`` rows, if it is one; after the last of them appended files begin."""
+    def _go_to(self, at: Position, n_rows: int | None) -> None:
+        """Take a position of a stream of ``n_rows`` rows, if it is one."""
         if at.epoch > self.epochs or (at.is_done and at.epoch < self.epochs):
             raise ValueError(f"epoch is {at.epoch}, done is {at.is_done}")
-        size, done = self.stream.batch_rows, start + at.batch * self.stream.batch_rows
+        size, done = self.stream.batch_rows, at.batch * self.stream.batch_rows
         if n_rows is None:
             is_possible = at.batch == -(-at.n_rows // size) if not at.epoch else at.batch <= at.watch.n_batches
         else:
@@ -280,10 +271,6 @@ class Run:
             raise ValueError(f"batch is {at.batch} of pass {at.epoch} after {at.n_rows} rows")
         if at.n_rows > at.watch.n_rows:
             raise ValueError(f"the run has {at.n_rows} rows, its watch {at.watch.n_rows}")
-        if n_rows is not None and isinstance(self.stream, FileStream):
-            if self.stream.n_rows > n_rows and (at.epoch or done >= n_rows):
-                at, start = replace(at, epoch=0, batch=0, is_done=False), n_rows
-            self.stream = replace(self.stream, start=start)
         self.at = at
 
     def batches(self) -> Iterator[Batch]:
@@ -349,7 +336,7 @@ class Run:
         self.pupil.history.watch = self.at.watch
         self.pupil.history.columns = self.pupil.history.columns or self.stream.columns
         if self.pupil.n_rows_seen:
-            self.model.history_ = self.pupil.history  # type: ignore[union-attr]
+            self.model.history_ = self.pupil.history
 
     def _save(self) -> None:
         """Write a checkpoint, if one is wanted."""
@@ -360,7 +347,7 @@ class Run:
         self._keep_watch()
         self._checkpoint.write({
             "plan": self._plan, "learner": self.model, "epoch": at.epoch, "batch": at.batch,
-            "start": getattr(self.stream, "start", 0), "done": at.is_done, "rows": at.n_rows,
+            "done": at.is_done, "rows": at.n_rows,
             "last": last if isinstance(last, str) else _digest(last),
         })  # fmt: skip
         self._saved, self._saved_at = at, time.monotonic()

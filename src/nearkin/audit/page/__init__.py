@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearkin._version import __version__
-from nearkin.audit.exports import MIN_CONFIDENCE, Columns, Values, describe_rate
+from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
 from nearkin.audit.page.thumbnails import require_pillow
 from nearkin.noise.estimate import LEVEL
@@ -109,7 +109,10 @@ def _first_words(audit: LabelAudit, rate: str) -> tuple[str, str, str]:
         return "The", f"{audit.n_suspects:,}", "most doubtful labels"
     if rate != "0.0":
         share = f"{rate}\N{NO-BREAK SPACE}%"
-        return ("About", share, "of labels look wrong") if n_wrong else ("Perhaps", share, "are wrong, none clearly so")
+        if not n_wrong:
+            return "Perhaps", share, "are wrong, none clearly so"
+        is_certain = audit.noise_interval[0] >= NOTHING
+        return ("About", share, "of labels look wrong") if is_certain else ("Perhaps", share, "are wrong, or none")
     if n_wrong:
         return "", f"{n_wrong:,}", "label looks wrong" if n_wrong == 1 else "labels look wrong"
     if n_look:
