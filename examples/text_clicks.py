@@ -79,7 +79,7 @@ shown = np.concatenate([order, rng.integers(0, len(X), order.shape)], axis=1)
 q, i = np.repeat(asked, shown.shape[1]), shown.ravel()
 judged = (query_part[q] == item_part[i]) ^ (rng.random(len(q)) < 0.2)
 feedback = Feedback.from_judgements(q, i, judged, query_ids=len(Q), item_ids=len(X), bad="skip", duplicates="skip")
-result = adapt(Q, X, feedback, candidates=50, n_epochs=3, random_state=0)
+result = adapt(Q, X, feedback, n_epochs=3, random_state=0)
 print(f"judgements held out: nDCG@10 {result.before['ndcg']} -> {result.after['ndcg']}")
 print("the identity is kept" if result.kept_identity else f"the map is used at strength {result.adapter.strength_:g}")
 

@@ -1,8 +1,10 @@
 """Learning on a cluster of real processes: the same bits whatever happens to them, or a clear error; nothing hangs."""
 
+import copy
 import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,6 +102,30 @@ def test_one_shard_is_the_run_of_one_process(client, folder):
         theirs = streams.fit_stream(learner(), stream, epochs=2)
         assert same(ours, theirs)
         np.testing.assert_array_equal(ours.plausibility_, theirs.plausibility_)
+
+
+def test_columns_of_a_cluster_go_by_name(client, folder, undisturbed, tmp_path):
+    from pyarrow import parquet
+
+    (tmp_path / "turned").mkdir()
+    for one in sorted(Path(folder).iterdir()):
+        table = parquet.read_table(one)
+        parquet.write_table(table.select(table.column_names[::-1]), tmp_path / "turned" / one.name, row_group_size=500)
+    model = streams.fit_stream(learner(), opened(folder))
+    plain, turned = (
+        nearkin.distributed.fit(copy.deepcopy(model), opened(one), client=client, **HOW)
+        for one in (folder, tmp_path / "turned")
+    )
+    assert same(plain, turned)
+    there, here = (
+        parquet.read_table(score(model, opened(tmp_path / "turned"), tmp_path / name, **more)[0])
+        for name, score, more in (
+            ("there", nearkin.distributed.score, {"client": client}),
+            ("here", streams.score_stream, {}),
+        )
+        if not (tmp_path / name).mkdir()
+    )
+    assert there.equals(here)
 
 
 @pytest.mark.parametrize("kind", ["csv", "npy", "vectors"])

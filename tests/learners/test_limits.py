@@ -93,7 +93,7 @@ def test_settings_above_all_reason_are_refused_in_every_room(rows, tmp_path):
         "random_state": lambda: search.Index(random_state=huge).fit(X),
         **{
             name: lambda name=name: search.adapt(X, X, feedback, **{name: huge})
-            for name in ("n_epochs", "n_random", "max_pairs", "max_evaluated", "candidates")
+            for name in ("n_epochs", "n_random", "max_pairs", "max_evaluated")
         },
     }
     for name, call in calls.items():

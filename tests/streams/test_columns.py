@@ -116,3 +116,13 @@ def test_names_of_the_model_count_as_those_of_its_history(tmp_path):
     for names, word in ((["c", "b", "a"], "order"), (["a", "b"], "- c"), (["a", "b", "c", "y"], "- y|'y'")):
         with pytest.raises(ValueError, match=word):
             model.transform(frame(1)[names])
+
+
+def test_columns_that_the_first_file_does_not_have_are_reported(tmp_path, kind):
+    for name, table in (("a", frame()), ("b", frame(1)[["y", "c", "b", "a"]].assign(extra=1.0))):
+        write(tmp_path / f"{name}.{kind}", table)
+    paths = [tmp_path / f"{name}.{kind}" for name in "ab"]
+    with pytest.warns(UserWarning, match=r"b\.\w+ has columns that \S+a\.\w+ does not have, .*: 'extra'"):
+        stream = opened(paths)
+    assert stream.names == ["a", "b", "c"]
+    opened(paths, features=["b", "a"])

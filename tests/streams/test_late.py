@@ -174,6 +174,13 @@ def test_an_interrupt_between_files_leaves_the_bits_of_an_undisturbed_run(home):
     assert Path("torn.nearkin").read_bytes() == Path("whole.nearkin").read_bytes()
 
 
+def test_rows_that_have_their_label_at_once_do_not_count_as_waiting(home):
+    found = onto([0, 1, 2], [0, 1])
+    assert [one.n_rows for one in found.notes] == [120, 120, 0]
+    assert found.notes[2].text == "120 rows wait for their label"
+    assert (found.waiting.n_joined, found.model.history_.waiting.n_entered) == (0, 120)
+
+
 def test_only_labels_may_come(home):
     onto([0, 1], [0])
     found = onto([0, 1], [1])

@@ -213,6 +213,22 @@ def test_a_bad_file_is_put_aside_whole_and_tried_again_when_it_changes(home):
     assert found.model.history_.ledger.quarantined == []
 
 
+def test_files_put_aside_are_tried_again_when_they_are_read_otherwise(home):
+    text = (home / "in/day1.csv").read_text()
+    (home / "in/day1.csv").write_text(text.replace("\n", "\n,,,,c0\n", 1))
+    assert statuses(onto(on_bad_file="skip")) == ["learned", "bad", "learned"]
+    assert statuses(onto(on_bad_file="skip")) == ["seen", "aside", "seen"]
+    done = onto(on_bad_file="skip", missing="drop")
+    assert sorted(statuses(done)) == ["learned", "seen", "seen"]
+    assert [one.n_dropped for one in done.model.history_.ledger] == [0, 0, 1]
+
+
+def test_a_run_in_which_nothing_can_be_learned_leaves_no_model(home):
+    assert set(statuses(onto(label="z", on_bad_file="skip"))) == {"bad"}
+    assert not Path("m.nearkin").exists()
+    assert statuses(onto()) == ["learned"] * 3
+
+
 def test_a_dry_run_changes_nothing(home):
     onto(source="in/day0.csv")
     (home / "in/day2.csv").write_text("a,b\n1,2\n")
@@ -227,6 +243,22 @@ def test_a_second_process_is_kept_away(home):
         onto()
     onto()
     assert not (home / "m.nearkin.lock").exists()
+
+
+def test_an_interrupt_keeps_the_files_before_and_the_next_run_decides(home):
+    def stop(report):
+        if report.batch == 4:
+            raise KeyboardInterrupt
+
+    whole = onto("whole.nearkin", model=classifier()).model
+    with pytest.raises(KeyboardInterrupt):
+        onto(model=classifier(), on_report=stop)
+    kept = load("m.nearkin")
+    assert [Path(one.path).name for one in kept.history_.ledger] == ["day0.csv"]
+    assert not kept.__sklearn_is_fitted__()
+    assert statuses(onto()) == ["seen", "learned", "learned"]
+    assert Path("m.nearkin").read_bytes() == Path("whole.nearkin").read_bytes()
+    assert whole.__sklearn_is_fitted__()
 
 
 KILLS = """

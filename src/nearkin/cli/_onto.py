@@ -135,7 +135,9 @@ def _tell(note: FileNote, *, is_dry: bool, quiet: bool) -> None:
         named = text if note.path in text else f"{note.path}: {text}"
         _show.echo(f"nearkin: {'would be ' if is_dry else ''}put aside: {named}", err=True)
     elif not quiet and (note.status in ("learned", "new") or " as " in note.text.partition(":")[0]):
-        words = {"learned": "learned", "new": "would be learned", "seen": "skipped"}[note.status]
+        words = {"learned": "learned" if note.n_rows else "read", "new": "would be learned", "seen": "skipped"}[
+            note.status
+        ]
         rows = f", {_show.count(note.n_rows, 'row')}" if note.n_rows else ""
         _show.echo(f"  {note.path}: {words}{rows}{'; ' if note.text else ''}{note.text}", err=True)
 

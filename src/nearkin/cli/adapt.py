@@ -132,17 +132,14 @@ class Check:
     """How the gain is measured; the fields are arguments of `nearkin.search.adapt`."""
 
     metric: str = option(
-        type=click.Choice(("ndcg", "recall", "precision", "map", "mrr")), default="ndcg",
-        metavar="NAME", help="Measure that decides: ndcg, recall, precision, map or mrr.",
+        type=click.Choice(("auto", "lift", "ndcg", "recall", "precision", "map", "mrr")), default="auto",
+        metavar="NAME", help="Measure that decides: lift, ndcg, recall, precision, map or mrr; auto takes lift for "
+        "impressions, else ndcg.",
     )  # fmt: skip
     k: int = option(default=10, help="Results looked at.")
     holdout: float = option(
         type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.2, metavar="SHARE",
         help="Share of the queries on which the gain is measured.",
-    )  # fmt: skip
-    candidates: str | int = option(
-        type=WordOr(click.IntRange(1), "auto", "all"), default="auto", metavar="auto|all|N",
-        help="Find clicks among all items, or among those shown and N random ones.",
     )  # fmt: skip
     n_epochs: int = option("--epochs", default=1, help="Passes.")
     n_random: int = option(
@@ -242,10 +239,17 @@ def _summarise(done: Adaptation, queries: Any, items: Any, feedback: Feedback) -
         ("learned from", f"{learned}, {_show.count(done.n_triplets, 'triplet')}"),
         ("chosen on", chosen),
         ("measured on", f"{held} that were held out"),
+        (
+            "would show",
+            ", ".join(f"a gain of {gain:g}: {n:,}" for gain, n in done.needed.items()) + " held-out queries",
+        ),
     ]
     _show.echo(_show.pairs(line for line in lines if line[1]) + "\n")
     _show.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
-    _show.echo("  means with 95 % bootstrap intervals over queries\n")
+    _show.echo("  means with 95 % bootstrap intervals over queries; those of the gain hold on all days together")
+    if done.metric == "lift":
+        _show.echo("  all but lift count what was not shown as wrong, which favours the old ranking")
+    _show.echo("\n" + "\n".join(_show.columns(["map", done.measure], done.rival_table())) + "\n")
 
 
 def _count(skipped: Mapping[str, int]) -> str:

@@ -269,7 +269,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings, **outside)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:
-            self._learner, plausibility = self._fit_learner(learner, X, labels)
+            self._learner = self._fit_learner(learner, X, labels)
             parameter = self._learner.state_.parameter
             may_have_jury &= parameter.has_one_space and self._learner.measure.is_distance
             if may_have_jury and isinstance(parameter, MappedParameter):
@@ -280,7 +280,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space, **outside)
             else:
                 self._refuse_outside(outside)
-                self.decision_ = self._drop_and_vote(X, rows, labels, codes, plausibility)
+                self.decision_ = self._drop_and_vote(X, rows, labels, codes)
         for name in ("score_", "history_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if isinstance(self.decision_, JuryDecision):
@@ -317,10 +317,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         return number
 
-    def _drop_and_vote(
-        self, X: ArrayLike, rows: Any, labels: NDArray[Any], codes: Codes, plausibility: Array
-    ) -> RobustKNN:
+    def _drop_and_vote(self, X: ArrayLike, rows: Any, labels: NDArray[Any], codes: Codes) -> RobustKNN:
         k = _FEW if isinstance(self.n_neighbors, str) else self.n_neighbors
+        is_given = self._learner is getattr(self.learner, "estimator", self.learner)
+        plausibility = self._learner.plausibility(X, labels) if is_given else self._learner.plausibility_
         if isinstance(self.noise_rate, str):
             rate, is_weighted = estimate_rate(self._learner, rows, codes, len(self.classes_)), False
         else:
@@ -483,14 +483,16 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         return learner
 
-    def _fit_learner(self, learner: Any, X: ArrayLike, labels: NDArray[Any]) -> tuple[OnlineLearner, Array]:
-        """The learner, fitted if it is not, and the plausibilities it gives."""
+    def _fit_learner(self, learner: Any, X: ArrayLike, labels: NDArray[Any]) -> OnlineLearner:
+        """The learner, fitted if it is not."""
         if isinstance(learner, OnlineLearner) and learner.__sklearn_is_fitted__():
-            return learner, learner.plausibility(X, labels)
+            if (known := learner.state_.labels).codes:
+                known.encode(labels, type(learner).__name__, grow=False)  # others are refused
+            return learner
         if not isinstance(learner, OnlineLearner):
             make = Euclidean if learner is None else default_learner
             learner = make(random_state=self.random_state)
         fresh = clone(learner)
         if fresh.random_state is None:
             fresh.set_params(random_state=self.random_state)
-        return fresh.fit(X, labels), fresh.plausibility_
+        return fresh.fit(X, labels)

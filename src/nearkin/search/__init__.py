@@ -2,14 +2,17 @@
 
 from nearkin.search.adaptation import Adaptation, adapt
 from nearkin.search.adapter import SimilarityAdapter
+from nearkin.search.betting import anytime_interval, queries_needed
 from nearkin.search.feedback import FORMS, Feedback, FeedbackTriplets, read_feedback
 from nearkin.search.handover import SideMap, faiss_transform, require_onnx, side_map, write_numpy, write_onnx
+from nearkin.search.held_out import HeldOut, hash_rows
 from nearkin.search.index import Index
 from nearkin.search.inputs import read_vectors
 from nearkin.search.ranking import METRICS, Interval, bootstrap, evaluate, ranking_scores, ranks_of
 
 __all__ = [
-    "FORMS", "METRICS", "Adaptation", "Feedback", "FeedbackTriplets", "Index", "Interval", "SideMap",
-    "SimilarityAdapter", "adapt", "bootstrap", "evaluate", "faiss_transform", "ranking_scores", "ranks_of",
-    "read_feedback", "read_vectors", "require_onnx", "side_map", "write_numpy", "write_onnx",
+    "FORMS", "METRICS", "Adaptation", "Feedback", "FeedbackTriplets", "HeldOut", "Index", "Interval", "SideMap",
+    "SimilarityAdapter", "adapt", "anytime_interval", "bootstrap", "evaluate", "faiss_transform", "hash_rows",
+    "queries_needed", "ranking_scores", "ranks_of", "read_feedback", "read_vectors", "require_onnx", "side_map",
+    "write_numpy", "write_onnx",
 ]  # fmt: skip

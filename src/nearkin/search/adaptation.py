@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 
 from nearkin import progress
 from nearkin._version import __version__
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, Row
 from nearkin.files import replacing
-from nearkin.search.adapter import NO_GAIN, STRENGTHS, SimilarityAdapter
+from nearkin.search.adapter import STRENGTHS, SimilarityAdapter
+from nearkin.search.betting import anytime_interval, queries_needed
 from nearkin.search.feedback import Feedback, FeedbackTriplets
+from nearkin.search.held_out import HeldOut, Judge, ShownPairs, hash_rows
 from nearkin.search.inputs import as_vectors, check_lengths, zero_rows
-from nearkin.search.ranking import CANDIDATES, METRICS, Interval, RankingTask, bootstrap
+from nearkin.search.ranking import METRICS, Interval, bootstrap
+from nearkin.search.softmax import Clicks, learn_map, learn_ridge, learn_softmax
 from nearkin.settings import Integer, OneOf, Real, check_argument, generator
 
 __all__ = ["Adaptation", "adapt"]
@@ -27,7 +31,25 @@ __all__ = ["Adaptation", "adapt"]
 #: Triplets whose vectors are gathered at once.
 _BLOCK = 8192
 
-_TITLES = {"ndcg": "nDCG@{k}", "recall": "recall@{k}", "precision": "precision@{k}", "map": "MAP", "mrr": "MRR"}
+#: Strengths of the softmax map to choose from.
+_SHARES = (0.3, 0.6, 1.0)
+#: Most clicks of earlier days that count beside those of today.
+_MEMORY = 100_000
+#: Errors of the mean by which a gain must be above 0 to be shown at the first look, about.
+_SHOWN = 3.1
+#: A query counts for no more than so many standard deviations of the queries that choose, and that is at least so much.
+_WIDE, _LEAST = 4.0, 0.05
+#: Gains of which the report says how many queries would show them.
+_GAINS = (0.01, 0.02, 0.05)
+
+_TITLES = {
+    "lift": "lift@{k}",
+    "ndcg": "nDCG@{k}",
+    "recall": "recall@{k}",
+    "precision": "precision@{k}",
+    "map": "MAP",
+    "mrr": "MRR",
+}
 
 
 @dataclass(frozen=True)
@@ -39,18 +61,28 @@ class Adaptation:
     adapter : SimilarityAdapter
         Ready for use; it keeps the identity if no gain was shown.
     before, after : dict of str to Interval
-        Means over the held-out queries with bootstrap intervals, by the names of `METRICS`: of the vectors as they
-        were, and of the learned map at its chosen strength (even if the identity is kept in the end).
+        Means over the held-out queries with bootstrap intervals, by the names of `METRICS` and ``"lift"``: of the
+        vectors as they were, and of the learned map at its chosen strength (even if the identity is kept in the end).
     gain : dict of str to Interval
-        Of the differences, query by query.
+        Of the differences, query by query; the intervals stay valid however often `adapt` was called.
     metric, k : str, int
-        The measure that decides, and the results that it looks at.
+        The measure that decided, and the results that it looks at.
     n_learned, n_chosen, n_held_out : int
         Queries learned from, queries that chose the strength, and queries that measured the gain.
     n_triplets : int
         Triplets learned, counting every pass.
     skipped : dict of str to int
         Feedback left out, by reason.
+    learner : {"softmax", "hinge"}
+        Whose map was chosen.
+    rivals : dict of str to Interval
+        The deciding measure of other maps on the same queries: identity, ridge regression and plain softmax, all
+        learned from the same feedback.
+    needed : dict of float to int
+        Held-out queries that it takes to show a gain of so much, as estimated before learning.
+    plausibility : ndarray of shape (n_rows,)
+        Of every row of the feedback that was used: how plausible a click is that was learned from, in (0, 1), and NaN
+        for all other rows.
 
     See Also
     --------
@@ -74,6 +106,10 @@ class Adaptation:
     n_held_out: int
     n_triplets: int
     skipped: dict[str, int]
+    learner: str = "hinge"
+    rivals: dict[str, Interval] = field(default_factory=dict)
+    needed: dict[float, int] = field(default_factory=dict)
+    plausibility: Array = field(default_factory=lambda: np.empty(0))
 
     @property
     def kept_identity(self) -> bool:
@@ -83,11 +119,11 @@ class Adaptation:
     @property
     def verdict(self) -> str:
         """What the check decided, in words."""
-        measure = _TITLES[self.metric].format(k=self.k)
         if not self.kept_identity:
-            return f"{measure} gains {self.gain[self.metric]}; the map is used at strength {self.adapter.strength_:g}."
+            gain, strength = self.gain[self.metric], self.adapter.strength_
+            return f"{self.measure} gains {gain}; the map is used at strength {strength:g}."
         return (
-            f"{measure}: a gain above zero was not shown, so the identity is kept. Queries that pass through this "
+            f"{self.measure}: a gain above zero was not shown, so the identity is kept. Queries that pass through this "
             "adapter stay as they are."
         )
 
@@ -96,10 +132,21 @@ class Adaptation:
         parts = self.before, self.after, self.gain
         return [[_TITLES[name].format(k=self.k), *(str(part[name]) for part in parts)] for name in self.before]
 
+    @property
+    def measure(self) -> str:
+        """The deciding measure in words."""
+        return _TITLES[self.metric].format(k=self.k)
+
+    def rival_table(self) -> list[list[str]]:
+        """Return the deciding measure of all maps as text, best last."""
+        found = self.rivals | {f"nearkin ({self.learner})": self.after[self.metric]}
+        return [[name, str(one)] for name, one in sorted(found.items(), key=lambda pair: pair[1].mean)]
+
     def write_json(self, path: str | os.PathLike[str]) -> None:
         """Write all figures to a file."""
-        figures = {"nearkin": __version__, **{name: one for name, one in vars(self).items() if name != "adapter"}}
-        for name in ("before", "after", "gain"):
+        left_out = ("adapter", "plausibility")
+        figures = {"nearkin": __version__, **{name: one for name, one in vars(self).items() if name not in left_out}}
+        for name in ("before", "after", "gain", "rivals"):
             figures[name] = {key: asdict(one) for key, one in figures[name].items()}
         figures |= {"kept_identity": self.kept_identity, "strength": self.adapter.strength_}
         with replacing(path, "json") as file:
@@ -108,15 +155,15 @@ class Adaptation:
 
 def adapt(
     queries: ArrayLike, items: ArrayLike, feedback: Feedback, *, adapter: SimilarityAdapter | None = None,
-    holdout: float = 0.2, metric: str = "ndcg", k: int = 10, n_epochs: int = 1, n_random: int = 1,
-    max_pairs: int = 20, candidates: str | int = "auto", max_evaluated: int = 1000, bad: str = "raise",
-    random_state: Any = None,
+    holdout: float = 0.2, metric: str = "auto", k: int = 10, n_epochs: int = 1, n_random: int = 1,
+    max_pairs: int = 20, max_evaluated: int = 1000, bad: str = "raise", random_state: Any = None,
 ) -> Adaptation:  # fmt: skip
     """Learn a query map from feedback, and keep it only if it helps held-out queries.
 
-    Queries are divided at random: the adapter learns from the first part, the second chooses how strongly the map is
-    used, the third measures the gain. If the lower end of the gain's 95 % interval is not above zero, the adapter keeps
-    the identity.
+    A hash of its vector divides the queries, the same way on every day: most learn, some choose the learner and how
+    strongly its map is used, the others measure the gain over the whole index. Clicks of the last two are kept with the
+    adapter and never learned from. If the lower end of the gain's interval is not above zero, the adapter keeps the
+    identity; the interval is wider with every call, so that calling often does not adopt by chance.
 
     Parameters
     ----------
@@ -127,24 +174,20 @@ def adapt(
     adapter : SimilarityAdapter or None, default=None
         Its settings are used; if it has learned before, it goes on. None takes the defaults.
     holdout : float, default=0.2
-        Share of the queries that measure the gain; of the others, the same share chooses the strength.
-    metric : {"ndcg", "recall", "precision", "map", "mrr"}, default="ndcg"
-        Measure that chooses and decides.
+        Share of the queries that measure the gain; half as many choose. The first call fixes it.
+    metric : {"auto", "lift", "ndcg", "recall", "precision", "map", "mrr"}, default="auto"
+        Measure that chooses and decides. "auto" takes nDCG, and for impressions the lift: clicks on the first results
+        and on items alike, less what their positions let expect.
     k : int, default=10
-        Results that recall, precision and nDCG look at.
+        Results that lift, recall, precision and nDCG look at.
     n_epochs : int, default=1
-        Passes over the feedback; each draws pairs and random items anew.
+        Passes of the hinge over the feedback; each draws pairs and random items anew.
     n_random : int, default=1
-        Random items per click that count as skipped.
+        Random items per click that count as skipped for the hinge.
     max_pairs : int, default=20
-        Most pairs of a clicked and a skipped item taken from one list.
-    candidates : "auto", "all" or int, default="auto"
-        Items among which relevant ones must be found. "all": the whole collection, where everything that was not
-        judged counts as wrong. A number: the items shown or judged for the query, and that many random ones. "auto":
-        all for judgements, otherwise 20, because the old ranking chose what was shown, and among all items no other
-        ranking could beat it.
+        Most pairs of a clicked and a skipped item taken from one list for the hinge.
     max_evaluated : int, default=1000
-        Most queries of a part that are evaluated.
+        Most held-out queries that are kept and evaluated, the newest.
     bad : {"raise", "skip"}, default="raise"
         What to do with zero vectors: raise an error that names the row, or skip and count feedback about them.
     random_state : int, Generator or None
@@ -159,20 +202,19 @@ def adapt(
     --------
     >>> rng = np.random.default_rng(0)
     >>> items = rng.normal(size=(300, 8))
-    >>> wanted = rng.integers(0, 300, size=200)
-    >>> queries = np.roll(items[wanted], 1, axis=1)  # another encoder
-    >>> clicks = np.repeat(np.arange(200), 20)
+    >>> wanted = rng.integers(0, 300, size=400)
+    >>> queries = np.roll(items[wanted], 1, axis=1) + 0.1 * rng.normal(size=(400, 8))  # another encoder
+    >>> clicks = np.repeat(np.arange(400), 10)
     >>> feedback = Feedback.from_triplets(
-    ...     clicks, wanted[clicks], rng.integers(0, 300, size=4000), query_ids=200, item_ids=300, bad="skip")
+    ...     clicks, wanted[clicks], rng.integers(0, 300, size=4000), query_ids=400, item_ids=300, bad="skip")
     >>> found = adapt(queries, items, feedback, random_state=0)
     >>> found.kept_identity, found.after["mrr"].mean > found.before["mrr"].mean
     (False, True)
     """
     check_argument("adapt", "holdout", holdout, Real(0.0, 1.0, open_low=True, open_high=True))
-    check_argument("adapt", "metric", metric, OneOf(METRICS))
+    check_argument("adapt", "metric", metric, OneOf(("auto", "lift", *METRICS)))
     check_argument("adapt", "k", k, Integer(1, 1_000_000_000))
     check_argument("adapt", "n_epochs", n_epochs, Integer(1, 1_000_000))
-    check_argument("adapt", "candidates", candidates, *CANDIDATES)
     check_argument("adapt", "max_evaluated", max_evaluated, Integer(2, 1_000_000_000))
     check_argument("adapt", "n_random", n_random, Integer(0, 100_000))
     check_argument("adapt", "max_pairs", max_pairs, Integer(1, 1_000_000_000))
@@ -183,20 +225,99 @@ def adapt(
     check_lengths(queries, "queries")
     rng = generator(random_state)
     feedback, skipped = _select_usable(queries, items, feedback, bad)
-    rest, held = feedback.split(holdout, rng)
-    learn, choose = rest.split(holdout, rng)
     adapter = SimilarityAdapter() if adapter is None else adapter
+    pool = _open_pool(adapter, items, holdout)
+    if metric == "auto":
+        metric = "lift" if feedback.form == "impressions" else "ndcg"
+
+    key, item_key = hash_rows(queries), hash_rows(items)
+    learns = pool.part_of(key)[0]
+    learn, held = feedback.select(learns[feedback.query]), feedback.select(~learns[feedback.query])
+    pool = pool.add(key, queries, item_key, ShownPairs.from_feedback(held), max_evaluated * 3 // 2)
+    _, of_chooser, of_judge = pool.part_of(pool.key)
+    chooser, judge = (Judge(pool, which, items, item_key) for which in (of_chooser, of_judge))
+    if not len(learn) or not len(chooser) or not len(judge):
+        n_queries = len(np.unique(feedback.query))
+        raise InputError(
+            f"{holdout:g} of {n_queries} queries with feedback cannot be held out while others remain to learn from; "
+            "give more queries, or another share.",
+            owner="feedback",
+        )
+    before = judge.score(judge.queries, k)
+    spread_before = float(before[metric].std())  # differences spread about as much
+    needed = {one: queries_needed(spread_before, one, pool.n_looks + 1) for one in _GAINS}
+
+    had_learned = hasattr(adapter, "held_out_") or not hasattr(adapter, "similarity_")
     epochs = (learn.triplets(rng, n_random=n_random, max_pairs=max_pairs) for _ in range(n_epochs))
     n_triplets = _learn(adapter, queries, items, epochs, n_epochs)
-    chooser, judge = (RankingTask.from_feedback(part, candidates, max_evaluated, rng) for part in (choose, held))
-    strength = _choose_strength(adapter, queries, items, chooser, metric, k)
-    before = judge.score(queries, items, k)
-    after = judge.score(adapter.set_strength(strength, NO_GAIN).map_queries(queries), items, k)
-    gains = {name: after[name] - before[name] for name in METRICS}
-    gain, before_, after_ = ({name: bootstrap(part[name], rng) for name in METRICS} for part in (gains, before, after))
+    clicks = Clicks(queries, items, learn, adapter.query_mean_)
+    plausibility = np.full(len(feedback.item), np.nan)
+    move, plausible = learn_map(clicks, rng)
+    rows = np.flatnonzero(np.repeat(learns[feedback.query], np.diff(feedback.start)))
+    plausibility[rows[clicks.rows]] = plausible
+    adapter.softmax_, adapter.n_clicks_ = _join_days(adapter, move, len(clicks))
+
+    moves = {"softmax": adapter.softmax_}
+    if had_learned:  # otherwise the hinge may have learned from queries that now test
+        moves["hinge"] = adapter.similarity_.metric_.T - np.eye(items.shape[1], dtype=items.dtype)
+    learner, strength, spread = _choose_map(adapter, chooser, moves, metric, k, len(judge))
+    adapter.move_ = np.ascontiguousarray(moves[learner], dtype=adapter.query_mean_.dtype)
+    after = judge.score(_moved(adapter, judge.queries, adapter.move_, strength), k)
+    pool.n_looks += 1
+    gain = {
+        name: anytime_interval(after[name] - before[name], pool.n_looks, min(1.0, max(_WIDE * spread[name], _LEAST)))
+        for name in before
+    }
+    before_, after_ = ({name: bootstrap(one, rng) for name, one in part.items()} for part in (before, after))
+    adapter.held_out_ = pool
     adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric])
-    n_queries = len(np.unique(learn.query)), chooser.n_queries, judge.n_queries
-    return Adaptation(adapter, before_, after_, gain, metric, k, *n_queries, n_triplets, feedback.skipped | skipped)
+    return Adaptation(
+        adapter, before_, after_, gain, metric, k, len(np.unique(learn.query)), len(chooser), len(judge), n_triplets,
+        feedback.skipped | skipped, learner, _measure_rivals(adapter, clicks, judge, metric, k, rng), needed,
+        plausibility,
+    )  # fmt: skip
+
+
+def _open_pool(adapter: SimilarityAdapter, items: Array, holdout: float) -> HeldOut:
+    """Return the adapter's held-out queries of earlier days, or none."""
+    pool: HeldOut | None = getattr(adapter, "held_out_", None)
+    if pool is None:
+        pool = HeldOut.empty(items.shape[1], items.dtype, holdout)
+    elif pool.holdout != holdout:
+        raise InputError(
+            f"the adapter holds out {pool.holdout:g} of the queries since its first day; with another share it would "
+            "test with queries that taught it.",
+            owner="adapt",
+        )
+    return pool
+
+
+def _join_days(adapter: SimilarityAdapter, move: Array, n_clicks: int) -> tuple[Array, int]:
+    """Return the mean of the maps of earlier days and of today, weighted by their clicks, and their number."""
+    dtype = adapter.query_mean_.dtype
+    if not hasattr(adapter, "softmax_"):
+        return move.astype(dtype), n_clicks
+    earlier = min(adapter.n_clicks_, _MEMORY)
+    share = n_clicks / (earlier + n_clicks)
+    return ((1.0 - share) * adapter.softmax_ + share * move).astype(dtype), adapter.n_clicks_ + n_clicks
+
+
+def _moved(adapter: SimilarityAdapter, queries: Array, move: Array, strength: float) -> Array:
+    """Return queries as a map would give them to the index."""
+    return queries + strength * ((queries - adapter.query_mean_) @ move.T)
+
+
+def _measure_rivals(
+    adapter: SimilarityAdapter, clicks: Clicks, judge: Judge, metric: str, k: int, rng: np.random.Generator
+) -> dict[str, Interval]:  # fmt: skip
+    """Measure maps that anybody would try first, learned from the feedback of today."""
+    moves = {
+        "identity": np.zeros((clicks.d, clicks.d), clicks.dtype),
+        "ridge": learn_ridge(clicks),
+        "plain softmax": learn_softmax(clicks, rng, average=False, mask=False),
+    }
+    scores = {name: judge.score(_moved(adapter, judge.queries, one, 1.0), k)[metric] for name, one in moves.items()}
+    return {name: bootstrap(one, rng) for name, one in scores.items()}
 
 
 def _learn(
@@ -223,18 +344,29 @@ def _learn(
     return n_learned
 
 
-def _choose_strength(
-    adapter: SimilarityAdapter, queries: Array, items: Array, task: RankingTask, metric: str, k: int
-) -> float:  # fmt: skip
-    """Return the strength with the best mean of the measure."""
-    if adapter.strength != "auto":
-        return float(adapter.strength)
-    means = []
-    for strength in STRENGTHS:
-        mapped = adapter.set_strength(strength, NO_GAIN).map_queries(queries)
-        means.append(task.score(mapped, items, k)[metric].mean())
-        progress.advance("choosing", len(means), len(STRENGTHS))
-    return STRENGTHS[int(np.argmax(means))]
+def _choose_map(
+    adapter: SimilarityAdapter, chooser: Judge, moves: dict[str, Array], metric: str, k: int, n_judges: int
+) -> tuple[str, float, dict[str, float]]:  # fmt: skip
+    """Return the learner and the strength that promise most on the queries that choose, and how far gains spread there.
+
+    The promise is the mean gain times the probability that the test will show it: a strong map may gain more in the
+    mean, but so unevenly that it takes more queries than there are.
+    """
+    fixed = None if adapter.strength == "auto" else (float(adapter.strength),)
+    tried = [(name, one) for name in moves for one in fixed or (_SHARES if name == "softmax" else STRENGTHS)]
+    before = chooser.score(chooser.queries, k)
+    best: tuple[float, tuple[str, float], dict[str, float]] = (-np.inf, tried[0], {})
+    for number, (name, strength) in enumerate(tried, 1):
+        after = chooser.score(_moved(adapter, chooser.queries, moves[name], strength), k)
+        gains = {measure: after[measure] - before[measure] for measure in before}
+        mean, n = gains[metric].mean(), len(chooser)
+        error = max(gains[metric].std() / np.sqrt(n), 1e-9)
+        likely = norm.cdf((mean / error * np.sqrt(n_judges / n) - _SHOWN) / np.sqrt(1.0 + n_judges / n))
+        promise = mean * likely if mean > 0 else mean
+        if promise > best[0]:
+            best = promise, (name, strength), {measure: float(one.std()) for measure, one in gains.items()}
+        progress.advance("choosing", number, len(tried))
+    return best[1][0], best[1][1], best[2]
 
 
 def _select_usable(queries: Array, items: Array, feedback: Feedback, bad: str) -> tuple[Feedback, dict[str, int]]:

@@ -16,6 +16,7 @@ from nearkin.errors import InputError, Option, Row
 from nearkin.learners import RobustOASIS
 from nearkin.losses import Loss
 from nearkin.measures import SIMILARITY, Measure
+from nearkin.search.held_out import HeldOut
 from nearkin.search.inputs import as_vectors, check_lengths, zero_rows
 from nearkin.search.ranking import Interval
 from nearkin.settings import (
@@ -29,7 +30,7 @@ from nearkin.settings import (
     declare,
     setting,
 )
-from nearkin.stored import ArrayOf, Count, Flag, Items, Number, Part, stored
+from nearkin.stored import ArrayOf, Count, Flag, Items, Maybe, Number, Part, stored
 
 __all__ = ["NO_GAIN", "STRENGTHS", "SimilarityAdapter"]
 
@@ -72,6 +73,10 @@ _ENOUGH = 30
     strength_=Number(0.0, 1.0),
     kept_identity_=Flag(),
     gain_=Part(Interval),
+    move_=Maybe(ArrayOf("d", "d", dtype="T")),
+    softmax_=Maybe(ArrayOf("d", "d", dtype="T")),
+    n_clicks_=Maybe(Count()),
+    held_out_=Maybe(Part(HeldOut, d="d", T="T")),
 )  # fmt: skip
 @declare
 class SimilarityAdapter(TransformerMixin, BaseEstimator):
@@ -105,7 +110,14 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     similarity_ : RobustOASIS
         Holds M, on the scale on which the margin 1 means something.
     n_triplets_seen_, n_skipped_ : int
-        Triplets learned from, and skipped.
+        Triplets learned from, and skipped: those with a zero vector, and those of held-out queries.
+    move_ : ndarray of shape (n_features, n_features) or None
+        Matrix D of the map ``q + strength_ D (q - mean)`` that `adapt` checked; None before, and D is then M' - I.
+        `partial_fit` learns on, but leaves this map and its strength as they are until the next `adapt`.
+    softmax_ : ndarray of shape (n_features, n_features) or None
+        The D that `adapt` learned by softmax and ridge regression on all days, from `n_clicks_` clicks.
+    held_out_ : HeldOut or None
+        Queries that `adapt` keeps for its check, with their clicks; no method learns from them.
 
     See Also
     --------
@@ -206,6 +218,13 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     def _learn(self, *triplets: ArrayLike) -> Self:
         members = self._check_triplets(triplets)
         usable = self._find_usable(members)
+        pool: HeldOut | None = getattr(self, "held_out_", None)
+        if pool is not None:  # what tests must not teach
+            usable &= pool.learns(members[0])
+        if not usable.any():
+            self.n_skipped_ += len(usable)
+            self.plausibility_ = np.ones(len(usable))
+            return self
         Q, P, N = members if usable.all() else [one[usable] for one in members]
         if not hasattr(self, "similarity_"):
             self._begin(Q, P, N)
@@ -228,6 +247,8 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         self.plausibility_[usable] = np.concatenate(plausibility)
         self.n_triplets_seen_ += len(Q)
         self.n_skipped_ += len(usable) - len(Q)
+        if getattr(self, "move_", None) is not None:
+            return self
         return self.set_strength(*_choose_strength(self._votes, tried))
 
     def _check_triplets(self, triplets: tuple[ArrayLike, ...]) -> list[Array]:
@@ -262,13 +283,16 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
             raise InputError(f"all {len(usable):,} triplets hold a zero vector.", owner=self)
         return usable
 
-    def set_strength(self, strength: float, gain: Interval) -> Self:
-        """Use this much of what was learned until the next `partial_fit`; ``gain`` is what justifies it."""
+    def set_strength(self, strength: float, gain: Interval | None = None) -> Self:
+        """Use this much of what was learned until the next decision; ``set_strength(0.0)`` takes a map back.
+
+        ``gain`` is what justifies it; None leaves the last one.
+        """
         check_is_fitted(self, "similarity_")
         check_argument(self, "strength", strength, Real(0.0, 1.0))
         self.strength_ = float(strength)
         self.kept_identity_ = self.strength_ == 0.0
-        self.gain_ = gain
+        self.gain_ = getattr(self, "gain_", NO_GAIN) if gain is None else gain
         self.__dict__.pop("_affine", None)
         return self
 
@@ -308,7 +332,9 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     def _affine(self) -> tuple[Array, Array]:
         check_is_fitted(self, "similarity_")
         dtype, unchanged = self.query_mean_.dtype, np.eye(self.n_features_in_)
-        moved = self.strength_ * (self.similarity_.metric_.T.astype(np.float64) - unchanged)
+        move = getattr(self, "move_", None)
+        move = self.similarity_.metric_.T - unchanged if move is None else move
+        moved = self.strength_ * move.astype(np.float64)
         return (unchanged + moved).astype(dtype), (-moved @ self.query_mean_).astype(dtype)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -211,11 +211,16 @@ class Feedback:
         return FeedbackTriplets(self.query[at[order]], positive[order], negative[order])
 
     def judgements(self) -> tuple[Index, Index, Mask]:
-        """Return pairs of a query and an item, sorted, and whether it was clicked at least as often as skipped."""
+        """Return pairs of a query and an item, sorted, and whether it was clicked at least as often as usual.
+
+        Usual is the mean of all items shown for the query, so that more feedback does not make fewer items relevant.
+        """
         key, number = np.unique(self.row_query * self.n_items + self.item, return_inverse=True)
-        balance = np.bincount(number, weights=np.where(self.relevant, 1.0, -1.0))
-        ever = np.bincount(number, weights=self.relevant) > 0
-        return key // self.n_items, key % self.n_items, ever & (balance >= 0)
+        shown, clicks = np.bincount(number), np.bincount(number, weights=self.relevant)
+        _, query = np.unique(key // self.n_items, return_inverse=True)
+        usual = np.bincount(query, clicks) / np.bincount(query, shown)
+        is_relevant = (clicks > 0) & (clicks >= shown * usual[query] * (1.0 - 1e-9))
+        return key // self.n_items, key % self.n_items, is_relevant
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[Feedback, Feedback]:
         """Return the feedback to learn from and that of a random share of the queries, which is held out."""

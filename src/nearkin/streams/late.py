@@ -147,6 +147,11 @@ class Waiting:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def n_entered(self) -> int:
+        """Rows that ever had to wait."""
+        return len(self) + self.n_joined + self.n_expired
+
     def add(self, rows: Array, ids: NDArray[np.str_], now: float) -> None:
         """Let rows wait; the oldest make room."""
         if not len(ids):
@@ -157,12 +162,13 @@ class Waiting:
         self.arrived = np.concatenate([self.arrived, np.full(len(ids), now)])
         self.expire(-math.inf)
 
-    def take(self, table: LabelTable, now: float) -> tuple[Array, NDArray[Any]]:
-        """Return the rows whose label has come, and their labels; they wait no longer."""
+    def take(self, table: LabelTable, now: float, n_new: int = 0) -> tuple[Array, NDArray[Any]]:
+        """Return the rows whose label has come, and their labels; the last ``n_new`` rows have not waited at all."""
         y, found = table.find(self.ids.tolist())
         rows = self.rows[found]
-        self.n_joined += len(rows)
-        self.waited += float(np.maximum(now - self.arrived[found], 0.0).sum())
+        old = found & (np.arange(len(self)) < len(self) - n_new)
+        self.n_joined += int(old.sum())
+        self.waited += float(np.maximum(now - self.arrived[old], 0.0).sum())
         self._keep(~found)
         return rows, y
 

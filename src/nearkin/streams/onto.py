@@ -198,6 +198,7 @@ class _Onto:
     classes: ArrayLike | None
     late: LateLabels | None
     new_columns: str
+    retries: bool = False  # files that were put aside, since they are read otherwise now
     table: LabelTable = field(default_factory=lambda: LabelTable({}))  # late labels that are known now
     now: float = field(default_factory=seconds_now)
     model: Any = None
@@ -230,6 +231,8 @@ class _Onto:
             self.model, old, self.reading = copy.copy(model), History(), {**_READING, **given}
         self.reading["drop"] = list(self.reading["drop"])
         settings = {name: value for name, value in self.reading.items() if name != "label" or not self.labels}
+        settings["new_columns"] = self.new_columns
+        self.retries = bool(old.settings) and old.settings != settings
         self.model.history_ = replace(old, settings=settings)
         self.outcome.model = self.model
         self._begin_waiting()
@@ -263,9 +266,14 @@ class _Onto:
                 if is_new and self.output == self.path and time.monotonic() - saved_at >= _BETWEEN_SAVES:
                     self._save()
                     saved_at = time.monotonic()
-        finally:
-            if not self.is_dry and (is_new or self._is_stale()):
-                self._finish()
+        except Exception:  # what was learned before stays
+            self._finish(is_new)
+            raise
+        except BaseException:  # an interrupt does not wait for the decision, which the next run makes
+            if is_new and self.output == self.path:
+                self._save()
+            raise
+        self._finish(is_new)
         return self.outcome
 
     def _judge_files(self) -> list[tuple[str, str, str]]:
@@ -285,8 +293,8 @@ class _Onto:
                 name = "" if before == str(Path(path).resolve()) else f" as {before}"
                 when = f", {ledger.entries[digest].time}" if digest in ledger.entries else ""
                 self._note(FileNote(path, "seen", 0, f"learned before{name}{when}"))
-            elif status == "bad" and not self.skips:
-                status = "new"  # to stop there
+            elif status == "bad" and (self.retries or not self.skips):
+                status = "new"  # to learn it now, or to stop there
             elif status == "bad":
                 self._note(FileNote(path, "aside", 0, f"put aside before: {ledger.entries[digest].problem}"))
             if status == "new":
@@ -334,7 +342,7 @@ class _Onto:
         if n_waiting := self._count_waiting(trial):
             text = "; ".join([*([text] if text else []), f"{n_waiting:,} rows wait for their label"])
         self.model.__dict__ = trial.__dict__
-        self._note(FileNote(path, "learned", stream.n_rows, text))
+        self._note(FileNote(path, "learned", stream.n_rows - n_waiting, text))
         return True
 
     def _learn_stream(self, model: Any, stream: Stream) -> None:
@@ -393,35 +401,34 @@ class _Onto:
         self.model.__dict__ = trial.__dict__
         return n_joined > 0
 
-    def _learn_waiting(self, trial: Any) -> int:
+    def _learn_waiting(self, trial: Any, n_new: int = 0) -> int:
         """Learn rows that have their label now, once there is enough to begin with; return their number."""
         waiting: Waiting = trial.history_.waiting
         y, found = self.table.find(waiting.ids.tolist())
         counts = np.unique(y, return_counts=True)[1]
         if not found.any() or not (_has_begun(trial) or (counts >= _TO_BEGIN).sum() >= 2):
             return 0
-        before = waiting.waited
-        self._learn_stream(
-            trial, open_stream([waiting.take(self.table, self.now)], batch_rows=self.reading["batch_rows"])
-        )
-        self.outcome.waiting.n_joined += len(y)
-        self.outcome.waiting.seconds += waiting.waited - before
+        n_before, waited = waiting.n_joined, waiting.waited
+        rows = waiting.take(self.table, self.now, n_new)
+        self._learn_stream(trial, open_stream([rows], batch_rows=self.reading["batch_rows"]))
+        self.outcome.waiting.n_joined += waiting.n_joined - n_before
+        self.outcome.waiting.seconds += waiting.waited - waited
         return len(y)
 
     def _let_wait(self, trial: Any, stream: FileStream) -> None:
         """Before the model has begun all rows of a file wait; those that have labels may begin it."""
-        stream = replace(arrange(stream, trial), join=None)
+        stream, n_new = replace(arrange(stream, trial), join=None), 0
         for batch in stream.batches(0):
-            join = LabelJoin(LabelTable({}), trial.history_.waiting, self.now)
-            join(batch)
+            LabelJoin(LabelTable({}), trial.history_.waiting, self.now)(batch)
+            n_new += len(batch.X)
         if trial.history_.columns is None and stream.columns is not None:
             trial.history_.columns = replace(stream.columns, labels=self.table.kind)
-        self._learn_waiting(trial)
+        self._learn_waiting(trial, n_new)
 
     def _count_waiting(self, trial: Any) -> int:
         """Return how many rows of a file have begun to wait."""
         old, new = self.history.waiting, trial.history_.waiting
-        return 0 if new is None or old is None else max(0, len(new) + new.n_expired - len(old) - old.n_expired)
+        return 0 if new is None or old is None else new.n_entered - old.n_entered
 
     def _put_aside(self, path: str, digest: str, problem: str, error: Exception | None = None) -> bool:
         """Note why a file is not learned; return whether the model changed."""
@@ -444,8 +451,12 @@ class _Onto:
         held = self.history.held
         return held is not None and self.history.n_decided != held.n_rows_seen
 
-    def _finish(self) -> None:
-        """Make what decides from the rows held, remember names, and save."""
+    def _finish(self, is_new: bool) -> None:
+        """Make what decides from the rows held, remember names, and save, if anything is new."""
+        if self.is_dry or not (is_new or self._is_stale()):
+            return
+        if not self.history.ledger.learned and not self.path.exists():
+            return  # nothing could be learned; perhaps the settings are wrong, and a model would keep them
         if self._is_stale():
             Pupil(self.model).decide()
         known = known_columns(self.model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
@@ -13,7 +14,7 @@ from nearkin.arrays import Array
 from nearkin.errors import InputError, quote_names
 from nearkin.tables.table import ArrowTable, Table, check_label_type, is_list, is_text, single_or_double
 
-__all__ = ["COLUMN_BYTES", "Chunk", "Layout", "Reader", "Unit", "layout_of"]
+__all__ = ["COLUMN_BYTES", "Chunk", "Layout", "Reader", "Unit", "layout_of", "note_others"]
 
 #: What pyarrow takes to read a column, however few its rows, measured.
 COLUMN_BYTES = 10_000
@@ -142,6 +143,20 @@ class Layout:
             X[:, at : at + size] = block.reshape(len(X), size)
             at += size
         return Chunk(X, *table.classes(self.label, self.kind))
+
+
+def note_others(names: Mapping[str, Sequence[str]], needed: Sequence[str], drop: Sequence[str]) -> None:
+    """Warn of columns that are left out because the first file, which says what is read, does not have them.
+
+    ``names`` are those of the columns of every file.
+    """
+    known = {"", *needed, *drop}
+    first = next(iter(names), "")
+    for path, held in names.items():
+        if others := [name for name in held if name not in known]:
+            problem = f"{path} has columns that {first} does not have, which are left out: {quote_names(others)}."
+            warnings.warn(problem, stacklevel=4)
+            return
 
 
 def layout_of(

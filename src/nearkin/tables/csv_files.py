@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from nearkin.errors import InputError
-from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit
+from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, note_others
 from nearkin.tables.cells import NO_NUMBER, label_kind, unquote_formula
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
@@ -86,6 +86,7 @@ class CsvReader:
     ) -> tuple[CsvReader, list[Unit]]:
         """Return a reader of the files and their blocks of lines; ``text_labels`` keeps labels as they are written."""
         headers: dict[str, Sequence[Any]] = {}
+        takes_all = features is None
         units: list[Unit] = []
         for path in paths:
             require_pyarrow(path)
@@ -100,6 +101,8 @@ class CsvReader:
                 features = table.choose(table.check_label(label), features, drop)
             table.check_known([*(features or ()), str(label)])
         layout = Layout(list(features or ()), [0] * len(features or ()), str(label), "text", "float64")
+        if takes_all:
+            note_others({path: names for path, (names, _) in headers.items()}, layout.needed, drop)
         reader = cls(layout, headers)
         if units and not text_labels:
             kind = label_kind(reader._table(units[0]).values(str(label)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nearkin.errors import InputError
-from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, layout_of
+from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, layout_of, note_others
 from nearkin.tables.table import ArrowTable, Table, decoding, require_pyarrow
 
 __all__ = ["ParquetReader", "read_parquet", "read_parquet_names"]
@@ -73,12 +73,15 @@ class ParquetReader:
         """Return a reader of the files and their row groups."""
         layout: Layout | None = None
         units, largest = [], 0
+        names: dict[str, list[str]] = {}
         for path in paths:
             with _open(path) as file:
                 schema, metadata = file.schema_arrow, file.metadata
                 if layout is None:
                     layout = layout_of(schema, path, partial(_width, file, path), label, features, drop)
-                ArrowTable(path, schema.names, 0, schema.empty_table().column).check_known(layout.needed)
+                table = ArrowTable(path, schema.names, 0, schema.empty_table().column)
+                table.check_known(layout.needed)
+                names[path] = table.names
                 first = 0
                 for number in range(metadata.num_row_groups):
                     group = metadata.row_group(number)
@@ -88,6 +91,8 @@ class ParquetReader:
                         units.append(Unit(path, group.num_rows, first, (number,)))
                     first += group.num_rows
         assert layout is not None
+        if features is None:
+            note_others(names, layout.needed, drop)
         return cls(layout, largest + COLUMN_BYTES * len(layout.needed)), units
 
     def read(self, unit: Unit, start: int, size: int) -> Iterator[Chunk]:

@@ -1,0 +1,215 @@
+"""Queries that are never learned from, and what they say about a map.
+
+A hash of the query's vector says whether it learns, chooses or tests. It is the same on every day, in every process and
+whatever else the log holds, so that a query that tests has never taught. What such queries clicked is kept with the
+model, in bounded memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearkin.arrays import Array, Index, Mask
+from nearkin.search.feedback import Feedback
+from nearkin.search.ranking import METRICS, ranking_scores, ranks_of
+from nearkin.stored import ArrayOf, Count, Number, stored
+
+__all__ = ["HeldOut", "Judge", "ShownPairs", "hash_rows"]
+
+#: How alike two items must be for a click on one to speak for the other: the cosine falls by this from 1 to 1 / e.
+_ALIKE = 0.2
+#: What an item is worth of which nothing alike was shown, as a share of the average shown one.
+UNSEEN = 0.7
+#: Most scores held at once.
+_TABLE = 1 << 22
+
+
+def hash_rows(X: Array) -> Index:
+    """Return a number of 63 bits for every vector; equal vectors have equal numbers, in single and double precision.
+
+    Examples
+    --------
+    >>> one, other = hash_rows(np.array([[0.5, -0.0], [0.5, 0.0]]))
+    >>> one == other, one == hash_rows(np.array([[0.5, 0.0]], np.float32))[0]
+    (True, True)
+    """
+    with np.errstate(over="ignore"):
+        rows = np.ascontiguousarray(X, dtype=np.float32) + np.float32(0.0)  # -0 becomes 0
+    if rows.dtype.byteorder == ">":
+        rows = rows.astype("<f4")
+    found = [int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8).digest(), "little") for row in rows]
+    return np.array([one >> 1 for one in found], dtype=np.int64)
+
+
+def share_of(key: Index) -> Array:
+    """Return a number in [0, 1) for every hash."""
+    return (key >> 10).astype(np.float64) / 2.0**53
+
+
+@dataclass(frozen=True)
+class ShownPairs:
+    """Pairs of a query and an item, sorted, with their clicks and the clicks that position alone would bring them."""
+
+    query: Index
+    item: Index
+    clicks: Array
+    exposure: Array
+    of_row: Index
+
+    @classmethod
+    def from_feedback(cls, feedback: Feedback) -> ShownPairs:
+        """Count every pair.
+
+        The attention that a position gets is its share of all clicks; the clicks of a list are divided among its rows
+        by their attention. Rows of triplets and of judgements all get the same.
+        """
+        lengths = np.diff(feedback.start)
+        of_list = np.repeat(np.arange(len(feedback)), lengths)
+        clicked = feedback.relevant.astype(np.float64)
+        attention = np.ones(len(of_list))
+        if feedback.form == "impressions":
+            place = np.arange(len(of_list)) - feedback.start[of_list]
+            attention = ((np.bincount(place, clicked) + 1.0) / (np.bincount(place) + 2.0))[place]
+        total = np.bincount(of_list, attention, minlength=len(feedback))
+        hits = np.bincount(of_list, clicked, minlength=len(feedback))
+        expected = attention / total[of_list] * hits[of_list]
+        key, number = np.unique(feedback.row_query * feedback.n_items + feedback.item, return_inverse=True)
+        query, item = key // feedback.n_items, key % feedback.n_items
+        return cls(query, item, _add_up(number, clicked), _add_up(number, expected), number)
+
+
+@stored(
+    key=ArrayOf("n", of="codes", low=0),
+    queries=ArrayOf("n", "d", dtype="T"),
+    owner=ArrayOf("m", of="codes", low=0, below="n"),
+    item=ArrayOf("m", of="codes", low=0),
+    clicks=ArrayOf("m", low=0.0),
+    exposure=ArrayOf("m", low=0.0),
+    holdout=Number(0.0, 1.0),
+    n_looks=Count(),
+)
+@dataclass
+class HeldOut:
+    """Held-out queries of all days with the items that they were shown.
+
+    Queries and items go by the hashes of their vectors, so that rows of the index may change their order. ``owner`` is
+    the query of each shown item, by number. ``n_looks`` counts the maps that were tested.
+    """
+
+    key: Index
+    queries: Array
+    owner: Index
+    item: Index
+    clicks: Array
+    exposure: Array
+    holdout: float
+    n_looks: int = 0
+
+    @classmethod
+    def empty(cls, d: int, dtype: np.dtype, holdout: float) -> HeldOut:
+        """Return a pool without queries."""
+        none, counts = np.empty(0, np.int64), np.empty(0)
+        return cls(none, np.empty((0, d), dtype), none, none, counts, counts, holdout)
+
+    def part_of(self, key: Index) -> tuple[Mask, Mask, Mask]:
+        """Return which queries learn, choose and test, by their hashes: half as many choose as test."""
+        share = share_of(key)
+        tests = share < self.holdout
+        chooses = ~tests & (share < min(1.5 * self.holdout, 0.5 * (1.0 + self.holdout)))
+        return ~tests & ~chooses, chooses, tests
+
+    def learns(self, queries: Array) -> Mask:
+        """Return which queries may be learned from."""
+        return self.part_of(hash_rows(queries))[0]
+
+    def add(self, key: Index, queries: Array, item_key: Index, pairs: ShownPairs, most: int) -> HeldOut:
+        """Return the pool with the pairs of a log added; of more than ``most`` queries, the newest are kept.
+
+        ``key`` and ``queries`` are those of all queries of the log, ``item_key`` the hashes of all items.
+        """
+        asked = np.unique(pairs.query)
+        vectors = np.concatenate([self.queries, queries[asked].astype(self.queries.dtype)])
+        keys = np.concatenate([self.key, key[asked]])
+        # The last appearance of a query places it, so that what is asked often is not forgotten.
+        different, back = np.unique(keys[::-1], return_index=True)
+        last = len(keys) - 1 - back
+        kept = np.sort(last)[-most:]
+        place = np.full(len(keys), -1, dtype=np.int64)
+        place[kept] = np.arange(len(kept))
+        place = place[last][np.searchsorted(different, keys)]
+        number = np.searchsorted(asked, pairs.query) + len(self.key)
+        owner = place[np.concatenate([self.owner, number])]
+        item = np.concatenate([self.item, item_key[pairs.item]])
+        clicks, exposure = (
+            np.concatenate(two) for two in ((self.clicks, pairs.clicks), (self.exposure, pairs.exposure))
+        )
+        known = owner >= 0
+        both, of_pair = np.unique(np.column_stack([owner[known], item[known]]), axis=0, return_inverse=True)
+        both = both.reshape(-1, 2)
+        clicks, exposure = (_add_up(of_pair.ravel(), one[known], len(both)) for one in (clicks, exposure))
+        return HeldOut(
+            keys[kept], vectors[kept], both[:, 0], both[:, 1], clicks, exposure, self.holdout, self.n_looks
+        )  # fmt: skip
+
+
+def _add_up(number: Index, values: Array, size: int = 0) -> Array:
+    """Return the sum of the values of each number."""
+    return np.bincount(number, weights=values, minlength=size).astype(np.float64, copy=False)
+
+
+class Judge:
+    """Measures maps on held-out queries, over the whole index.
+
+    An item is relevant to a query that clicked it at least as often as the position of its appearances and the clicks
+    of the query let expect. All of `METRICS` count these. ``lift`` is for logs, where the old ranking chose what was
+    shown: it adds up, over the first results with the weights of nDCG, the clicks on this item and on items alike,
+    less 70 % of the clicks that position alone would have brought them. An item of which nothing alike was shown so
+    counts as 70 % of an average shown one: not as worthless, which would favour the old ranking, nor as its equal.
+    """
+
+    def __init__(self, pool: HeldOut, which: Mask, items: Array, item_key: Index):
+        order = np.argsort(item_key, kind="stable")
+        at = np.minimum(np.searchsorted(item_key[order], pool.item), len(order) - 1)
+        row = order[at]
+        kept = which[pool.owner] & (item_key[row] == pool.item)
+        owner, self._item = pool.owner[kept], row[kept]
+        self._clicks, self._exposure = pool.clicks[kept], pool.exposure[kept]
+        relevant = (self._clicks > 0) & (self._clicks >= self._exposure * (1.0 - 1e-9))
+        judged = np.unique(owner[relevant])
+        inside = np.isin(owner, judged)
+        self._item, relevant = self._item[inside], relevant[inside]
+        self._clicks, self._exposure = self._clicks[inside], self._exposure[inside]
+        self._query = np.searchsorted(judged, owner[inside])  # the pool is sorted by query
+        self._relevant = relevant
+        self.queries, self._items = pool.queries[judged], items
+        centred = items - items.mean(axis=0)
+        self._shape = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(items.dtype).tiny)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def score(self, mapped: Array, k: int) -> dict[str, Array]:
+        """Return all measures of every query, which ``mapped`` holds as the index would get it."""
+        pair = self._query[self._relevant], self._item[self._relevant]
+        found = ranking_scores(pair[0], ranks_of(mapped, self._items, *pair), k)
+        return {**{name: found[name] for name in METRICS}, "lift": self._lift(mapped, k)}
+
+    def _lift(self, mapped: Array, k: int) -> Array:
+        k = min(k, len(self._items))
+        weight = 1.0 / np.log2(2.0 + np.arange(k))
+        start = np.searchsorted(self._query, np.arange(len(self) + 1))
+        found = np.empty(len(self))
+        step = max(1, _TABLE // len(self._items))
+        for begin in range(0, len(self), step):
+            scores = mapped[begin : begin + step] @ self._items.T
+            for one, row in enumerate(scores, begin):
+                first = np.argpartition(-row, k - 1)[:k]
+                first = first[np.argsort(-row[first], kind="stable")]
+                mine = slice(start[one], start[one + 1])
+                alike = np.exp((self._shape[first] @ self._shape[self._item[mine]].T - 1.0) / _ALIKE)
+                net = (self._clicks[mine] - UNSEEN * self._exposure[mine]) / self._clicks[mine].sum()
+                found[one] = weight @ (alike @ net)
+        return np.clip(found, -1.0, 1.0)
