@@ -81,14 +81,17 @@ class ModelOptions:
     n_components: int | None = option("--components", metavar="R", help="Rank of a low-rank map.")
     centers: int | None = option(help="Centres per class in the triplet generator.")
     scale: str | None = option(type=click.Choice(["auto", "pairs", "unit", "none"]), help="How to scale features.")
+    half_life: float | None = option(
+        metavar="ROWS", help="Stream: rows after which older ones count half for scale, centres and voters."
+    )
     seed: int = seed_option("model")
 
     def list_wishes(self) -> dict[str, Any]:
         """Return the settings that were given, by the names that the library gives them."""
         given = given_options(self)
         wishes = {name: getattr(self, name) for name in (*_SETTINGS, "noise_rate") if name in given}
-        if wishes.get("scale") == "none":
-            wishes["scale"] = None
+        if "scale" in given or "half_life" in given:
+            wishes["scale"] = self._find_scale()
         if "learner" in given and self.learner != "auto":
             wishes["learner"] = LEARNERS[self.learner]
         if self.neighbors is not None:
@@ -102,11 +105,21 @@ class ModelOptions:
         from nearkin.neighbors import RobustKNeighborsClassifier
 
         learner: Any = self.make_learner()
-        wishes = {getattr(self, name) for name in ("centers", *_SETTINGS)} - {None}
+        wishes = {getattr(self, name) for name in ("centers", "half_life", *_SETTINGS)} - {None}
         if not in_batches and not wishes and self.learner == "auto" and self.neighbors in (None, "auto"):
             learner = "auto"
         model = RobustKNeighborsClassifier(learner, noise_rate=self.noise_rate, random_state=self.seed)
         return model if self.neighbors is None else model.set_params(n_neighbors=self.neighbors)
+
+    def _find_scale(self) -> Any:
+        """Return the scale as a learner takes it."""
+        from nearkin.rows import MovingScale
+
+        if self.half_life is None:
+            return None if self.scale == "none" else self.scale
+        if self.scale == "none":
+            raise InputError("--half-life lets the scale follow the rows; leave it out, or --scale none.")
+        return MovingScale(self.half_life, self.scale or "auto")
 
     def make_learner(self) -> Any:
         """Return the learner with the settings that were given; one that it does not have is refused."""
@@ -120,8 +133,8 @@ class ModelOptions:
                 raise InputError(f"{_SETTINGS[name]} means nothing to the learner {self.learner}; leave it out.")
         if "n_epochs" in known:
             settings.setdefault("n_epochs", _EPOCHS)
-        if self.scale == "none":
-            settings["scale"] = None
+        if self.scale is not None or self.half_life is not None:
+            settings["scale"] = self._find_scale()
         if self.centers is not None:
             settings["triplets"] = nearkin.OCTG(n_centers=self.centers)
         return cls(**settings, random_state=self.seed)
