@@ -155,7 +155,7 @@ def _stream_facts(watch: Any) -> dict[str, Any]:
     """Return what the stream of a model has shown."""
     monitor = watch.monitor
     return {
-        "rows": watch.n_rows,
+        "rows": watch.total.n_rows,
         "dropped": watch.total.n_dropped,
         "accuracy": watch.accuracy,
         "recent_accuracy": watch.recent_accuracy,
@@ -163,7 +163,7 @@ def _stream_facts(watch: Any) -> dict[str, Any]:
         "recent_plausibility": watch.recent_plausibility,
         "false_alarms_per_million_rows": monitor.false_alarms,
         "n_alarms": monitor.n_alarms,
-        "alarms": [asdict(one) for one in monitor.alarms],
+        "alarms": [{**asdict(one), "told": str(one)} for one in monitor.alarms],
     }
 
 

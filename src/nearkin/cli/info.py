@@ -105,7 +105,7 @@ def _describe_stream(facts: dict[str, Any] | None) -> Lines:
     if not facts["n_alarms"]:
         return [*lines, ("drift", "no alarm")]
     lines.append(("drift", f"{_show.count(facts['n_alarms'], 'alarm')}, the latest:"))
-    return lines + [("", f"after {one['row']:,} rows {one['text']}") for one in facts["alarms"][: -_ALARMS - 1 : -1]]
+    return lines + [("", one["told"]) for one in facts["alarms"][: -_ALARMS - 1 : -1]]
 
 
 def _value(value: Any) -> str:

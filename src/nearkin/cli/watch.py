@@ -54,7 +54,10 @@ def watch(log: Path, outputs: Outputs, quiet: bool) -> None:
         if known:
             lines.append((name, f"{known[-1]:.3f} at the end, {min(known):.3f} to {max(known):.3f} on the way"))
     lines.append(("alarms", f"{len(book.alarms):,}" + (", the latest:" if book.alarms else "")))
-    lines += [("", f"after {one.at:,} rows {one.text}") for one in book.alarms[: -_TOLD - 1 : -1]]
+    lines += [
+        ("", f"after {one.row:,} rows{f', in {one.file},' if one.file else ''} {one.text}")
+        for one in book.alarms[: -_TOLD - 1 : -1]
+    ]
     for name, found in (("put aside", book.put_aside), ("refused", book.refused)):
         if found:
             lines.append((name, f"{len(found):,}, the latest:"))

@@ -125,7 +125,8 @@ def fit(
                     else:
                         shares = form_shares(stream, run.at.epoch, run.at.batch, n_shards, n_batches)
                         cuts = run.at.watch.monitor.cuts
-                        yield _learn_round(learner, stream, shares, cluster, n_shards, cuts, test=prequential)
+                        tests = prequential and run.at.epoch == 0
+                        yield _learn_round(learner, stream, shares, cluster, n_shards, cuts, test=tests)
                     progress.advance("learning", run.n_rows, run.total_rows or 0)
 
             try:

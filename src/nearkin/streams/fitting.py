@@ -111,7 +111,8 @@ def learn_stream(
         def learn_pass() -> Iterator[list[Seen]]:
             for batch in run.batches():
                 with progress.part_of(run.n_rows, run.total_rows or 0):
-                    seen = run.pupil.learn(batch, classes, test=prequential, is_first_pass=run.at.epoch == 0)
+                    is_first = run.at.epoch == 0
+                    seen = run.pupil.learn(batch, classes, test=prequential and is_first, is_first_pass=is_first)
                 yield [seen]
 
         run.learn(learn_pass)

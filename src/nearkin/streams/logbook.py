@@ -25,6 +25,7 @@ class LogAlarm:
     file: str
     signal: str
     text: str
+    row: int  # of the stream
 
 
 @dataclass
@@ -176,14 +177,17 @@ def read_log(path: str | os.PathLike[str]) -> LogBook:
                 continue
             book.entries.append(entry)
             book.version = str(facts.get("version", book.version))[:40]
-            book.alarms += [LogAlarm(at, entry.time, entry.file, *one) for one in alarms]
+            for signal, text, row, name in alarms:
+                # An alarm comes within the rows that its line tells of.
+                place = min(at, max(at - entry.n_rows, at if row is None else row))
+                book.alarms.append(LogAlarm(place, entry.time, name or entry.file, signal, text, row or at))
     if not book.entries:
         damaged = f"; {book.n_damaged:,} lines are not lines of a log" if book.n_damaged else ""
         raise InputError(f"{path} holds no line of a log{damaged}. Write one with: nearkin fit ... --log FILE")
     return book
 
 
-def _read_line(line: dict[str, Any], before: int) -> tuple[LogEntry, list[tuple[str, str]], int]:
+def _read_line(line: dict[str, Any], before: int) -> tuple[LogEntry, list[tuple[str, str, int | None, str]], int]:
     """Return what a line says, its alarms, and the rows of the model after it."""
     rows = _count(line["rows"])
     _count(line["batch"])
@@ -191,7 +195,13 @@ def _read_line(line: dict[str, Any], before: int) -> tuple[LogEntry, list[tuple[
     time, file, reason = (str(line.get(name) or "")[:4000] for name in ("time", "file", "reason"))
     if time:
         datetime.fromisoformat(time)
-    alarms = [(str(one["signal"])[:40], str(one["text"])[:400]) for one in line.get("alarms", ())]
+    alarms = [
+        (
+            str(one["signal"])[:40], str(one["text"])[:400], _count(one["row"]) if "row" in one else None,
+            str(one.get("file") or "")[:4000],
+        )
+        for one in line.get("alarms", ())
+    ]  # fmt: skip
     new = line.get("new")
     waiting = None if line.get("waiting") is None else _count(line["waiting"])
     if event != "learned":
@@ -199,7 +209,7 @@ def _read_line(line: dict[str, Any], before: int) -> tuple[LogEntry, list[tuple[
     if new is None:  # written by an earlier version
         n_rows = rows - before if rows >= before else rows
         if line.get("drift") and not alarms:
-            alarms = [("plausibility", "plausibility fell")]
+            alarms = [("plausibility", "plausibility fell", None, "")]
         new = {"rows": n_rows, "accuracy": line.get("recent_accuracy"), "plausibility": line.get("recent_plausibility")}
     shares = {str(name)[:200]: _rate(one) or 0.0 for name, one in (new.get("shares") or {}).items()}
     entry = LogEntry(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -67,20 +67,23 @@ class SeenRows:
 
 
 @stored(
-    signal=Text(*SIGNALS), row=Count(), before=Number(), after=Number(), text=Text(),
+    signal=Text(*SIGNALS), row=Count(), before=Number(), after=Number(), text=Text(), file=Text(),
 )  # fmt: skip
 @dataclass(frozen=True)
 class Alarm:
-    """A change of a stream: which signal, after how many rows, its value before and after, and all this in words."""
+    """A change of a stream: which signal, after how many rows, its value before and after, all this in words, and the
+    file.
+    """
 
     signal: str
     row: int
     before: float
     after: float
     text: str
+    file: str = ""
 
     def __str__(self) -> str:
-        return f"after {self.row:,} rows {self.text}"
+        return f"after {self.row:,} rows{f', in {self.file},' if self.file else ''} {self.text}"
 
 
 @stored(d=Count(1, size="d"), weight=Maybe(ArrayOf("d")), low=ArrayOf("w"), high=ArrayOf("w"))
@@ -245,8 +248,9 @@ class Monitor:
         return math.inf if not self.false_alarms else 1e6 / (self.false_alarms / len(SIGNALS) * BLOCK)
 
     def see(
-        self, rows: SeenRows, class_names: Sequence[Any] = (), feature_names: Sequence[str] | None = None
-    ) -> tuple[Alarm, ...]:
+        self, rows: SeenRows, class_names: Sequence[Any] = (), feature_names: Sequence[str] | None = None,
+        file: str = "",
+    ) -> tuple[Alarm, ...]:  # fmt: skip
         """Add rows in the order in which they were learned; return what they complete, named if names are given."""
         found: list[Alarm] = []
         begin = 0
@@ -257,6 +261,7 @@ class Monitor:
             begin = end
             if self.n_rows % BLOCK == 0:
                 found += self._close(class_names, feature_names)
+        found = [replace(one, file=file) for one in found]
         self.n_alarms += len(found)
         self.alarms = [*self.alarms, *found][-_REMEMBERED:]
         return tuple(found)

@@ -32,7 +32,7 @@ from nearkin.streams.journal import Journal
 from nearkin.streams.late import LabelJoin, LabelTable, LateLabels, Waiting
 from nearkin.streams.lock import Lock
 from nearkin.streams.opening import SCORES, find_files, open_stream
-from nearkin.streams.pupil import Model, Pupil
+from nearkin.streams.pupil import Model, Pupil, n_passes
 from nearkin.streams.run import Options, Report
 from nearkin.streams.watch import SingleClass
 from nearkin.streams.widening import take_up
@@ -359,7 +359,7 @@ class _Onto:
         except (ValueError, OSError) as error:
             return self._refuse(path, digest, error)
         self.outcome.n_alarms += trial.history_.watch.monitor.n_alarms - self.history.watch.monitor.n_alarms
-        n_dropped = trial.history_.watch.total.n_dropped - self.history.watch.total.n_dropped
+        n_dropped = (trial.history_.watch.total.n_dropped - self.history.watch.total.n_dropped) // n_passes(trial)
         trial.history_.ledger.add(
             LedgerEntry(str(Path(path).resolve()), digest, stream.n_rows, n_dropped, now())
         )  # fmt: skip

@@ -45,7 +45,7 @@ class Report:
         Of this process.
     accuracy, recent_accuracy : float or None
         Share of labels that the nearest class centre predicted *before* the row was learned: over all rows, and over
-        about the last 20 batches. None for triplet sources without centres.
+        about the last 2,000 rows. None for triplet sources without centres.
     plausibility, recent_plausibility : float or None
         Mean weight with which rows were learned.
     dropped : int
@@ -196,7 +196,7 @@ class Run:
                 is_all = self.at.n_rows == watch.n_rows  # this run, begun perhaps before a kill, is all there is
                 self._journal.begin(watch.n_batches, {} if is_all else watch.total.as_facts(self.pupil.class_names))
             self._locked = self._locked.pop_all()
-        self._rows_of_others = self.pupil.n_rows_seen - self.at.watch.total.n_rows
+        self._rows_of_others = self.pupil.n_rows_seen - self.at.watch.total.n_learned
         self._saved, self._saved_at = self.at, time.monotonic()
         self._begun = self._counted_at = self._saved_at
         self._rows_before = self.at.watch.n_rows
@@ -252,7 +252,7 @@ class Run:
         watch = model.history_.watch
         at = Position(kept["epoch"], kept["batch"], kept["done"], kept["rows"], watch, kept["last"])
         self._go_to(at, plan.get("rows"))
-        if (n_seen := Pupil(model).n_rows_seen) < at.watch.total.n_rows:
+        if (n_seen := Pupil(model).n_rows_seen) < at.watch.total.n_learned:
             raise ValueError(f"its learner has seen {n_seen} rows")
         self.model.__dict__.clear()
         self.model.__dict__.update(model.__dict__)
@@ -302,7 +302,7 @@ class Run:
                 self.at = replace(self.at, epoch=self.at.epoch + 1, batch=0)
         except BaseException as error:
             # An interrupt may come after the learner has learned a batch and before it is counted.
-            is_counted = self.pupil.n_rows_seen == self._rows_of_others + self.at.watch.total.n_rows
+            is_counted = self.pupil.n_rows_seen == self._rows_of_others + self.at.watch.total.n_learned
             if is_counted and self.at is not self._saved:
                 with suppress(OSError, InputError):  # which would hide the error
                     self._save()
@@ -319,10 +319,11 @@ class Run:
         watch, reports = copy.deepcopy(self.at.watch), []
         names, features = self.pupil.class_names, self.stream.names
         seconds, self._counted_at = (time.monotonic() - self._counted_at) / len(seen), time.monotonic()
+        file = self._batch.first.source if isinstance(self._batch, Batch) else ""
         for one in seen:
-            alarms = watch.see(one, names, features)
+            alarms = watch.see(one.repeated() if self.at.epoch else one, names, features, file)
             if self._journal is not None or self.options.on_report is not None:
-                reports.append((self._report(watch, alarms, seconds), watch.total.as_facts(names)))
+                reports.append((self._report(watch, alarms, file or None, seconds), watch.total.as_facts(names)))
         done = self.at.n_rows + watch.n_rows - self.at.watch.n_rows
         self.at = replace(self.at, batch=self.at.batch + len(seen), n_rows=done, watch=watch, last=self._batch)
         for report, total in reports:
@@ -363,13 +364,12 @@ class Run:
             self._journal.end()
         self._save()
 
-    def _report(self, watch: Watch, alarms: tuple[Alarm, ...], seconds: float) -> Report:
-        file = self._batch.first.source if isinstance(self._batch, Batch) else None
+    def _report(self, watch: Watch, alarms: tuple[Alarm, ...], file: str | None, seconds: float) -> Report:
         done, total = watch.n_rows, self.total_rows
         if total is not None:
             total += self._rows_of_earlier_runs
-        seconds = time.monotonic() - self._begun
-        rate = (done - self._rows_before) / seconds if seconds > 0 and done > self._rows_before else None
+        since = time.monotonic() - self._begun
+        rate = (done - self._rows_before) / since if since > 0 and done > self._rows_before else None
         left = None if rate is None or total is None else max(0.0, (total - done) / rate)
         return Report(
             watch.n_batches, done, total, self.at.epoch, rate, left, watch.accuracy, watch.recent_accuracy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +21,8 @@ from nearkin.streams.monitor import N_CLASSES, Alarm, Monitor, SeenRows
 
 __all__ = ["Seen", "SingleClass", "Watch", "find_codes", "learn_batch", "sum_rows"]
 
-#: Batches over which "recent" numbers are averaged.
-_RECENT = 20
+#: Rows over which "recent" numbers are averaged.
+_RECENT = 2_000
 
 #: Numbers in a table of scores at a time.
 _TABLE = 1 << 20
@@ -31,7 +32,7 @@ Guess = Callable[[NDArray[Any]], NDArray[Any]]
 
 @stored(
     n_rows=Count(), n_dropped=Count(), n_tested=Count(), n_right=Count(), plausibility=Number(0.0),
-    class_counts=ArrayOf(None, of="codes", low=0),
+    class_counts=ArrayOf(None, of="codes", low=0), n_repeated=Count(),
 )  # fmt: skip
 @dataclass(eq=False)
 class Seen:
@@ -44,10 +45,20 @@ class Seen:
     plausibility: float = 0.0  # sum over the rows learned
     class_counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     rows: SeenRows | None = None  # one by one, for the monitor
+    n_repeated: int = 0  # learned once more, in another pass
+
+    @property
+    def n_learned(self) -> int:
+        """Rows learned in all passes."""
+        return self.n_rows + self.n_repeated
+
+    def repeated(self) -> Seen:
+        """Return what a batch showed that was seen before: its rates are no longer those of unseen rows."""
+        return Seen(n_dropped=self.n_dropped, n_repeated=self.n_rows)
 
     def add(self, other: Seen) -> None:
         """Add the sums of other rows."""
-        for name in ("n_rows", "n_dropped", "n_tested", "n_right", "plausibility"):
+        for name in ("n_rows", "n_dropped", "n_tested", "n_right", "plausibility", "n_repeated"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         counts = np.zeros(max(len(self.class_counts), len(other.class_counts)), np.int64)
         for one in (self, other):
@@ -149,21 +160,21 @@ class Watch:
     recent_plausibility: float | None = None
 
     def see(
-        self, seen: Seen, class_names: Sequence[Any] = (), feature_names: Sequence[str] | None = None
+        self, seen: Seen, class_names: Sequence[Any] = (), feature_names: Sequence[str] | None = None, file: str = ""
     ) -> tuple[Alarm, ...]:
-        """Add a batch; return the alarms that it completes."""
+        """Add a batch, perhaps of a file; return the alarms that it completes."""
         self.n_batches += 1
         self.total.add(seen)
         if seen.n_tested:
-            self.recent_accuracy = _follow(self.recent_accuracy, seen.n_right / seen.n_tested)
+            self.recent_accuracy = _follow(self.recent_accuracy, seen.n_right / seen.n_tested, seen.n_tested)
         if seen.n_rows:
-            self.recent_plausibility = _follow(self.recent_plausibility, seen.plausibility / seen.n_rows)
-        return () if seen.rows is None else self.monitor.see(seen.rows, class_names, feature_names)
+            self.recent_plausibility = _follow(self.recent_plausibility, seen.plausibility / seen.n_rows, seen.n_rows)
+        return () if seen.rows is None else self.monitor.see(seen.rows, class_names, feature_names, file)
 
     @property
     def n_rows(self) -> int:
-        """Rows of the stream that are done, dropped ones included."""
-        return self.total.n_rows + self.total.n_dropped
+        """Rows of the stream that are done in all passes, dropped ones included."""
+        return self.total.n_learned + self.total.n_dropped
 
     @property
     def accuracy(self) -> float | None:
@@ -176,5 +187,5 @@ class Watch:
         return self.total.plausibility / self.total.n_rows if self.total.n_rows else None
 
 
-def _follow(before: float | None, value: float) -> float:
-    return value if before is None else before + (value - before) / _RECENT
+def _follow(before: float | None, value: float, n_rows: int) -> float:
+    return value if before is None else before - (value - before) * math.expm1(-n_rows / _RECENT)

@@ -150,7 +150,7 @@ def _charts(book: LogBook, points: list[LogEntry]) -> list[Chart]:
         "accuracy": [one.accuracy for one in points],
         "plausibility": [one.plausibility for one in points],
     }
-    shares = dict(share_lines(points, _CLASSES))
+    shares = dict(sorted(share_lines(points, _CLASSES), key=lambda one: (one[0] in ("all others", "(others)"), one[0])))
     speed = [1e6 * one.seconds / one.n_rows if one.seconds is not None and one.n_rows else None for one in points]
     waiting = [None if one.n_waiting is None else float(one.n_waiting) for one in points]
     found = [_chart("Accuracy and plausibility", rates, points, book, as_share=True)]
@@ -169,7 +169,10 @@ def _chart(
     total = points[-1].at
     known = sorted(one for line in lines.values() for one in line if one is not None)
     if not as_share and known:  # a call that had to compile first would hide all others
-        known = known[: bisect_right(known, _OUTLIER * known[len(known) // 2])]
+        n_known = len(known)
+        known = known[: bisect_right(known, _OUTLIER * known[n_known // 2])]
+        if n_known > len(known):
+            title = f"{title} (without {n_known - len(known)} much larger, see the table)"
     low, high, step = _scale(known, as_share=as_share)
 
     def across(at: float) -> float:
@@ -183,7 +186,7 @@ def _chart(
     for number, (name, values) in enumerate(lines.items()):
         # A point stands in the middle of its rows.
         spots = [
-            None if one is None else (across(at.at - 0.5 * at.n_rows), up(one))
+            None if one is None or (known and one > known[-1]) else (across(at.at - 0.5 * at.n_rows), up(one))
             for at, one in zip(points, values, strict=True)
         ]
         if any(spots):
@@ -234,11 +237,13 @@ def _scale(values: list[float], *, as_share: bool) -> tuple[float, float, float]
 def _row_ticks(points: list[LogEntry], across: Any) -> list[tuple[float, str, str]]:
     """Return places on the axis of rows: where, how many rows, and when that was."""
     total = points[-1].at
+    days = {_when(one.time)[:10] for one in points}
+    shown = slice(11, 16) if len(days) == 1 else slice(0, 10)
     found = []
     for part in range(5):
         at = total * part // 4
         near = next((one for one in points if one.at >= at), points[-1])
-        found.append((across(at), _short(at), _when(near.time)[:10]))
+        found.append((across(at), _short(at), _when(near.time)[shown]))
     return found
 
 
