@@ -558,7 +558,7 @@ WRONG = {
     "n_epochs": COUNTS,
     "shuffle": SWITCHES,
     "rescore": SWITCHES,
-    "scale": ("standard", "Auto", 1, True, False, 0.5),
+    "scale": ("standard", "Auto", 1, True, False, 0.5, nearkin.MovingScale),
     "device": ("gpu", "CUDA", 0, True, None, ""),
     "triplets": ("all", "OCTG", None, 3, True, nearkin.OCTG, nearkin.RescaledHinge()),
     "random_state": ("0", -1, 1.5, True, [1, 2]),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nearkin.saving import load, save
     from nearkin.settings import snapshot
     from nearkin.sketch import DualRandomProjection
+    from nearkin.rows import MovingScale
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
 _WHERE = {
@@ -41,6 +42,7 @@ _WHERE = {
     "nearkin.saving": ("load", "save"),
     "nearkin.settings": ("snapshot",),
     "nearkin.sketch": ("DualRandomProjection",),
+    "nearkin.rows": ("MovingScale",),
     "nearkin.triplets": ("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets", "TripletSource"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
@@ -48,10 +50,10 @@ _HOME = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [
     "ITML", "LODML", "LOMDML", "LOSL", "LPAODML", "LSMDML", "OASIS", "OCTG", "ODML", "OKS", "OMDML", "OMKS", "OPML",
     "SLMOML", "BatchTriplets", "DualRandomProjection", "Euclidean", "Hedge", "Hinge", "LabelAudit", "LabelAuditor",
-    "OnePassTriplets", "RandomTriplets", "RescaledHinge", "RobustITML", "RobustKNeighborsClassifier", "RobustLODML",
-    "RobustLOMDML", "RobustLOSL", "RobustLPAODML", "RobustLSMDML", "RobustOASIS", "RobustODML", "RobustOKS",
-    "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit", "TripletSource", "__version__",
-    "audit_labels", "flip_labels", "load", "save", "snapshot",
+    "MovingScale", "OnePassTriplets", "RandomTriplets", "RescaledHinge", "RobustITML", "RobustKNeighborsClassifier",
+    "RobustLODML", "RobustLOMDML", "RobustLOSL", "RobustLPAODML", "RobustLSMDML", "RobustOASIS", "RobustODML",
+    "RobustOKS", "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit", "TripletSource",
+    "__version__", "audit_labels", "flip_labels", "load", "save", "snapshot",
 ]  # fmt: skip
 
 

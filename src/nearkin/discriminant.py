@@ -591,6 +591,15 @@ class Discriminant:
             return made
         return replace(made, sample=made.sample.times(np.exp(-float(made.next_row - made.n_rows) / _HORIZON)))
 
+    def rescaled(self, ratio: Array) -> Discriminant:
+        """The same map of raw rows, for rows whose features are so many times as large."""
+        map = np.ascontiguousarray((self.map / ratio).astype(self.map.dtype))
+        if self.sketch is not None:
+            return replace(self, map=map, sketch=self.sketch / ratio, making=None)
+        sample = replace(self.sample, rows=self.sample.rows * ratio, room=None)
+        witnesses = replace(self.witnesses, rows=self.witnesses.rows * ratio)
+        return replace(self, map=map, sample=sample, witnesses=witnesses, making=None)
+
     def turn_from(self, before: Discriminant) -> Array:
         """The matrix that brings rows mapped by an earlier map to this one, as nearly as can be.
 

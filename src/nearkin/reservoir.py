@@ -7,7 +7,7 @@ import copy
 import numpy as np
 
 from nearkin.arrays import Array, Codes
-from nearkin.stored import ArrayOf, Count, Draws, stored
+from nearkin.stored import ArrayOf, Count, Draws, Maybe, Number, stored
 
 __all__ = ["Reservoir"]
 
@@ -22,19 +22,23 @@ __all__ = ["Reservoir"]
     seen=ArrayOf("c", of="codes", low=0),
     n_rows_seen=Count(),
     n_changes=Count(),
+    half_life=Maybe(Number(1.0)),
 )
 class Reservoir:
     """Rows of a stream, at most ``n_per_class`` of each class and ``max_rows`` in all.
 
-    Within a class every row of the stream is held with the same probability (Vitter's algorithm R). When classes become
+    Within a class every row of the stream is held with the same probability (Vitter's algorithm R); with a
+    ``half_life`` in rows of the stream, one that came so much earlier than another with half of it. When classes become
     many, each may hold fewer, and surplus rows are dropped at random.
 
     ``rows``, ``codes`` and ``numbers`` are the rows held, their classes and their numbers in the stream; ``n_changes``
     rows came in so far. Every class may hold at least one.
     """
 
-    def __init__(self, n_per_class: int, max_rows: int, rng: np.random.Generator):
-        self.n_per_class, self.max_rows, self.rng = n_per_class, max_rows, rng
+    half_life: float | None = None
+
+    def __init__(self, n_per_class: int, max_rows: int, rng: np.random.Generator, half_life: float | None = None):
+        self.n_per_class, self.max_rows, self.rng, self.half_life = n_per_class, max_rows, rng, half_life
         self.rows: Array = np.empty((0, 0))
         self.codes = np.empty(0, dtype=np.int64)
         self.numbers = np.empty(0, dtype=np.int64)
@@ -75,10 +79,18 @@ class Reservoir:
                 held.append(free)
                 taken[free] = row
                 free += 1
-            elif (drawn := int(self.rng.integers(self.seen[code]))) < share:
+            elif (drawn := int(self.rng.integers(self._n_among(code, row, share)))) < share:
                 taken[held[drawn]] = row
         self._put(taken, free, rows, codes)
         self.n_rows_seen += len(codes)
+
+    def _n_among(self, code: int, row: int, share: int) -> int:
+        """Rows among which those held are drawn: all of a class, or about as many as count."""
+        n = int(self.seen[code])
+        if self.half_life is None:
+            return n
+        part = n / (self.n_rows_seen + row + 1)
+        return min(n, max(share, round(self.half_life * part / np.log(2.0))))
 
     def _shrink(self) -> None:
         """Drop surplus rows of classes that hold more than they may."""

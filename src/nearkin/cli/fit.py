@@ -29,6 +29,7 @@ from nearkin.cli._stream import StreamOptions
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
+    from nearkin.streams import FileStream
     from nearkin.tables import LabelledRows
 
 __all__ = ["LEARNERS", "fit"]
@@ -80,14 +81,17 @@ class ModelOptions:
     n_components: int | None = option("--components", metavar="R", help="Rank of a low-rank map.")
     centers: int | None = option(help="Centres per class in the triplet generator.")
     scale: str | None = option(type=click.Choice(["auto", "pairs", "unit", "none"]), help="How to scale features.")
+    half_life: float | None = option(
+        metavar="ROWS", help="Stream: rows after which older ones count half for scale, centres and voters."
+    )
     seed: int = seed_option("model")
 
     def list_wishes(self) -> dict[str, Any]:
         """Return the settings that were given, by the names that the library gives them."""
         given = given_options(self)
         wishes = {name: getattr(self, name) for name in (*_SETTINGS, "noise_rate") if name in given}
-        if wishes.get("scale") == "none":
-            wishes["scale"] = None
+        if "scale" in given or "half_life" in given:
+            wishes["scale"] = self._find_scale()
         if "learner" in given and self.learner != "auto":
             wishes["learner"] = LEARNERS[self.learner]
         if self.neighbors is not None:
@@ -101,11 +105,21 @@ class ModelOptions:
         from nearkin.neighbors import RobustKNeighborsClassifier
 
         learner: Any = self.make_learner()
-        wishes = {getattr(self, name) for name in ("centers", *_SETTINGS)} - {None}
+        wishes = {getattr(self, name) for name in ("centers", "half_life", *_SETTINGS)} - {None}
         if not in_batches and not wishes and self.learner == "auto" and self.neighbors in (None, "auto"):
             learner = "auto"
         model = RobustKNeighborsClassifier(learner, noise_rate=self.noise_rate, random_state=self.seed)
         return model if self.neighbors is None else model.set_params(n_neighbors=self.neighbors)
+
+    def _find_scale(self) -> Any:
+        """Return the scale as a learner takes it."""
+        from nearkin.rows import MovingScale
+
+        if self.half_life is None:
+            return None if self.scale == "none" else self.scale
+        if self.scale == "none":
+            raise InputError("--half-life lets the scale follow the rows; leave it out, or --scale none.")
+        return MovingScale(self.half_life, self.scale or "auto")
 
     def make_learner(self) -> Any:
         """Return the learner with the settings that were given; one that it does not have is refused."""
@@ -119,8 +133,8 @@ class ModelOptions:
                 raise InputError(f"{_SETTINGS[name]} means nothing to the learner {self.learner}; leave it out.")
         if "n_epochs" in known:
             settings.setdefault("n_epochs", _EPOCHS)
-        if self.scale == "none":
-            settings["scale"] = None
+        if self.scale is not None or self.half_life is not None:
+            settings["scale"] = self._find_scale()
         if self.centers is not None:
             settings["triplets"] = nearkin.OCTG(n_centers=self.centers)
         return cls(**settings, random_state=self.seed)
@@ -187,6 +201,7 @@ def _fit_table(
     from nearkin.model_files import remember_names
     from nearkin.saving import save
     from nearkin.streams import hold_rows
+    from nearkin.streams.onto import note_files
     from nearkin.tables import read_training, write_columns
 
     begun = time.perf_counter()
@@ -198,6 +213,8 @@ def _fit_table(
         model.fit(rows.X, rows.y)
     remember_names(model, rows.names, rows.label)
     hold_rows(model, rows.X, rows.y)  # so that more files can be learned later
+    files = [data, *([source.labels] if source.labels is not None else [])]
+    note_files(model, [files], [len(rows.X)], drop=source.drop, features=source.features or None)
     save(model, output)
     if suspects is not None:
         write_columns(suspects, _doubts(model, rows), "doubts")
@@ -232,6 +249,7 @@ def _fit_stream(
             hold_rows(whole, X, y, options.voters, n_rows=stream.n_rows)
         learner = getattr(whole, "learner_", whole)
         remember_names(whole, stream.names, stream.label)
+        _enter_files(whole, stream, source, options)
         save(whole, output)
         if not quiet:
             _print(_describe_stream(whole, learner, stream.n_rows), output, begun)
@@ -239,6 +257,19 @@ def _fit_stream(
             vars(learner).pop("feature_names_in_", None)  # it gets plain arrays
             _stream.write_plausibility(learner, stream, options, client, quiet=quiet)
     return whole
+
+
+def _enter_files(model: Any, stream: FileStream, source: Source, options: StreamOptions) -> None:
+    """Let a model know the files of its stream, so that --onto skips them."""
+    from nearkin.streams.onto import note_files
+
+    labels = getattr(stream.reader, "labels", {})
+    files = [[one, *([labels[one]] if one in labels else [])] for one in stream.paths]
+    sizes = [stream.of_file(one).n_rows for one in stream.paths]
+    note_files(
+        model, files, sizes, drop=source.drop, features=source.features or None, batch_rows=options.batch_rows,
+        missing=options.missing, text_labels=options.text_labels,
+    )  # fmt: skip
 
 
 def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:

@@ -133,12 +133,12 @@ class JuryDecision:
             noise.sharpen_for(votes_on, codes)
             self.plausibility, self.score = rate_labels(votes_on, codes, noise)
         progress.begin("suggesting labels")
-        if not rate_is_given:
-            low, high = noise.interval
-            is_outvoted = self.score < SuspectRules.outvoted
-            noise.interval = max(low, min(proven_rate(np.where(is_outvoted, self.plausibility, 1.0)), noise.rate)), high
         rules = SuspectRules()
         self.is_suspect: Mask = rules.apply(self.plausibility, self.score, codes, noise, rate_is_given=rate_is_given)
+        if not rate_is_given:
+            low, high = noise.interval
+            proven = proven_rate(self.plausibility, self.score < SuspectRules.outvoted, codes)
+            noise.interval = max(low, min(proven, noise.rate)), high
         self.plausibility = agree_with_tiers(self.plausibility, self.is_suspect)
         self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
         self.notes: tuple[str, ...] = () if rate_is_given else self._notes()

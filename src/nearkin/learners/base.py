@@ -26,7 +26,7 @@ from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.memory import check_memory
 from nearkin.parameters import LearningRule, Parameter
-from nearkin.rows import Change, Rows, Scaling, check_range, check_rows
+from nearkin.rows import Change, Moments, MovingScale, Rows, Scaling, check_range, check_rows
 from nearkin.settings import all_or_nothing, at_one_moment, check_settings, generator
 from nearkin.stored import ArrayOf, Part, stored
 from nearkin.triplets import Triplets, TripletSource, as_source
@@ -79,7 +79,7 @@ class OnlineLearner(BaseEstimator):
     triplets: str | TripletSource
     n_epochs: int
     shuffle: bool
-    scale: str | None
+    scale: str | MovingScale | None
     rescore: bool
     random_state: Any
     device = "cpu"  # a setting of those that can learn elsewhere
@@ -94,6 +94,11 @@ class OnlineLearner(BaseEstimator):
     def _memory_for(self, d: int, itemsize: int) -> float:
         """Bytes that learning d features takes beside the rows: what is kept, and a copy to work on."""
         return self.n_matrices * d**2 * itemsize
+
+    @property
+    def half_life(self) -> float | None:
+        """Rows of a stream after which older ones count half, if the scale follows it."""
+        return self.scale.half_life if isinstance(self.scale, MovingScale) else None
 
     # ------------------------------------------------------------------ learning
 
@@ -426,7 +431,7 @@ class OnlineLearner(BaseEstimator):
         needed = self._memory_for(X.shape[1], X.dtype.itemsize)
         if needed > _ALWAYS_FITS:
             check_memory(needed, f"learning {X.shape[1]:,} features", self.remedy, owner=self)
-        rows, start = self._scale(X), None
+        rows, start, moments = self._scale(X), None, None
         scaling = rows.scaling
         if codes is not None and self.has_discriminant_start:
             if is_unit := scaling.unit_rows:  # the start normalises what it has mapped
@@ -435,8 +440,13 @@ class OnlineLearner(BaseEstimator):
             rank = min(self.rank_for(X.shape[1]), X.shape[1])
             with one_blas_thread():
                 start = Discriminant.begin(rows, codes, rank, is_unit, as_loss(self.loss, self.eta), rng)
+            if self.half_life is not None and scaling.factor is not None:
+                unit = 1.0 if is_unit else (2.0 * max(1, int(np.count_nonzero(scaling.factor)))) ** -0.5
+                moments = Moments.begin(scaling, unit, self.half_life)
+                for _, block in rows.blocks():
+                    moments = moments.plus(block)
             rows = rows.placed(start.place, len(start.map))
-        return State(scaling, self._begin(rows, rng), labels, X.dtype, start), rows
+        return State(scaling, self._begin(rows, rng), labels, X.dtype, start, moments=moments), rows
 
     @property
     def has_discriminant_start(self) -> bool:
@@ -475,8 +485,11 @@ class OnlineLearner(BaseEstimator):
         return self._scale(X, state.scaling)
 
     def _take_over(self, state: State, change: Change) -> None:
-        """Let columns wake."""
-        state.scaling = change.scaling
+        """Let columns wake; those that were awake at first keep the scale that they follow."""
+        scaling = change.scaling
+        if state.moments is not None and scaling.factor is not None and state.scaling.factor is not None:
+            scaling = replace(scaling, factor=np.where(state.moments.first > 0, state.scaling.factor, scaling.factor))
+        state.scaling = scaling
         if len(change.woken):
             if state.start is None:
                 self._widen(state.parameter, change.woken, change.sample)
@@ -487,16 +500,21 @@ class OnlineLearner(BaseEstimator):
         """Let a parameter begun without some columns see them from now on; most see all from the beginning."""
 
     def _learn_scaling(self, X: Array | sparse.csr_array) -> Scaling:
-        how = self.scale
+        how = self.scale.kind if isinstance(self.scale, MovingScale) else self.scale
         if how == "auto":
             how = "pairs" if self.measure.is_distance else "unit"
         return Scaling.learn(X, how)
 
     def _make_source(self, state: State) -> TripletSource:
         """A fresh triplet source, by the settings."""
-        if isinstance(self.triplets, str) and self.triplets == "auto":
-            return as_source("octg" if state.start is None else "neighbours")
-        return as_source(self.triplets)
+        triplets = self.triplets
+        if isinstance(triplets, str) and triplets == "auto":
+            triplets = "octg" if state.start is None else "neighbours"
+        source = as_source(triplets)
+        if isinstance(triplets, str) and triplets == "octg" and self.half_life is not None:
+            # A weight that falls by half within so many rows adds up to this.
+            source.set_params(update_centers=True, forget_after=self.half_life / np.log(2.0))
+        return source
 
     def _start_source(self, state: State, rows: Rows, codes: Codes, rng: np.random.Generator) -> TripletSource:
         source = self._make_source(state)
@@ -515,7 +533,7 @@ class OnlineLearner(BaseEstimator):
         """Error for a parameter that is not finite, or so large that the distances it gives would not be."""
         known = self.get_params(deep=False)
         lower = " or ".join(f"`{name}`" for name in ("C", "step_size", "degree", "coef0") if name in known)
-        scale = "" if self.scale in ("auto", "pairs", "unit") else ", or use scale='auto'"
+        scale = "" if self.scale is not None else ", or use scale='auto'"
         return InputError(f"the steps grew beyond what {np.dtype(dtype)} can hold. Lower {lower}{scale}.", owner=self)
 
 

@@ -12,7 +12,7 @@ from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE
 from nearkin.parameters import Identity
-from nearkin.rows import Rows
+from nearkin.rows import MovingScale, Rows
 from nearkin.settings import again, declare
 from nearkin.triplets import TripletSource
 
@@ -38,7 +38,7 @@ class Euclidean(MapMixin, OnlineLearner):
     loss: str | Loss = again(StepSettings, "loss", "rescaled_hinge")
     eta: float = again(StepSettings, "eta", 1.0)
     triplets: str | TripletSource = again(StreamSettings, "triplets", "octg")
-    scale: str | None = again(StreamSettings, "scale", "auto")
+    scale: str | MovingScale | None = again(StreamSettings, "scale", "auto")
     random_state: Any = again(StreamSettings, "random_state", None)
 
     measure = DISTANCE

@@ -9,6 +9,7 @@ import numpy as np
 from nearkin.accelerator import find
 from nearkin.errors import InputError
 from nearkin.losses import Loss, as_loss, exponential_weight
+from nearkin.rows import MovingScale
 from nearkin.settings import BOOLEAN, DEVICE, SEED, Instance, Integer, OneOf, Real, declare, setting
 from nearkin.triplets import TripletSource
 
@@ -66,13 +67,14 @@ class StreamSettings:
         True, BOOLEAN,
         doc="Whether each pass of `fit` takes the rows in a new random order; `partial_fit` keeps the order given.",
     )  # fmt: skip
-    scale: str | None = setting(
-        "auto", OneOf(("auto", "pairs", "unit", None)),
+    scale: str | MovingScale | None = setting(
+        "auto", OneOf(("auto", "pairs", "unit", None)), Instance(MovingScale, "a MovingScale"),
+        kind='{"auto", "pairs", "unit"}, MovingScale or None',
         doc="""How raw features come to the scale on which the margin 1 is meaningful; learned at the first batch, for
         columns that are constant there when they first vary. "pairs": unit variance per feature, then one number so
         that two rows have mean squared distance 1 ("auto" for distances). "unit": zero mean and unit variance per
         feature, then rows of length 1 ("auto" for similarities), which after a discriminant start are the mapped ones.
-        None: as they come.""",
+        None: as they come. A `MovingScale` follows a stream, and centres and voters with it.""",
     )  # fmt: skip
     rescore: bool = setting(
         True, BOOLEAN,

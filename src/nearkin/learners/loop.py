@@ -20,7 +20,7 @@ from nearkin.discriminant import Discriminant
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels
 from nearkin.parameters import NAMELESS, Parameter
-from nearkin.rows import Rows, Scaling
+from nearkin.rows import Moments, Rows, Scaling
 from nearkin.stored import Count, Maybe, Part, Type, stored
 from nearkin.triplets import NeighbourTriplets, Triplets, TripletSource
 
@@ -40,6 +40,7 @@ Answer = tuple[Array, int]
     labels=Part(Labels),
     dtype=Type("T"),
     source=Maybe(Part(TripletSource, s="d")),
+    moments=Maybe(Part(Moments, d="d")),
     n_rows=Count(),
     n_triplets=Count(),
     n_updates=Count(),
@@ -60,6 +61,7 @@ class State:
     n_rows: int = 0
     n_triplets: int = 0
     n_updates: int = 0
+    moments: Moments | None = None  # of a scale that follows
 
     def check_stored(self) -> None:
         """A start has seen no more rows and forgotten no more classes than there were; neighbours need one."""
@@ -90,6 +92,9 @@ class State:
 
     def observe(self, rows: Rows, codes: Codes) -> None:
         """Let the start see rows that were learned, and renew it where it is time."""
+        if self.moments is not None:
+            for _, block in rows.blocks():
+                self.moments = self.moments.plus(block)
         if self.start is not None:
             self.start = self.start.observe(rows, codes)
             if self.n_until_renewal <= 0:
@@ -103,17 +108,21 @@ class State:
             self.start = self.start.for_shard(number)
 
     def renew(self) -> None:
-        """Renew the start, and turn what the source remembers to the new map."""
+        """Renew the start, and turn what the source remembers to the new map; a scale that follows changes then."""
         assert self.start is not None
         before, self.start = self.start, self.start.renewed()
         if self.source is not None:
             self.source.turn(self.start.turn_from(before))
+        if self.moments is not None:
+            self.scaling, ratio, self.moments = self.moments.follow(self.scaling)
+            self.start = self.start.rescaled(ratio)
 
     def copy(self) -> State:
         """Return a state that can learn while this one stays."""
         return State(
             self.scaling, self.parameter.copy(), self.labels.copy(), self.dtype, self.start,
             None if self.source is None else self.source.copy(), self.n_rows, self.n_triplets, self.n_updates,
+            self.moments,
         )  # fmt: skip
 
 
@@ -267,6 +276,8 @@ def merge_states(base: State, shards: Sequence[State]) -> State:
     if base.start is not None:
         starts = [one.start for one in shards if one.start is not None]
         merged.start = base.start.merged(starts, codes, labels.n_given)
+    if base.moments is not None:
+        merged.moments = base.moments.merged([one.moments for one in shards if one.moments is not None])
     for counter in ("n_rows", "n_triplets", "n_updates"):
         before = getattr(base, counter)
         setattr(merged, counter, before + sum(getattr(one, counter) - before for one in shards))

@@ -49,9 +49,11 @@ _UNSEEN = 0.5
 #: Expected number of wrong labels among the counted ones below which there may be none.
 _FEW = 1.5
 
-#: Plausibility below which a label is almost certainly wrong, and how many of them prove that some are.
+#: Plausibility below which a label is almost certainly wrong, how many of them prove that some are, and how often votes
+#: may contradict labels, as a share of how often guesses do.
 _PROVEN = 0.1
 _SEVERAL = 10
+_TELLING = 0.5
 
 #: Share of intervals that should contain the true rate.
 LEVEL = 0.95
@@ -142,18 +144,24 @@ def _interval(rate: float, lowest: float, is_contradicted: NDArray[np.bool_], ce
     return min(low, rate), max(high, rate)
 
 
-def proven_rate(plausibility: Array) -> float:
+def proven_rate(plausibility: Array, is_contradicted: NDArray[np.bool_], codes: Codes) -> float:
     """Share of labels that are wrong at least: half of those that are almost certainly wrong, if they are several.
+
+    Votes that contradict labels more than half as often as guesses would prove nothing.
 
     Examples
     --------
-    >>> proven_rate(np.repeat([0.02, 0.99], [20, 80]))
+    >>> plausibility, codes = np.repeat([0.02, 0.99], [20, 80]), np.arange(100) % 2
+    >>> proven_rate(plausibility, plausibility < 0.5, codes)
     0.1
-    >>> proven_rate(np.repeat([0.02, 0.99], [5, 95]))
+    >>> proven_rate(plausibility, plausibility < 1.0, codes)
     0.0
     """
-    n_wrong = np.count_nonzero(plausibility < _PROVEN)
-    return 0.5 * n_wrong / len(plausibility) if n_wrong >= _SEVERAL else 0.0
+    n_wrong = np.count_nonzero(is_contradicted & (plausibility < _PROVEN))
+    shares = np.bincount(codes) / len(codes)
+    if n_wrong < _SEVERAL or is_contradicted.mean() > _TELLING * (1.0 - float((shares * shares).sum())):
+        return 0.0
+    return 0.5 * n_wrong / len(codes)
 
 
 def survey(votes_on: VotesOn, n_rows: int, n_classes: int) -> tuple[Codes, Array]:

@@ -161,7 +161,8 @@ def hold_rows(
 
 
 def _empty(model: RobustKNeighborsClassifier, n_voters: int) -> Reservoir:
-    return Reservoir(int(n_voters), int(n_voters), generator(copy.deepcopy(model.random_state)))
+    half_life = getattr(_find_learner(model), "half_life", None)
+    return Reservoir(int(n_voters), int(n_voters), generator(copy.deepcopy(model.random_state)), half_life)
 
 
 def _find_learner(model: Model) -> OnlineLearner | None:
