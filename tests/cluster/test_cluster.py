@@ -16,7 +16,7 @@ import nearkin.distributed  # noqa: E402
 from cluster.grid import Grid, grid  # noqa: E402, F401  # a fixture
 from nearkin import streams  # noqa: E402
 from nearkin.distributed.cluster import ClusterLost  # noqa: E402
-from nearkin.distributed.driver import form_shares  # noqa: E402
+from nearkin.distributed.driver import count_batches, form_shares  # noqa: E402
 from nearkin.distributed.tasks import learn_share, pack, unpack  # noqa: E402
 from nearkin.learners import merge_states  # noqa: E402
 from nearkin.streams import FileStream  # noqa: E402
@@ -86,6 +86,13 @@ def test_a_cluster_learns_what_the_shares_learn_one_after_the_other(client, fold
     assert reports[-1].accuracy > 0.7
     assert ours.plausibility(*tables.rows()).shape == (tables.N,)
     nearkin.RobustKNeighborsClassifier(ours).fit(*tables.rows(300))
+
+
+def test_a_pass_is_merged_four_times_unless_shares_become_small(folder):
+    stream = opened(folder, batch_rows=4)
+    assert count_batches(stream, 2, None) == -(-stream.n_batches // 8) > 8
+    assert count_batches(stream, 1000, None) == 8
+    assert count_batches(stream, 2, 10) == 3
 
 
 def test_one_shard_is_the_run_of_one_process(client, folder):

@@ -32,7 +32,8 @@ Learner = TypeVar("Learner", bound=OnlineLearner)
 #: Batches of one share; each share is a list of batches, each batch a list of pieces of files.
 Share = list[list[Piece]]
 
-#: Batches that a share learns between two merges, unless told otherwise.
+#: Merges of a pass, unless told otherwise, and the fewest batches that a share learns between two.
+_MERGES = 4
 _LEARNED = 8
 #: Batches of a task that scores, and such tasks per worker at once.
 _SCORED = 16
@@ -63,8 +64,9 @@ def fit(
     n_shards : int or None, default=None
         Shares of a round; None for one per worker present at the start. The result depends on it.
     merge_every : int or None, default=None
-        Rows that a share learns between two merges, rounded up to whole batches; None for 8 batches. The result depends
-        on it: fewer rows are nearer to one process, more rows cost less.
+        Rows that a share learns between two merges, rounded up to whole batches; None for four merges a pass, or fewer,
+        so that a share has at least 8 batches. The result depends on it: fewer rows are nearer to one process, more
+        rows cost less.
     epochs, classes, checkpoint, checkpoint_every, resume, log, log_every, on_report, prequential, false_alarms
         As in `nearkin.streams.fit_stream`.
     timeout : float, default=300.0
@@ -106,10 +108,11 @@ def fit(
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)
         cluster.check_versions()
-        if n_shards is None and resume:
-            n_shards = _read_n_shards(checkpoint)
-        n_shards = int(n_shards or len(cluster.wait_for_workers()))
-        n_batches = _LEARNED if merge_every is None else -(-int(merge_every) // source.batch_rows)
+        kept = _read_plan(checkpoint) if resume else {}
+        n_shards = int(n_shards or kept.get("shards") or len(cluster.wait_for_workers()))
+        n_batches = count_batches(source, n_shards, merge_every)
+        if merge_every is None:  # files that were appended do not change it
+            n_batches = kept.get("batches_of_a_share", n_batches)
         plan = {"shards": n_shards, "batches_of_a_share": n_batches}
         with Run(learner, source, options, plan) as run:
 
@@ -131,6 +134,13 @@ def fit(
                 where = "in the learner" if checkpoint is None else f"in {checkpoint}: repair the cluster and resume"
                 raise ClusterLost(f"{error} What was learned from {run.n_rows:,} rows is {where}.") from error
     return learner
+
+
+def count_batches(source: FileStream, n_shards: int, merge_every: int | None) -> int:
+    """Return how many batches a share learns between two merges."""
+    if merge_every is not None:
+        return -(-int(merge_every) // source.batch_rows)
+    return max(_LEARNED, -(-source.n_batches // (_MERGES * n_shards)))
 
 
 def form_shares(source: FileStream, epoch: int, at: int, n_shards: int, n_batches: int) -> list[Share]:
@@ -186,14 +196,14 @@ def _run(cluster: Cluster, tasks: list[Task]) -> list[dict[str, Any]]:
     return results
 
 
-def _read_n_shards(checkpoint: str | os.PathLike[str] | None) -> int | None:
-    """Return the number of shards with which a run began."""
+def _read_plan(checkpoint: str | os.PathLike[str] | None) -> dict[str, int]:
+    """Return the number of shards with which a run began, and of batches between merges."""
     if checkpoint is None or not Checkpoint(checkpoint).exists():
-        return None
+        return {}
     kept = Checkpoint(checkpoint).read()
     plan = kept.get("plan") if isinstance(kept, dict) else None
-    found = plan.get("shards") if isinstance(plan, dict) else None
-    return found if Integer(1).allows(found) else None
+    found = plan.items() if isinstance(plan, dict) else ()
+    return {name: value for name, value in found if Integer(1).allows(value)}
 
 
 def score(
