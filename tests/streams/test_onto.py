@@ -229,6 +229,62 @@ def test_a_run_in_which_nothing_can_be_learned_leaves_no_model(home):
     assert statuses(onto()) == ["learned"] * 3
 
 
+def test_a_first_file_of_one_class_waits_for_one_with_two(home):
+    rows = (home / "in/day0.csv").read_text().splitlines()
+    (home / "in/a_one.csv").write_text("\n".join([rows[0], *(one for one in rows if one.endswith("c0"))]) + "\n")
+    with pytest.raises(ValueError, match=r"in/a_one\.csv: all its rows are of one class"):
+        onto("one.nearkin", "in/a_one.csv")
+    done = onto()
+    assert [Path(one.path).name for one in done.model.history_.ledger] == [
+        "day0.csv",
+        "a_one.csv",
+        "day1.csv",
+        "day2.csv",
+    ]
+    assert statuses(onto("n.nearkin", "in/a_one.csv", on_bad_file="skip")) == ["bad"]
+
+
+def test_files_of_other_kinds_are_judged_one_by_one(home):
+    pd.read_csv("in/day0.csv").sample(frac=1.0, random_state=0).to_parquet("in/turned.parquet")
+    (home / "in/odd.parquet").write_bytes(b"PAR1 and no more")
+    (home / "in/later.csv.gz").write_bytes(b"1")
+    (home / "in/old").mkdir()
+    done = onto(on_bad_file="skip")
+    assert sorted(statuses(done)) == ["bad", *["learned"] * 4]
+    assert done.ignored == ["later.csv.gz", "old/"]
+    assert "not read: 2 other entries (later.csv.gz, old/)" in run(*LINE, "--on-bad-file", "skip").stderr
+
+
+def test_models_know_the_files_they_were_fitted_on(home):
+    for data, more in (("in", ()), ("in/day0.csv", ()), ("in/day0.csv", ("--stream", "--voters", 0))):
+        assert run("fit", data, "--label", "y", "-o", "m.nearkin", *more).exit_code == 0
+        done = run("fit", data, "--onto", "m.nearkin")
+        assert (done.exit_code, "nothing new to learn" in done.stdout) == (0, True), done.stderr
+    model = learner().fit(*(lambda one: (one[list("abcd")], one["y"]))(pd.read_csv("in/day0.csv")))
+    nearkin.save(model, "own.nearkin")
+    with pytest.warns(UserWarning, match=r"own\.nearkin does not know the files"):
+        onto("own.nearkin", "in/day1.csv")
+
+
+def test_a_dry_run_ends_as_the_run_would(home):
+    assert run(*LINE, "--dry-run").exit_code == 0
+    whole = (home / "in/day1.csv").read_text()
+    (home / "in/day1.csv").write_text(whole[:2000])
+    for more, code in ((("--on-bad-file", "skip"), 4), ((), 2)):
+        assert run(*LINE, *more, "--dry-run").exit_code == code
+        assert run(*LINE, *more).exit_code == code
+    (home / "in/day1.csv").write_text(whole)
+    assert run(*LINE).exit_code == 0
+    (home / "in/day1.csv").write_text(whole.replace("c0", "c1", 1))
+    assert run(*LINE, "--dry-run").exit_code == run(*LINE).exit_code == 2
+
+
+def test_without_a_model_the_default_one_of_the_command_line_begins(home):
+    streams.fit_onto("m.nearkin", "in", label="y", batch_rows=50)
+    run(*LINE[:4], "--onto", "n.nearkin", "--batch-rows", "50")
+    assert np.array_equal(load("m.nearkin").learner_.components_, load("n.nearkin").learner_.components_)
+
+
 def test_a_dry_run_changes_nothing(home):
     onto(source="in/day0.csv")
     (home / "in/day2.csv").write_text("a,b\n1,2\n")
@@ -295,6 +351,8 @@ def fit(path):
     model = nearkin.RobustKNeighborsClassifier(nearkin.RobustLODML(random_state=0), random_state=0)
     streams.fit_onto(path, "in", model=model, label="y", batch_rows=60, n_voters=60, log=path + ".jsonl", log_every=1)
 
+fit("warm.nearkin")  # compiles, while the lock shows signs of life, which are events too
+events = 0
 fit("whole.nearkin")
 total, whole = events, Path("whole.nearkin").read_bytes()
 log = [one.count(",") for one in Path("whole.nearkin.jsonl").read_text().splitlines()]

@@ -11,7 +11,7 @@ import click
 
 from nearkin.cli import _show
 from nearkin.cli._options import Source, UpdatedFile, given_options, option, options
-from nearkin.cli._program import DRIFT, PUT_ASIDE, describe
+from nearkin.cli._program import DRIFT, PUT_ASIDE, USER, describe
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,9 +101,13 @@ def fit_onto(
             onto.onto, data, model=model, wishes=wishes, n_voters=stream.voters if begins and stream.voters else None,
             on_bad_file=onto.on_bad_file, log=stream.log, log_every=stream.log_every, on_report=draw,
             false_alarms=stream.false_alarms,
-            on_file=lambda note: _tell(note, is_dry=onto.dry_run, quiet=quiet), output=output, dry_run=onto.dry_run,
+            on_file=lambda note: _tell(note, skips=onto.on_bad_file == "skip", is_dry=onto.dry_run, quiet=quiet),
+            output=output, dry_run=onto.dry_run,
             late=late, new_columns=onto.new_columns, **reading,
         )  # fmt: skip
+    if outcome.ignored and not quiet:
+        entries = "1 other entry" if len(outcome.ignored) == 1 else f"{len(outcome.ignored):,} other entries"
+        _show.echo(f"  not read: {entries} ({_show.sum_up(outcome.ignored, 3)})", err=True)
     if not quiet:
         _show.echo(_sum_up(outcome, is_dry=onto.dry_run))
         if outcome.is_saved:
@@ -112,8 +116,8 @@ def fit_onto(
             size = _show.size(target.stat().st_size)
             spent = f"{time.perf_counter() - begun:.1f} s"
             _show.echo(_show.pairs([*lines, ("time", spent), ("saved", f"{target} ({size})")]))
-    if outcome.of("bad") or (outcome.of("changed") and not onto.dry_run):
-        return PUT_ASIDE
+    if outcome.of("bad") or outcome.of("changed"):
+        return PUT_ASIDE if onto.on_bad_file == "skip" else USER
     return DRIFT if stream.fail_on_drift and outcome.n_alarms else 0
 
 
@@ -128,12 +132,13 @@ def _late_labels(source: Source, onto: OntoOptions) -> Any:
     return LateLabels(source.labels, onto.on, onto.wait_rows, onto.wait_days)
 
 
-def _tell(note: FileNote, *, is_dry: bool, quiet: bool) -> None:
+def _tell(note: FileNote, *, skips: bool, is_dry: bool, quiet: bool) -> None:
     """Say what became of a file; of one that was learned or put aside before only the sum is told."""
     if note.status in ("bad", "changed"):
         text = " ".join((note.text if note.error is None else describe(note.error)[0]).split())
         named = text if note.path in text else f"{note.path}: {text}"
-        _show.echo(f"nearkin: {'would be ' if is_dry else ''}put aside: {named}", err=True)
+        words = "put aside" if not is_dry else "would be put aside" if skips else "would stop the run"
+        _show.echo(f"nearkin: {words}: {named}", err=True)
     elif not quiet and (note.status in ("learned", "new") or " as " in note.text.partition(":")[0]):
         words = {"learned": "learned" if note.n_rows else "read", "new": "would be learned", "seen": "skipped"}[
             note.status

@@ -16,7 +16,7 @@ from nearkin.cli._options import OutputFile, UpdatedFile
 from nearkin.errors import InputError, Option, Row
 from nearkin.progress import notice_interrupts
 
-__all__ = ["DRIFT", "PUT_ASIDE", "Program", "command", "describe", "examples", "main", "with_debug"]
+__all__ = ["DRIFT", "PUT_ASIDE", "USER", "Program", "command", "describe", "examples", "main", "with_debug"]
 
 #: Exit codes: a mistake of the user, a bug of ours, Ctrl-C, an alarm of drift where one is to count as a failure, and
 #: files that were put aside.

@@ -29,6 +29,7 @@ from nearkin.cli._stream import StreamOptions
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
+    from nearkin.streams import FileStream
     from nearkin.tables import LabelledRows
 
 __all__ = ["LEARNERS", "fit"]
@@ -200,6 +201,7 @@ def _fit_table(
     from nearkin.model_files import remember_names
     from nearkin.saving import save
     from nearkin.streams import hold_rows
+    from nearkin.streams.onto import note_files
     from nearkin.tables import read_training, write_columns
 
     begun = time.perf_counter()
@@ -211,6 +213,8 @@ def _fit_table(
         model.fit(rows.X, rows.y)
     remember_names(model, rows.names, rows.label)
     hold_rows(model, rows.X, rows.y)  # so that more files can be learned later
+    files = [data, *([source.labels] if source.labels is not None else [])]
+    note_files(model, [files], [len(rows.X)], drop=source.drop, features=source.features or None)
     save(model, output)
     if suspects is not None:
         write_columns(suspects, _doubts(model, rows), "doubts")
@@ -245,6 +249,7 @@ def _fit_stream(
             hold_rows(whole, X, y, options.voters, n_rows=stream.n_rows)
         learner = getattr(whole, "learner_", whole)
         remember_names(whole, stream.names, stream.label)
+        _enter_files(whole, stream, source, options)
         save(whole, output)
         if not quiet:
             _print(_describe_stream(whole, learner, stream.n_rows), output, begun)
@@ -252,6 +257,19 @@ def _fit_stream(
             vars(learner).pop("feature_names_in_", None)  # it gets plain arrays
             _stream.write_plausibility(learner, stream, options, client, quiet=quiet)
     return whole
+
+
+def _enter_files(model: Any, stream: FileStream, source: Source, options: StreamOptions) -> None:
+    """Let a model know the files of its stream, so that --onto skips them."""
+    from nearkin.streams.onto import note_files
+
+    labels = getattr(stream.reader, "labels", {})
+    files = [[one, *([labels[one]] if one in labels else [])] for one in stream.paths]
+    sizes = [stream.of_file(one).n_rows for one in stream.paths]
+    note_files(
+        model, files, sizes, drop=source.drop, features=source.features or None, batch_rows=options.batch_rows,
+        missing=options.missing, text_labels=options.text_labels,
+    )  # fmt: skip
 
 
 def _print(lines: list[tuple[str, str]], output: Path, begun: float) -> None:

@@ -487,7 +487,7 @@ class OnlineLearner(BaseEstimator):
     def _take_over(self, state: State, change: Change) -> None:
         """Let columns wake; those that were awake at first keep the scale that they follow."""
         scaling = change.scaling
-        if state.moments is not None:
+        if state.moments is not None and scaling.factor is not None and state.scaling.factor is not None:
             scaling = replace(scaling, factor=np.where(state.moments.first > 0, state.scaling.factor, scaling.factor))
         state.scaling = scaling
         if len(change.woken):

@@ -42,7 +42,7 @@ class Journal:
         self._total: dict[str, Any] = {}
         self._seconds = 0.0
         self._last: Report | None = None  # of a batch that no line tells yet
-        self._alarms: list[dict[str, Any]] = []
+        self._before: dict[str, Any] = {}  # sums after that batch
 
     def begin(self, n_batches: int, total: dict[str, Any]) -> None:
         """Remove the lines at the end that tell of batches after this one, and torn ones; others are kept."""

@@ -147,7 +147,9 @@ class Shares:
     def begin(cls, m: int) -> Shares:
         """Return references without any block."""
         r = len(_RATES)
-        return cls(*np.zeros((2, m)), *np.zeros((2, r, m)), np.zeros(m), np.zeros((len(_SIZES), 2, m)))
+        n, mean, recent = np.zeros((3, m))
+        paths, squares = np.zeros((2, r, m))
+        return cls(n, mean, paths, squares, recent, np.zeros((len(_SIZES), 2, m)))
 
     @classmethod
     def join(cls, *parts: Shares) -> Shares:
@@ -265,7 +267,7 @@ class Monitor:
         """Add rows of one block to its sums."""
         if rows.is_right is not None:
             right = rows.is_right[part]
-            self.filling[:2] += len(right), np.count_nonzero(right)
+            self.filling[:2] += np.array([len(right), np.count_nonzero(right)])
         self.filling[2] += rows.plausibility[part].sum()
         codes = np.minimum(rows.codes[part], N_CLASSES - 1)
         if (most := int(codes.max()) + 1) > self.n_classes:
@@ -274,7 +276,7 @@ class Monitor:
         if rows.features is not None:
             self._gather_features(rows.features[part])
 
-    def _gather_features(self, X: Array) -> None:
+    def _gather_features(self, X: NDArray[Any]) -> None:
         if X.dtype != np.int8 and self.cuts is not None and X.shape[1] != self.cuts.d:
             self._forget_features()
         if self.cuts is None:

@@ -17,7 +17,9 @@ from numpy.typing import ArrayLike
 
 from nearkin.errors import InputError, Option, quote_names
 from nearkin.files import claim
+from nearkin.learners import RobustLODML
 from nearkin.model_files import remember_names
+from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.saving import load, save
 from nearkin.settings import OneOf, check_argument
 from nearkin.streams.batch import Stream
@@ -29,13 +31,14 @@ from nearkin.streams.identity import digest_content
 from nearkin.streams.journal import Journal
 from nearkin.streams.late import LabelJoin, LabelTable, LateLabels, Waiting
 from nearkin.streams.lock import Lock
-from nearkin.streams.opening import find_files, open_stream
+from nearkin.streams.opening import SCORES, find_files, open_stream
 from nearkin.streams.pupil import Model, Pupil
 from nearkin.streams.run import Options, Report
+from nearkin.streams.watch import SingleClass
 from nearkin.streams.widening import take_up
 from nearkin.tables import column_names
 
-__all__ = ["FileNote", "Outcome", "fit_onto"]
+__all__ = ["FileNote", "Outcome", "fit_onto", "note_files"]
 
 #: How files are read unless told otherwise; a model keeps it.
 _READING: dict[str, Any] = {
@@ -82,6 +85,7 @@ class Outcome:
     notes: list[FileNote] = field(default_factory=list)
     waiting: Wait = field(default_factory=Wait)
     n_alarms: int = 0
+    ignored: list[str] = field(default_factory=list)  # what else lies in the folders
     is_saved: bool = False
 
     def of(self, status: str) -> list[FileNote]:
@@ -107,7 +111,8 @@ def fit_onto(
     source : path or list of paths
         Files, folders and patterns, as in `nearkin.streams.open`.
     model : learner or RobustKNeighborsClassifier, or None, default=None
-        Model to begin with; not needed if there is one in `path`.
+        Model to begin with, if there is none in `path`; None is that of the command line, a classifier around
+        ``RobustLODML(n_epochs=3, random_state=0)``.
     wishes : dict or None, default=None
         Settings that a model in `path` must have, such as ``{"n_epochs": 3}``; others are refused by name.
     classes, n_voters, log, log_every, on_report, false_alarms
@@ -120,7 +125,7 @@ def fit_onto(
     output : path or None, default=None
         Where to save; None for `path`.
     dry_run : bool, default=False
-        Say what would happen, and change nothing.
+        Say what would happen, and change nothing: files are learned, but nothing is kept.
     late : LateLabels or None, default=None
         Tables in which the labels are found by the id of a row, today or later. Rows without a label wait for it; a
         model begins once two classes have ten rows each.
@@ -168,11 +173,12 @@ def fit_onto(
     files, labels = _list_files(paths, reading.get("label"))
     outputs: list[tuple[Any, str]] = [(path if output is None else output, "model")]
     claim(outputs + ([(log, "log")] if log is not None else []), [*files, *labels.values()])
-    how = {"log": log, "log_every": log_every, "on_report": on_report, "n_voters": n_voters,
+    how = {"log": None if dry_run else log, "log_every": log_every, "on_report": on_report, "n_voters": n_voters,
            "false_alarms": false_alarms}  # fmt: skip
     target = Path(path if output is None else output)
     skips, tell = on_bad_file == "skip", on_file or (lambda note: None)
     run = _Onto(Path(path), files, labels, target, skips, dry_run, tell, how, classes, late, new_columns)
+    run.outcome.ignored = _list_others(paths, [*files, *labels.values(), path, log])
     try:
         with _locked(Path(path), dry_run):
             run.begin(model, wishes or {}, {name: value for name, value in reading.items() if value is not None})
@@ -181,6 +187,20 @@ def fit_onto(
         if log is not None and not dry_run:
             Journal(log).refuse(error)
         raise
+
+
+def note_files(
+    model: Any, files: Sequence[Sequence[str | os.PathLike[str]]], n_rows: Sequence[int], **settings: Any
+) -> None:
+    """Enter files that a model was fitted on into its ledger, each with the file of its labels if that is another.
+
+    `fit_onto` then knows them. ``settings`` say how they were read.
+    """
+    history: History = getattr(model, "history_", None) or History()
+    for paths, n in zip(files, n_rows, strict=True):
+        history.ledger.add(LedgerEntry(str(Path(paths[0]).resolve()), digest_content(paths), n, time=now()))
+    history.settings = {**history.settings, **settings}
+    model.history_ = history
 
 
 @dataclass
@@ -198,6 +218,7 @@ class _Onto:
     classes: ArrayLike | None
     late: LateLabels | None
     new_columns: str
+    postponed: list[tuple[str, str]] = field(default_factory=list)  # files of one class, before the model has begun
     retries: bool = False  # files that were put aside, since they are read otherwise now
     table: LabelTable = field(default_factory=lambda: LabelTable({}))  # late labels that are known now
     now: float = field(default_factory=seconds_now)
@@ -225,10 +246,11 @@ class _Onto:
             if wrong:
                 raise InputError(f"{self.path} was begun with other settings: {'; '.join(wrong)}.")
             self.reading = {**_READING, **kept, **given}
+            if not old.ledger.learned and old.waiting is None and self.model.__sklearn_is_fitted__():
+                problem = f"{self.path} does not know the files that it was fitted on; every file counts as new."
+                warnings.warn(problem, stacklevel=3)
         else:
-            if model is None:
-                raise InputError(f"{self.path} is not there; give `model` to begin it.", owner=_OWNER)
-            self.model, old, self.reading = copy.copy(model), History(), {**_READING, **given}
+            self.model, old, self.reading = copy.copy(model or _default_model()), History(), {**_READING, **given}
         self.reading["drop"] = list(self.reading["drop"])
         settings = {name: value for name, value in self.reading.items() if name != "label" or not self.labels}
         settings["new_columns"] = self.new_columns
@@ -261,11 +283,17 @@ class _Onto:
             for path, digest, status in found:
                 if status == "new":
                     is_new |= self._try_file(path, digest)
+                    if self.postponed and _has_begun(self.model):
+                        again, self.postponed = self.postponed, []
+                        for one in again:
+                            is_new |= self._try_file(*one)
                 elif status == "changed":
                     is_new |= self._put_aside(path, digest, f"{path}: {_CHANGED}")
                 if is_new and self.output == self.path and time.monotonic() - saved_at >= _BETWEEN_SAVES:
                     self._save()
                     saved_at = time.monotonic()
+            for path, digest in self.postponed:
+                is_new |= self._refuse(path, digest, InputError(_ONE_CLASS, place=path, classes=Option("classes")))
         except Exception:  # what was learned before stays
             self._finish(is_new)
             raise
@@ -314,10 +342,6 @@ class _Onto:
     def _try_file(self, path: str, digest: str) -> bool:
         """Learn a file or put it aside; return whether the model changed."""
         try:
-            if self.is_dry:
-                stream, text = self._open(path, self.model)
-                self._note(FileNote(path, "new", stream.n_rows, text))
-                return False
             mark = _mark(path)
             trial = _copied(self.model)
             stream, text = self._open(path, trial)
@@ -329,11 +353,11 @@ class _Onto:
                     self._let_wait(trial, stream)
             if _mark(path) != mark:
                 raise InputError(f"{path} changed while it was read; move files there when they are whole.")
+        except SingleClass:  # perhaps the next files begin the model
+            self.postponed.append((path, digest))
+            return False
         except (ValueError, OSError) as error:
-            problem = _explain(error, path)
-            if not self.skips and not self.is_dry:
-                raise
-            return self._put_aside(path, digest, problem, error)
+            return self._refuse(path, digest, error)
         self.outcome.n_alarms += trial.history_.watch.monitor.n_alarms - self.history.watch.monitor.n_alarms
         n_dropped = trial.history_.watch.total.n_dropped - self.history.watch.total.n_dropped
         trial.history_.ledger.add(
@@ -342,7 +366,7 @@ class _Onto:
         if n_waiting := self._count_waiting(trial):
             text = "; ".join([*([text] if text else []), f"{n_waiting:,} rows wait for their label"])
         self.model.__dict__ = trial.__dict__
-        self._note(FileNote(path, "learned", stream.n_rows - n_waiting, text))
+        self._note(FileNote(path, "new" if self.is_dry else "learned", stream.n_rows - n_waiting, text))
         return True
 
     def _learn_stream(self, model: Any, stream: Stream) -> None:
@@ -430,6 +454,12 @@ class _Onto:
         old, new = self.history.waiting, trial.history_.waiting
         return 0 if new is None or old is None else new.n_entered - old.n_entered
 
+    def _refuse(self, path: str, digest: str, error: Exception) -> bool:
+        """Stop at a bad file or put it aside; return whether the model changed."""
+        if not self.skips and not self.is_dry:
+            raise error
+        return self._put_aside(path, digest, _explain(error, path), error)
+
     def _put_aside(self, path: str, digest: str, problem: str, error: Exception | None = None) -> bool:
         """Note why a file is not learned; return whether the model changed."""
         self._note(FileNote(path, "changed" if error is None else "bad", 0, problem, error))
@@ -468,11 +498,25 @@ class _Onto:
         self._save()
 
     def _save(self) -> None:
-        save(self.model, self.output)
+        if self.is_dry:
+            return
+        try:
+            save(self.model, self.output)
+        except OSError as error:
+            problem = f"{error.strerror or error}; the model there is as it was, and the next run learns again"
+            raise type(error)(error.errno, problem, str(self.output)) from error
         self.outcome.is_saved = True
 
 
+_ONE_CLASS = (
+    "all its rows are of one class, and a model begins with two. It is learned as soon as a file with two classes is "
+    "there; or declare {classes}."
+)
 _CHANGED = "the content has changed since it was learned"
+
+
+def _default_model() -> Model:
+    return RobustKNeighborsClassifier(RobustLODML(n_epochs=3, random_state=0), random_state=0)
 
 
 @contextmanager
@@ -497,6 +541,17 @@ def _list_files(paths: list[Any], label: Any) -> tuple[list[str], dict[str, str]
     if len(labels) != len(files):
         raise InputError(f"{len(files)} npy files of features need as many of labels; got {len(labels)}.")
     return files, dict(zip(files, labels, strict=True))
+
+
+def _list_others(paths: list[Any], known: Sequence[Any]) -> list[str]:
+    """Return what lies in folders and is not read; hidden files, scores and locks are nobody's data."""
+    names = {Path(one).name for one in known if one is not None}
+    found = [one for path in paths if Path(path).is_dir() for one in sorted(Path(path).iterdir())]
+    return [
+        f"{one.name}/" if one.is_dir() else one.name
+        for one in found
+        if one.name not in names and not one.name.startswith(".") and not one.name.endswith((SCORES, ".lock"))
+    ]
 
 
 def _copied(model: Any) -> Any:

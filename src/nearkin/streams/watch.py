@@ -18,7 +18,7 @@ from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
 from nearkin.streams.batch import Batch
 from nearkin.streams.monitor import N_CLASSES, Alarm, Monitor, SeenRows
 
-__all__ = ["Seen", "Watch", "find_codes", "learn_batch", "sum_rows"]
+__all__ = ["Seen", "SingleClass", "Watch", "find_codes", "learn_batch", "sum_rows"]
 
 #: Batches over which "recent" numbers are averaged.
 _RECENT = 20
@@ -65,6 +65,10 @@ class Seen:
         }  # fmt: skip
 
 
+class SingleClass(InputError):
+    """The first batch of a model holds one class."""
+
+
 def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: bool) -> Seen:
     """Test, then learn: both see the batch for the first time."""
     if not len(batch.X):
@@ -72,7 +76,7 @@ def learn_batch(learner: OnlineLearner, batch: Batch, classes: Any, *, test: boo
     begun = learner.__sklearn_is_fitted__()
     with batch.placed():
         if not begun and classes is None and len(first_appearance(batch.y)[0]) == 1:
-            raise InputError(
+            raise SingleClass(
                 f"the first batch holds a single class, {str(batch.y[0])!r}. Make batches larger with {{rows}}; if the "
                 "files are sorted by class, {shuffle} may help.",
                 rows=Option("batch_rows"),
