@@ -165,7 +165,8 @@ def _explain(lines: Sequence[Line]) -> list[str]:
         "audit-rivals` makes this page; its docstring says how.",
         f"- {len(plain)} sets and {len(sets) - len(plain)} with a rare class (half: {' and '.join(halves)}), "
         f"{draws} draw{'s' if draws > 1 else ''}: {', '.join(sets)}.",
-        "- Constants of the jury and of its noise model have been chosen on other draws of sets from both halves.",
+        "- Constants of the jury and of its noise model have been chosen on other draws of sets from both halves; "
+        "one guard of the interval was settled after a look at these draws.",
         "- Every set counts the same; ± is a standard error over sets. Points are percent. *Best by hindsight* takes "
         "the best of the methods in each single draw, which nobody can choose beforehand.",
         "- Noise: uniform 10 / 20 / 40 % (two classes: 30 instead of 40), next class (20 %, more than two classes), by "

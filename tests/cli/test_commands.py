@@ -474,7 +474,7 @@ def test_bad_files_are_refused(home, model, tmp_path):
     assert "column 1 holds no value" in fails("fit", tmp_path / "hole.npy", *labels, *out)
     assert "2 labels for 178 rows" in fails("fit", home / "wine.npy", "--labels", tmp_path / "short.txt", *out)
     assert "--labels FILE" in fails("fit", home / "wine.npy", *out)
-    assert "cannot tell the format" in fails("fit", tmp_path / "book.xlsx", *out)
+    assert "is a spreadsheet" in fails("fit", tmp_path / "book.xlsx", *out)
     assert "no such file" in fails("fit", tmp_path / "nowhere.csv", *out)
     assert "files of one kind are needed" in fails("fit", tmp_path, *out)
     assert "not a nearkin model" in fails("predict", tmp_path / "csv.model", home / "wine.csv")
