@@ -27,6 +27,7 @@ WORKS = {
     "predict": ([], ["model.nearkin", "rows.csv"]),
     "transform": ([], ["model.nearkin", "rows.csv"]),
     "audit": (["--label", "y"], ["rows.csv"]),
+    "watch": ([], ["metrics.jsonl"]),
     "adapt": (["--queries", "q.npy", "--items", "d.npy", "--feedback", "clicks.csv"], []),
 }
 #: Other options that an output needs.
@@ -68,6 +69,8 @@ def made(tmp_path_factory):
     model = nearkin.RobustKNeighborsClassifier(random_state=0).fit(X, y)
     remember_names(model, ["a", "b", "c"], "y")
     nearkin.save(model, folder / "model.nearkin")
+    stream = streams.open([(X, y)], batch_rows=40)
+    streams.fit_stream(nearkin.RobustLODML(random_state=0), stream, log=folder / "metrics.jsonl", log_every=1)
     np.save(folder / "q.npy", rng.normal(size=(40, 4)))
     np.save(folder / "d.npy", rng.normal(size=(60, 4)))
     clicks = [f"{q},{(7 * q) % 60},{(7 * q + 1) % 60}" for q in range(40)]

@@ -35,6 +35,11 @@ def write_page(book: LogBook, path: str | os.PathLike[str], *, title: str | None
         The page, which ends in ``.html``.
     title : str or None, default=None
         Heading; None for the name of the log.
+
+    Examples
+    --------
+    >>> from nearkin import streams
+    >>> streams.write_page(streams.read_log("metrics.jsonl"), "watch.html")  # doctest: +SKIP
     """
     text = render_log(book, Path(book.path).name if title is None else title)
     with replacing(path, "watch") as file:
