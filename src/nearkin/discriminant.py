@@ -277,12 +277,12 @@ class Sample:
         fits = keys > bars[codes]
         if not fits.any():
             return replace(self, n_seen=n_seen, bars=bars)
-        n, more = len(self.codes), (X[fits], codes[fits], keys[fits])
-        room = self.room
-        if room is None or not room.take(n, len(more[1])):
-            room = _Room(self, len(more[1]) + _FARTHEST)
-            room.take(n, len(more[1]))
-        return Sample(*room.put(n, *more), n_seen, bars, room)
+        n, n_new, room = len(self.codes), int(fits.sum()), self.room
+        if room is None or not room.take(n, n_new):
+            room = _Room(self, n_new + _FARTHEST)
+            room.take(n, n_new)
+        rows, all_codes, all_keys = room.put(n, X[fits], codes[fits], keys[fits])
+        return Sample(rows, all_codes, all_keys, n_seen, bars, room)
 
     def trimmed(self, least: int = _WITNESSES) -> Sample:
         """Keep what `choose` says."""

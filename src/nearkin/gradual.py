@@ -24,7 +24,7 @@ def finish(steps: Generator[Any, None, Result]) -> Result:
         try:
             next(steps)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            return end.value
 
 
 class _Dropped(BaseException):

@@ -160,7 +160,7 @@ class StreamAudit(BaseEstimator):
             made = self._learn_first(X, rows, labels, classes)
         else:
             made = self._learn_next(X, rows, labels, classes)
-        vars(self).update(made)  # at once, for threads that read it
+        self.__dict__.update(made)  # at once, for threads that read it
         return self
 
     def _learn_first(
@@ -259,7 +259,7 @@ class StreamAudit(BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row by the jury as it is now."""
         check_is_fitted(self)
-        n_rows = len(X) if hasattr(X, "__len__") else 0
+        n_rows = np.shape(X)[0] if np.ndim(X) else 0
         verdict = self._ask(*self._check_batch(X, np.full(n_rows, self._model.classes_[0])))
         return verdict.classes[verdict.shares.argmax(axis=1)]
 
@@ -354,7 +354,11 @@ class NextJury:
     def expect(self) -> float:
         """Seconds that it takes, as far as is known."""
         spent = self._making.spent if self._making.is_done else self.seconds
-        return spent or sum(estimate_seconds(*self.rows.shape, len(self.classes)).values())
+        return spent or self._estimate()
+
+    def _estimate(self) -> float:
+        n_rows, n_features = self.rows.shape
+        return sum(estimate_seconds(n_rows, n_features, len(self.classes)).values())
 
     def fit(self) -> RobustKNeighborsClassifier:
         """Make the jury at once."""
@@ -362,8 +366,7 @@ class NextJury:
 
     @cached_property
     def _making(self) -> Gradual[RobustKNeighborsClassifier]:
-        seconds = self.seconds or sum(estimate_seconds(*self.rows.shape, len(self.classes)).values())
-        return Gradual(lambda: in_steps(self.fit), _SPARE * seconds)
+        return Gradual(lambda: in_steps(self.fit), _SPARE * (self.seconds or self._estimate()))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_making"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss, RescaledHinge, as_loss
 from nearkin.measures import DISTANCE
 from nearkin.memory import check_memory
-from nearkin.rows import Rows
+from nearkin.rows import MovingScale, Rows
 from nearkin.settings import BOOLEAN, DEVICE, Instance, Integer, OneOf, Real, again, check_settings, declare, setting
 from nearkin.triplets import OCTG, TripletSource, as_source
 
@@ -51,7 +51,7 @@ class DeepSettings:
     )  # fmt: skip
     eta: float = again(StepSettings, "eta", 2.0)
     n_epochs: int = again(StreamSettings, "n_epochs", 40)
-    scale: str | None = again(StreamSettings, "scale", "auto")
+    scale: str | MovingScale | None = again(StreamSettings, "scale", "auto")
     rescore: bool = setting(
         False, BOOLEAN, doc="Whether `plausibility_` comes from the final network instead of the memory of all passes.",
     )  # fmt: skip
@@ -68,7 +68,7 @@ class DeepSettings:
 
     def _gain(self, n_features: int) -> float:
         """Factor that brings the entries of scaled rows to about 1."""
-        return {"unit": 1.0, None: n_features**-0.5}.get(self.scale, 2.0**0.5) * n_features**0.5
+        return {"unit": 1.0, None: n_features**-0.5}.get(cast("Any", self.scale), 2.0**0.5) * n_features**0.5
 
 
 class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):

@@ -177,7 +177,7 @@ class OnlineLearner(BaseEstimator):
                 weights.append(lesson.weight)
                 if not first:
                     state.observe(rows, codes)
-        vars(self).update(state_=state, plausibility_=np.concatenate(weights))  # at once, for threads that read it
+        self.__dict__.update(state_=state, plausibility_=np.concatenate(weights))  # at once, for threads that read it
         return self
 
     @all_or_nothing
@@ -226,7 +226,7 @@ class OnlineLearner(BaseEstimator):
             rows = state.placed(self._rows_at_once(state, together))
         lesson = explicit_lesson(state, rows, roles, n_passes, self._growth)
         self._learn(lesson)
-        vars(self).update(state_=state, plausibility_=lesson.weight[: len(roles[0])])
+        self.__dict__.update(state_=state, plausibility_=lesson.weight[: len(roles[0])])
         return self
 
     def begin_lesson(self, X: ArrayLike, y: ArrayLike | None) -> Lesson:

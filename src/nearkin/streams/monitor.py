@@ -71,8 +71,25 @@ class SeenRows:
 )  # fmt: skip
 @dataclass(frozen=True)
 class Alarm:
-    """A change of a stream: which signal, after how many rows, its value before and after, all this in words, and the
-    file.
+    """A change of a stream.
+
+    Parameters
+    ----------
+    signal : {"accuracy", "plausibility", "classes", "features"}
+        What changed.
+    row : int
+        Rows of the stream until it was noticed.
+    before, after : float
+        Value of the signal.
+    text : str
+        All this in words.
+    file : str
+        Where the row stands, if it came from a file.
+
+    Examples
+    --------
+    >>> print(Alarm("accuracy", 2752, 0.91, 0.76, "accuracy fell from 91 % to 76 %", "day6.csv"))
+    after 2,752 rows, in day6.csv, accuracy fell from 91 % to 76 %
     """
 
     signal: str
