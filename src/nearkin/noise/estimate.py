@@ -161,7 +161,7 @@ def proven_rate(plausibility: Array, is_contradicted: NDArray[np.bool_], codes: 
     shares = np.bincount(codes) / len(codes)
     if n_wrong < _SEVERAL or is_contradicted.mean() > _TELLING * (1.0 - float((shares * shares).sum())):
         return 0.0
-    return 0.5 * n_wrong / len(codes)
+    return float(0.5 * n_wrong / len(codes))
 
 
 def survey(votes_on: VotesOn, n_rows: int, n_classes: int) -> tuple[Codes, Array]:
