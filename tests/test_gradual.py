@@ -25,7 +25,7 @@ def report(n=5):
 
 
 def threads():
-    return [one for one in threading.enumerate() if one.name == "nearkin-steps"]
+    return {one for one in threading.enumerate() if one.name == "nearkin-steps"}
 
 
 @pytest.mark.parametrize("shares", [(), (0.5, 0.5), (0.1,) * 30, (1.0, 1.0)])
@@ -45,18 +45,19 @@ def test_equal_shares_of_the_way_do_equal_work():
 
 
 def test_work_stops_at_every_report_and_ends_with_its_generator():
+    before = threads()  # of models that other tests hold
     steps = in_steps(report)
     next(steps)
-    assert len(threads()) == 1
+    assert len(threads() - before) == 1
     assert finish(steps) == 5
     dropped = in_steps(report)
     next(dropped)
     dropped.close()
     for _ in range(100):
-        if not threads():
+        if not threads() - before:
             break
         time.sleep(0.01)
-    assert not threads()
+    assert not threads() - before
 
 
 def test_what_raises_is_raised_and_begun_anew():
