@@ -39,7 +39,9 @@ def info(model: Path, as_json: bool) -> None:
     if not facts["fitted"]:
         lines += [("state", "not fitted"), ("parameters", _words(facts["parameters"]))]
     elif "search" in facts:
+        versions = facts["search"].pop("versions", ())
         found = [(name.replace("_", " "), _value(value)) for name, value in facts["search"].items()]
+        found += [("versions" if one is versions[0] else "", one) for one in versions]
         lines += [("features", f"{facts['n_features']:,}"), *found, ("parameters", _words(facts["parameters"]))]
     else:
         lines += _describe_fitted(facts)

@@ -9,10 +9,11 @@ from nearkin.search.held_out import HeldOut, hash_rows
 from nearkin.search.index import Index
 from nearkin.search.inputs import read_vectors
 from nearkin.search.ranking import METRICS, Interval, bootstrap, evaluate, ranking_scores, ranks_of
+from nearkin.search.versions import MapVersion
 
 __all__ = [
-    "FORMS", "METRICS", "Adaptation", "Feedback", "FeedbackTriplets", "HeldOut", "Index", "Interval", "SideMap",
-    "SimilarityAdapter", "adapt", "anytime_interval", "bootstrap", "evaluate", "faiss_transform", "hash_rows",
-    "queries_needed", "ranking_scores", "ranks_of", "read_feedback", "read_vectors", "require_onnx", "side_map",
-    "write_numpy", "write_onnx",
+    "FORMS", "METRICS", "Adaptation", "Feedback", "FeedbackTriplets", "HeldOut", "Index", "Interval", "MapVersion",
+    "SideMap", "SimilarityAdapter", "adapt", "anytime_interval", "bootstrap", "evaluate", "faiss_transform",
+    "hash_rows", "queries_needed", "ranking_scores", "ranks_of", "read_feedback", "read_vectors", "require_onnx",
+    "side_map", "write_numpy", "write_onnx",
 ]  # fmt: skip
