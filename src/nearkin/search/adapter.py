@@ -378,7 +378,8 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         """Serve what was learned at a strength."""
         self.strength_ = float(strength)
         self.kept_identity_ = self.strength_ == 0.0
-        self.gain_, self.version_ = gain, None
+        self.gain_ = gain
+        self.version_: int | None = None
         self._served = self._make_served()
 
     def _make_served(self) -> ServedMap:
@@ -437,7 +438,7 @@ def changing(adapter: SimilarityAdapter) -> Iterator[SimilarityAdapter]:
     with exclusive(adapter):
         new = snapshot(adapter)
         yield new
-        adapter.__dict__ = vars(new)
+        adapter.__dict__ = new.__dict__
 
 
 def _list_numbers(numbers: list[int]) -> str:
