@@ -81,7 +81,7 @@ def _describe_history(facts: dict[str, Any] | None) -> Lines:
     lines: Lines = []
     if facts and facts["files"]:
         rows = _show.count(facts["rows"], "row")
-        last = f"the last one {Path(facts['last_file']).name}, {facts['last_time']}"
+        last = f"the last one {Path(facts['last_file']).name}, of {facts['last_time']}"
         lines.append(("learned files", f"{_show.count(facts['files'], 'file')}, {rows}; {last}"))
     if facts and facts["quarantine"]:
         lines.append(("put aside", f"{_show.count(len(facts['quarantine']), 'file')}, the latest:"))
