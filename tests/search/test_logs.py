@@ -201,6 +201,11 @@ def test_damaged_lines_of_json_are_counted(tmp_path):
     found = read(tmp_path / "log.jsonl", "\n".join([*lines, lines[0][:20], "[1]", '"text"']))
     assert lists_of(found) == WANTED
     assert found.skipped == {"line that is not JSON": 1, "line that is not a JSON object": 2}
+    strange = [
+        json.dumps(rows_of()[0] | {name: [1, {}]}) for name in ("impression", "query", "item", "clicked", "time")
+    ]
+    found = read(tmp_path / "log.jsonl", "\n".join([*lines, *strange]))
+    assert lists_of(found) == WANTED and sum(found.skipped.values()) == 5
 
 
 def test_a_long_log_is_sampled_by_whole_lists_the_same_every_time(tmp_path):

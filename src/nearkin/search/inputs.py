@@ -326,8 +326,11 @@ class Log:
         """Drop rows that hold nothing in a column."""
         values = self.columns[name]
         if isinstance(values, (list, tuple)):
-            missing = np.fromiter((_is_missing(one) for one in values), bool, self.n_rows)
-            self.drop(missing, f"column {name!r} holds nothing", f"missing {name}")
+            values = _without_lists(values)
+            nothing = {one for one in set(values) if _is_missing(one)}
+            if nothing:
+                missing = np.fromiter((one in nothing or one != one for one in values), bool, self.n_rows)
+                self.drop(missing, f"column {name!r} holds nothing", f"missing {name}")
 
     def value(self, name: str, row: int) -> Any:
         """Return one value of a column as Python writes it."""
@@ -399,6 +402,11 @@ class Log:
         self.kept &= ~which
 
 
+def _without_lists(values: Sequence[Any]) -> Sequence[Any]:
+    """Return values of which each can be a key, with None in place of lists and objects."""
+    return [None if isinstance(one, (list, dict)) else one for one in values]
+
+
 def _is_missing(value: Any) -> bool:
     return value is None or value != value or (isinstance(value, str) and value.strip() in NO_LABEL)
 
@@ -430,7 +438,9 @@ def parse_times(values: Sequence[Any] | NDArray[Any]) -> Array:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
         seconds = values.astype(np.float64)
     else:
-        seconds = np.array([_as_seconds(one) for one in values], dtype=np.float64)
+        plain = _without_lists(values.tolist() if isinstance(values, np.ndarray) else values)
+        known = {one: _as_seconds(one) for one in set(plain)}  # rows of a list have one time
+        seconds = np.fromiter(map(known.__getitem__, plain), np.float64, len(plain))
     for size, unit in ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3)):
         large = np.abs(seconds) > size
         seconds[large] /= unit
