@@ -261,7 +261,11 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
     if not quiet:
         _summarise(done, feedback)
         size = _show.size(outputs.output.stat().st_size)
-        last = [("result", done.verdict), ("saved", f"{outputs.output} ({size})")]
+        last = [
+            ("result", done.verdict),
+            ("version", str(done.adapter.versions_[-1])),
+            ("saved", f"{outputs.output} ({size})"),
+        ]
         _show.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
 
 

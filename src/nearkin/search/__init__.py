@@ -10,10 +10,11 @@ from nearkin.search.index import Index
 from nearkin.search.inputs import parse_times, read_vectors
 from nearkin.search.logs import FORMS, GRADES, read_feedback
 from nearkin.search.ranking import METRICS, Interval, bootstrap, evaluate, ranking_scores, ranks_of
+from nearkin.search.versions import MapVersion
 
 __all__ = [
     "FORMS", "GRADES", "METRICS", "Adaptation", "Feedback", "FeedbackTriplets", "HeldOut", "Index", "Interval",
-    "Outlook", "SideMap", "SimilarityAdapter", "adapt", "anytime_interval", "bootstrap", "evaluate", "faiss_transform",
-    "hash_rows", "parse_times", "queries_needed", "ranking_scores", "ranks_of", "read_feedback", "read_vectors",
-    "require_onnx", "side_map", "write_numpy", "write_onnx",
+    "MapVersion", "Outlook", "SideMap", "SimilarityAdapter", "adapt", "anytime_interval", "bootstrap", "evaluate",
+    "faiss_transform", "hash_rows", "parse_times", "queries_needed", "ranking_scores", "ranks_of", "read_feedback",
+    "read_vectors", "require_onnx", "side_map", "write_numpy", "write_onnx",
 ]  # fmt: skip

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from nearkin._version import __version__
 from nearkin.arrays import Array, Mask
 from nearkin.errors import InputError, Option, Row
 from nearkin.files import replacing
-from nearkin.search.adapter import STRENGTHS, SimilarityAdapter
+from nearkin.search.adapter import STRENGTHS, SimilarityAdapter, changing
 from nearkin.search.betting import anytime_interval, queries_needed
 from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.held_out import HeldOut, Judge, ShownPairs, hash_rows
@@ -191,6 +192,20 @@ class Adaptation:
             file.write(json.dumps(figures, indent=2).encode())
 
 
+def _serve_when_done(function: Callable[..., Adaptation]) -> Callable[..., Adaptation]:
+    """Let the adapter serve its old map until all is learned and checked; if that fails, it stays as it was."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, adapter: SimilarityAdapter | None = None, **more: Any) -> Adaptation:
+        adapter = SimilarityAdapter() if adapter is None else adapter
+        with changing(adapter) as new:
+            done = function(*args, adapter=new, **more)
+        return replace(done, adapter=adapter)
+
+    return wrapped
+
+
+@_serve_when_done
 def adapt(
     queries: ArrayLike, items: ArrayLike, feedback: Feedback, *, adapter: SimilarityAdapter | None = None,
     holdout: float = 0.2, metric: str = "auto", k: int = 10, n_epochs: int = 1, n_random: int = 1,
@@ -321,7 +336,7 @@ def adapt(
         {name: bootstrap(one, rng, _BOUNDS[name]) for name, one in part.items()} for part in (before, after)
     )
     adapter.held_out_ = pool
-    adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric])
+    adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric]).keep_version()
     return Adaptation(
         adapter, before_, after_, gain, metric, k, len(np.unique(learn.query)), len(chooser), len(judge), n_triplets,
         feedback.skipped | skipped, learner, _measure_rivals(adapter, clicks, judge, metric, k, rng), needed,
