@@ -6,7 +6,7 @@ A `Lesson` is a generator of triplets that is told how each went; `learn` walks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +24,7 @@ from nearkin.rows import Moments, Rows, Scaling
 from nearkin.stored import Count, Maybe, Part, Type, stored
 from nearkin.triplets import NeighbourTriplets, Triplets, TripletSource
 
-__all__ = ["Answer", "Lesson", "State", "explicit_lesson", "learn", "merge_states"]
+__all__ = ["Answer", "Lesson", "State", "explicit_lesson", "learn", "merge_states", "one_by_one"]
 
 #: More rows than any stream has.
 _NEVER = 2**62
@@ -233,26 +233,39 @@ class Lesson:
         self.state.n_updates += int(n_updates)
 
 
+def one_by_one(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+    """Work on parts in order, as a pool of threads does at the same time."""
+    return [work(part) for part in parts]
+
+
 def learn(
-    lessons: Sequence[Lesson], learn_pieces: Callable[[list[Triplets | None]], Sequence[Sequence[Answer]]]
+    lessons: Sequence[Lesson],
+    learn_pieces: Callable[[list[Triplets | None]], Sequence[Sequence[Answer]]],
+    run: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] | None = None,
 ) -> None:
     """Walk lessons side by side.
 
     ``learn_pieces`` learns the next triplets of each, None where a lesson is over, and returns the answers of its
-    pupils for each.
+    pupils for each. ``run`` may find the next triplets of several lessons at the same time.
     """
+    run = run or one_by_one
     total = sum(one.n_in_all or one.n_passes * len(one.rows) for one in lessons)
     walks = [one.walk() for one in lessons]
+
+    def go_on(step: tuple[Generator[Triplets, Sequence[Answer], None], Any]) -> Triplets | None:
+        walk, answers = step
+        try:
+            return walk.send(answers)
+        except StopIteration:
+            return None
+
     with one_blas_thread():
-        pieces = [next(walk, None) for walk in walks]
+        pieces = run(go_on, [(walk, None) for walk in walks])
         while any(piece is not None for piece in pieces):
             answers = learn_pieces(pieces)
-            for i, piece in enumerate(pieces):
-                if piece is not None:
-                    try:
-                        pieces[i] = walks[i].send(answers[i])
-                    except StopIteration:
-                        pieces[i] = None
+            living = [i for i, piece in enumerate(pieces) if piece is not None]
+            for i, piece in zip(living, run(go_on, [(walks[i], answers[i]) for i in living]), strict=True):
+                pieces[i] = piece
             done = sum(one.n_done and one.n_before + one.n_done for one in lessons)
             if done:  # explicit triplets are not counted
                 progress.advance("learning", done, total)

@@ -19,7 +19,7 @@ from nearkin.errors import InputError
 from nearkin.kernels import check_shapes, one_blas_thread, worker_pool
 from nearkin.labels import as_labels
 from nearkin.learners.base import OnlineLearner
-from nearkin.learners.loop import Answer, Lesson, learn
+from nearkin.learners.loop import Answer, Lesson, learn, one_by_one
 from nearkin.learners.lowrank import LowRankMixin
 from nearkin.settings import unchanged_on_error
 from nearkin.triplets import Triplets, as_source
@@ -193,17 +193,14 @@ def _fit_together(groups: list[_Group], X: Any, y: NDArray[Any]) -> None:
     """Fit groups side by side on a device."""
     with ExitStack() as stack:
         _hold(stack, [one for group in groups for one in group.learners])
-        if all(isinstance(group.learners[0].random_state, (int, np.integer)) for group in groups):
-            run = stack.enter_context(worker_pool())
-            run(lambda group: group.begin(X, y), groups)
-        else:  # what one draws may depend on those before
-            for group in groups:
-                group.begin(X, y)
+        run = stack.enter_context(worker_pool())
+        if not all(isinstance(group.learners[0].random_state, (int, np.integer)) for group in groups):
+            run = one_by_one  # what one draws may depend on those before
+        run(lambda group: group.begin(X, y), groups)
         for group in groups:
             _refuse_watchers(group)
-        stack.enter_context(one_blas_thread())
         sweep, learn_pieces = _side_by_side(groups)
-        learn([group.lesson for group in groups], learn_pieces)
+        learn([group.lesson for group in groups], learn_pieces, run)
         pupils = [pupil for group in groups for pupil in group.pupils]
         for (learner, lesson), L in zip(pupils, sweep.result, strict=True):
             parameter: Any = lesson.state.parameter
