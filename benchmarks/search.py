@@ -9,6 +9,7 @@ import argparse
 import json
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,25 @@ def mapping(rng, repeats):
     return found
 
 
+def one_query(rng, repeats):
+    """Mapping one query beside the bare product of its matrix and the vector, in turns; microseconds."""
+    found = {}
+    for d in (128, 384, 768):
+        q, p, s = rng.normal(size=(3, 256, d)).astype(np.float32)
+        adapter = SimilarityAdapter().fit(q, p, s).set_strength(0.5)
+        calls = partial(np.matmul, adapter.query_map_, q[0]), partial(adapter.map_queries, q[:1])
+        inner = 400_000 // d
+        turns = [[seconds(partial(repeat, call, inner), 1) for call in calls] for _ in range(4 * repeats + 1)]
+        product, mapped = (1e6 * statistics.median(one) / inner for one in zip(*turns, strict=True))
+        found[str(d)] = {"product_us": product, "map_us": mapped, "times": mapped / product}
+    return found
+
+
+def repeat(call, times):
+    for _ in range(times):
+        call()
+
+
 def world(rng, common, turned, d=64, n_topics=40):
     """Queries and items of the same topics, in one basis or turned against each other, with a part that all share."""
     topics, shared = rng.normal(size=(n_topics, d)), common * rng.normal(size=d)
@@ -135,6 +155,7 @@ def main():
             "triplets_per_second_by_batch": learning(rng, given.repeats),
             "triplets_formed_per_second": forming(rng, given.repeats),
             "mapping": mapping(rng, given.repeats),
+            "one_query": one_query(rng, given.repeats),
             "change_with_40_percent_wrong_clicks": harm(0.4, given.seeds),
             "machine": describe(),
         }

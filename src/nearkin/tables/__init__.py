@@ -1,7 +1,7 @@
 """Tables are read here, once for all: CSV, Parquet, npy and npz, whole or in batches."""
 
 from nearkin.tables.batches import Chunk, Layout, Reader, Unit, layout_of
-from nearkin.tables.cells import label_kind
+from nearkin.tables.cells import NO_LABEL, label_kind
 from nearkin.tables.csv_files import CsvReader
 from nearkin.tables.labelled import (
     LabelledRows,
@@ -12,14 +12,15 @@ from nearkin.tables.labelled import (
     read_matrix,
     read_training,
 )
+from nearkin.tables.log_files import LogFile, LogPart, open_log
 from nearkin.tables.numpy_files import Arrays, NpyReader, read_labels
 from nearkin.tables.output import check_names, write_arrays, write_columns, write_csv, write_matrix
 from nearkin.tables.parquet_files import ParquetReader
 from nearkin.tables.table import ArrowTable, Table, find_gap, require_pyarrow
 
 __all__ = [
-    "Arrays", "ArrowTable", "Chunk", "CsvReader", "LabelledRows", "Layout",
+    "NO_LABEL", "Arrays", "ArrowTable", "Chunk", "CsvReader", "LabelledRows", "Layout", "LogFile", "LogPart",
     "NpyReader", "ParquetReader", "Reader", "Table", "Unit", "check_names", "column_names", "find_gap",
-    "kind_of", "label_kind", "layout_of", "open_table", "read_for_model", "read_labels", "read_matrix", "read_training",
-    "require_pyarrow", "write_arrays", "write_columns", "write_csv", "write_matrix",
+    "kind_of", "label_kind", "layout_of", "open_log", "open_table", "read_for_model", "read_labels", "read_matrix",
+    "read_training", "require_pyarrow", "write_arrays", "write_columns", "write_csv", "write_matrix",
 ]  # fmt: skip
