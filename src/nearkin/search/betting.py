@@ -74,7 +74,7 @@ def _share(look: int, error: float) -> float:
 
 
 def _ends(values: Array, alpha: float) -> tuple[float, float]:
-    """Return the largest mean that a gambler on higher values refutes, and the smallest that one on lower values does."""
+    """Return the largest mean that gamblers on higher values refute, and the smallest that those on lower ones do."""
     side, refuted, step = np.array([[1.0], [-1.0]]), np.array([[-1.0], [-1.0]]), 2.0
     for _ in range(2):  # the second round looks between two means of the first
         means = refuted + np.linspace(0.0, step, _MEANS)
