@@ -18,7 +18,7 @@ def test_a_gain_on_held_out_queries_is_kept_and_is_real(rng, wrong):
     feedback = as_feedback(relevant, *clicks(rng, relevant, 8000, wrong)[:3])
     result = adapt(queries, items, feedback, random_state=0)
     assert not result.kept_identity and result.gain["ndcg"].low > 0
-    assert set(result.before) == set(result.after) == set(result.gain) == {*METRICS, "lift"}
+    assert set(result.before) == set(result.after) == set(result.gain) == {*METRICS, "lift", "alike"}
     assert set(result.rivals) == {"identity", "ridge", "plain softmax"} and set(result.needed) == {0.01, 0.02, 0.05}
     assert result.n_learned + result.n_chosen + result.n_held_out <= len(queries)
     before = mean_average_precision(queries, items, relevant)

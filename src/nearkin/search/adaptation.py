@@ -96,8 +96,9 @@ class Adaptation:
     adapter : SimilarityAdapter
         Ready for use; it keeps the identity if no gain was shown.
     before, after : dict of str to Interval
-        Means over the held-out queries with bootstrap intervals, by the names of `METRICS` and ``"lift"``: of the
-        vectors as they were, and of the learned map at its chosen strength (even if the identity is kept in the end).
+        Means over the held-out queries with bootstrap intervals, by the names of `METRICS`, ``"lift"`` and
+        ``"alike"``: of the vectors as they were, and of the learned map at its chosen strength (even if the identity
+        is kept in the end).
     gain : dict of str to Interval
         Of the differences, query by query; the intervals stay valid however often `adapt` was called.
     metric, k : str, int
