@@ -1,5 +1,8 @@
 """Several answers per row: labels, annotators, rows to ask again, and what is refused."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas
 import polars
@@ -186,6 +189,14 @@ def test_the_labels_have_an_audit_of_their_own(wine):
     assert found.audit.given_label.tolist() == found.label.tolist()
     with pytest.raises(ValueError, match="without features"):
         _ = find_consensus(None, [["a", "b"], ["b", "b"]]).audit
+
+
+def test_the_program_of_the_page_runs_as_printed(tmp_path, monkeypatch, capsys):
+    page = Path(__file__).resolve().parents[2] / "docs" / "annotators.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "docs/annotators.md", "exec"), {})
+    assert "% right [" in capsys.readouterr().out and (tmp_path / "consensus.html").exists()
 
 
 # ------------------------------------------------------------------ the command line
