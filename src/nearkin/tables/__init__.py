@@ -1,7 +1,7 @@
 """Tables are read here, once for all: CSV, Parquet, npy and npz, whole or in batches."""
 
 from nearkin.tables.batches import Chunk, Layout, Reader, Unit, layout_of
-from nearkin.tables.cells import NO_LABEL, label_kind
+from nearkin.tables.cells import NO_LABEL, label_kind, unquote_formulas
 from nearkin.tables.csv_files import CsvReader
 from nearkin.tables.labelled import (
     LabelledRows,
@@ -22,5 +22,6 @@ __all__ = [
     "NO_LABEL", "Arrays", "ArrowTable", "Chunk", "CsvReader", "LabelledRows", "Layout", "LogFile", "LogPart",
     "NpyReader", "ParquetReader", "Reader", "Table", "Unit", "check_names", "column_names", "find_gap",
     "kind_of", "label_kind", "layout_of", "open_log", "open_table", "read_for_model", "read_labels", "read_matrix",
-    "read_training", "require_pyarrow", "write_arrays", "write_columns", "write_csv", "write_matrix",
+    "read_training", "require_pyarrow", "unquote_formulas", "write_arrays", "write_columns", "write_csv",
+    "write_matrix",
 ]  # fmt: skip
