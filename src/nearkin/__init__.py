@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nearkin.saving import load, save
     from nearkin.settings import snapshot
     from nearkin.sketch import DualRandomProjection
+    from nearkin.tables import TableEncoder
     from nearkin.rows import MovingScale
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
@@ -43,6 +44,7 @@ _WHERE = {
     "nearkin.settings": ("snapshot",),
     "nearkin.sketch": ("DualRandomProjection",),
     "nearkin.rows": ("MovingScale",),
+    "nearkin.tables": ("TableEncoder",),
     "nearkin.triplets": ("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets", "TripletSource"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
@@ -52,8 +54,8 @@ __all__ = [
     "SLMOML", "BatchTriplets", "DualRandomProjection", "Euclidean", "Hedge", "Hinge", "LabelAudit", "LabelAuditor",
     "MovingScale", "OnePassTriplets", "RandomTriplets", "RescaledHinge", "RobustITML", "RobustKNeighborsClassifier",
     "RobustLODML", "RobustLOMDML", "RobustLOSL", "RobustLPAODML", "RobustLSMDML", "RobustOASIS", "RobustODML",
-    "RobustOKS", "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit", "TripletSource",
-    "__version__", "audit_labels", "flip_labels", "load", "save", "snapshot",
+    "RobustOKS", "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit", "TableEncoder",
+    "TripletSource", "__version__", "audit_labels", "flip_labels", "load", "save", "snapshot",
 ]  # fmt: skip
 
 

@@ -88,6 +88,7 @@ def fit_onto(
         "label": source.label or source.labels,
         "features": source.features or None,
         "drop": source.drop or None,
+        "text": source.text or None,
     }
     wishes = wanted.list_wishes()
     model = None

@@ -166,8 +166,9 @@ class Source:
 
     label: str | None = option(metavar="COL", help="Column of labels (npz: array).  [npz: y]")
     labels: Path | None = option(help="File of labels: npy, or text with one label a line.")
-    features: list[str] = names_option(metavar="COL[,COL]", help="Use these columns only (npz: one array).")
-    drop: list[str] = names_option(metavar="COL[,COL]", help="Columns to exclude, such as an id. Repeatable.")
+    features: list[str] = names_option(metavar="COL[,COL]", help="Learn from these columns only (npz: one array).")
+    drop: list[str] = names_option(metavar="COL[,COL]", help="Columns not to use at all. Repeatable.")
+    text: list[str] = names_option(metavar="COL[,COL]", help="Columns of texts, to learn from as such.")
 
 
 @options

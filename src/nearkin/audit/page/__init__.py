@@ -27,6 +27,8 @@ _HEAD = 8
 #: Classes that are listed with their suspects.
 _CLASSES = 10
 _BINS = 20
+#: Columns of the table that are listed.
+_COLUMNS = 500
 #: Confidence from which suggested labels are taken, to choose from.
 _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
@@ -58,6 +60,7 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     learned = {} if isinstance(model.learner, str) else {"Learner": " ".join(f"{model.learner_!r}".split())}
     return {
         "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
+        **_tell_columns(audit),
         "Voters": "; ".join(voters),
         **learned,
         "Noise rate": rate,
@@ -72,6 +75,18 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
         "Numbers of rows": f"begin with {first_row}",
         "Made by": f"nearkin {__version__}",
     }
+
+
+def _tell_columns(audit: LabelAudit) -> dict[str, str]:
+    """What became of the columns, and the rows without a label."""
+    found = {}
+    if audit.columns:
+        found["Columns"] = "; ".join(str(one).replace(";", ",") for one in audit.columns[:_COLUMNS])
+        if len(audit.columns) > _COLUMNS:
+            found["Columns"] += f"; and {len(audit.columns) - _COLUMNS:,} more"
+    if audit.unlabelled is not None:
+        found["Rows without a label"] = f"{len(audit.unlabelled):,}; the CSV of suspects suggests a label for each"
+    return found
 
 
 def _figures(audit: LabelAudit) -> dict[str, Any]:
