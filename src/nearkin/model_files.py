@@ -65,11 +65,11 @@ class Model:
 def remember_names(
     estimator: Any, names: list[str] | None, label: str | None, encoder: TableEncoder | None = None
 ) -> None:
-    """Tell a model the names under which it was fitted, and what encoded its rows."""
+    """Tell a model the names under which it was fitted, or what encoded its rows, which knows the names."""
     estimator.label_name_ = label
     if encoder is not None:
         estimator.encoder_ = encoder
-    if names is not None:
+    elif names is not None:
         for one in {id(one): one for one in (estimator, getattr(estimator, "learner_", estimator))}.values():
             one.feature_names_in_ = np.array(names, dtype=object)
 
@@ -82,7 +82,9 @@ def load_model(path: Path) -> Model:
         raise InputError(f"{path}: no such file. Make a model with: nearkin fit DATA --label COLUMN -o {path.name}")
     estimator = load(path)
     # Names are matched by the reader; scikit-learn would only miss them on the plain arrays that it gets.
-    names = vars(estimator).pop("feature_names_in_", None)
+    names, encoder = vars(estimator).pop("feature_names_in_", None), getattr(estimator, "encoder_", None)
+    if encoder is not None:
+        names = encoder.get_feature_names_out()
     vars(getattr(estimator, "learner_", estimator)).pop("feature_names_in_", None)
     return Model(
         path, estimator, None if names is None else [str(one) for one in names], getattr(estimator, "label_name_", None)

@@ -427,13 +427,10 @@ def test_models_made_in_python_are_understood(home, wine, tmp_path):
         ("", "is empty"),
         ("a,b,y\n", "no rows"),
         ("a,b,y\n1,2,x\n3,z\n", "data row 2"),
-        ("a,b,y\n1,2,x\n3,,z\n", "data row 2: column 'b' holds no value"),
-        ("a,b,y\n1,2,x\n3,NA,z\n", "data row 2: column 'b'"),
-        ("a,b,y\n1,2,x\n3,-inf,z\n", "infinite"),
+        ("a,b,y\n1,2,x\n3,-inf,z\n", "data row 2: column 'b' holds an infinite value (-inf)"),
         ("a,b,y\n1,2,x\n3,4,x\n", "one class, 'x'"),
-        ("a,b,y\n1,2,x\n3,4,\n", "no label in data row 2"),
+        ("a,b,y\n1,2,\n3,4,\n", "no label at all"),
         ("a,b,y\n1,2,0.5\n3,4,1.5\n", "not a quantity"),
-        ("a,b,y\n1,two,x\n3,4,z\n", "--drop b"),
         ("a,a,y\n1,2,x\n3,4,z\n", "names 'a' twice"),
         ("1.5,2,0\n3,4,1\n", "a header row is needed"),
         ("a,b,why\n1,2,x\n3,4,z\n", "has no column 'y'"),
@@ -488,7 +485,7 @@ def test_bad_columns_are_named(home, model, wine, tmp_path):
     fit = ["fit", home / "wine.csv", "-o", tmp_path / "m"]
     assert "Did you mean 'cultivar'?" in fails(*fit, "--label", "Cultivar")
     assert "--label is needed" in fails(*fit)
-    assert "data row 1: column 'bottle' holds 'b000', which is not a number" in fails(*fit, "--label", "cultivar")
+    assert "is in --features and in --drop" in fails(*fit, "--label", "cultivar", "--drop", "hue", "--features", "hue")
     assert "no column 'nope'" in fails(*fit, "--label", "cultivar", "--drop", "nope")
     assert "cannot be a feature too" in fails(*fit, "--label", "cultivar", "--features", "cultivar,hue")
     wine.drop(columns=["hue", "ash"]).to_csv(tmp_path / "less.csv", index=False)

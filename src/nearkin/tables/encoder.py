@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -148,10 +148,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         spellings = {one.name: find_spelling(one.cells) for one in columns if one.cells is not None}
         spellings = {name: found for name, found in spellings.items() if name not in self.text}
         has_commas = any(found is not None and found == ("comma", False) for found in spellings.values())
+        is_named = self.features is not None
+        codes, uses = self._decide(columns, spellings, is_named=is_named, has_commas=has_commas)
+        if not codes and not is_named:  # what names the rows is better than nothing
+            codes, uses = self._decide(columns, spellings, is_named=True, has_commas=has_commas)
+        if not codes:
+            why = "; ".join(map(str, uses[:3]))
+            raise InputError(f"{path} has no feature columns left ({why}).")
+        self.columns_, self.codes_ = uses, codes
+        used = [one for one in columns if one.name in codes]
+        self.is_plain_ = all(_is_plain(one, codes[one.name]) for one in used)
+
+    def _decide(
+        self, columns: Sequence[RawColumn], spellings: Mapping[str, tuple[str, bool] | None], *, is_named: bool,
+        has_commas: bool,
+    ) -> tuple[dict[str, Code], list[ColumnUse]]:  # fmt: skip
+        """Return the codes of the columns that are used, and what became of every one."""
         codes: dict[str, Code] = {}
         uses = []
         for one in columns:
-            is_named = self.features is not None
             if one.name in self.text:
                 code, kind, told = _as_text(as_cells(one), "text")
             elif (spelled := spellings.get(one.name)) is not None:
@@ -171,16 +186,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if code is not None:
                 codes[one.name] = code
             uses.append(ColumnUse(one.name, kind, told, len(code.names(one.name)) if code is not None else 0))
-        if not codes:
-            why = "; ".join(map(str, uses[:3]))
-            raise InputError(f"{path} has no feature columns left ({why}).")
-        self.columns_, self.codes_ = uses, codes
-        plain = (one for one in columns if one.name in codes)
-        self.is_plain_ = all(
-            ((isinstance(code := codes[one.name], NumberCode) and code.is_plain) or isinstance(code, VectorCode))
-            and one.numbers is not None and bool(np.isfinite(one.numbers).all())
-            for one in plain
-        )  # fmt: skip
+        return codes, uses
 
     def transform(self, X: Any) -> Array:
         """Return the numbers of the rows of a table.
@@ -252,6 +258,12 @@ def encode_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
         return X
     with owned_by(estimator):
         return encoder.transform(X)
+
+
+def _is_plain(column: RawColumn, code: Code) -> bool:
+    """Whether a code leaves the numbers of a column as they are."""
+    is_same = isinstance(code, VectorCode) or (isinstance(code, NumberCode) and code.is_plain)
+    return is_same and column.numbers is not None and bool(np.isfinite(column.numbers).all())
 
 
 Decision = tuple[Code | None, str, str]

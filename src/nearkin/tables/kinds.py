@@ -56,7 +56,7 @@ def _iso_date(text: str) -> Any:
 
 def _other_date(text: str, day: int, month: int) -> Any:
     found = _OTHER.fullmatch(text)
-    if found is None:
+    if found is None or (found[2] == "." and day == 1):  # with points the day comes first everywhere
         return None
     parts = found[1], found[3]
     year = found[4] if len(found[4]) == 4 else str((1900 if int(found[4]) > 68 else 2000) + int(found[4]))

@@ -161,7 +161,7 @@ def encode_table(
     passed = [one for one in others if one not in [*named, *text]]
     chosen = table.choose(label, named or None, [*drop, *passed])
     encoder = TableEncoder(
-        features=named or None, drop=[one for one in table.names if one not in chosen], text=list(text)
+        features=named or None, drop=[one for one in table.names if one and one not in chosen], text=list(text)
     )
     X = encoder.fit_transform(table)
     words = others if isinstance(others, Mapping) else dict.fromkeys(others, "passed on")
