@@ -133,7 +133,7 @@ def test_pictures_are_found_beside_the_data(folder, wine):
     assert run(folder / "with.csv", *options, "--image", "file").exit_code == 0
     assert "data:image/jpeg" in (folder / "out.html").read_text()
     wine.assign(file="gone.png").to_csv(folder / "with.csv", index=False)
-    assert "there is no file" in fails(folder / "with.csv", *options, "--image", "file")
+    assert "holds no picture that can be read" in fails(folder / "with.csv", *options, "--image", "file")
 
 
 def test_a_second_run_replaces_the_first(folder):
@@ -180,7 +180,7 @@ def test_what_is_not_ours_is_not_replaced(folder, name):
         (lambda one: one.assign(cultivar="one"), ["--label", "cultivar"], "one class"),
         (lambda one: one.assign(cultivar=range(len(one))), ["--label", "cultivar"], "178 different values"),
         (lambda one: one.assign(cultivar=[None] * len(one)), ["--label", "cultivar"], "no label at all"),
-        (lambda one: one.assign(hue=[np.inf] * len(one)), ["--label", "cultivar"], "'hue'"),
+        (lambda one: one.assign(hue=[np.inf, *one.hue[1:]]), ["--label", "cultivar"], "'hue'"),
         (lambda one: one.assign(row=1), ["--label", "cultivar", "--id", "row"], "rename it"),
         (lambda one: one, ["--label", "cultivar", "--noise-rate", "20"], "20 percent is 0.2"),
         (lambda one: one, ["--label", "cultivar", "-o", "page.txt"], "must end in .html"),

@@ -460,7 +460,7 @@ def test_bad_files_are_refused(home, model, tmp_path):
     np.save(tmp_path / "flat.npy", np.arange(178.0))
     np.save(tmp_path / "hole.npy", np.where(np.eye(178, 3) > 0, np.nan, 1.0))
     (tmp_path / "short.txt").write_text("a\nb\n")
-    (tmp_path / "book.xlsx").write_bytes(b"no")
+    (tmp_path / "book.ods").write_bytes(b"no")
     labels = ["--labels", home / "labels.npy"]
     assert "not a Parquet file" in fails("fit", tmp_path / "wine.parquet", "--label", "cultivar", *out)
     assert "damaged" in fails("fit", tmp_path / "wine.npz", *out)
@@ -471,7 +471,7 @@ def test_bad_files_are_refused(home, model, tmp_path):
     assert "column 1 holds no value" in fails("fit", tmp_path / "hole.npy", *labels, *out)
     assert "2 labels for 178 rows" in fails("fit", home / "wine.npy", "--labels", tmp_path / "short.txt", *out)
     assert "--labels FILE" in fails("fit", home / "wine.npy", *out)
-    assert "is a spreadsheet" in fails("fit", tmp_path / "book.xlsx", *out)
+    assert "is a spreadsheet" in fails("fit", tmp_path / "book.ods", *out)
     assert "no such file" in fails("fit", tmp_path / "nowhere.csv", *out)
     assert "files of one kind are needed" in fails("fit", tmp_path, *out)
     assert "not a nearkin model" in fails("predict", tmp_path / "csv.model", home / "wine.csv")

@@ -75,6 +75,7 @@ def fit_onto(
     from nearkin import streams
 
     assert onto.onto is not None
+    source.check_in_batches()
     late = _late_labels(source, onto)
     if late is None and source.label is not None and source.labels is not None:
         raise InputError(

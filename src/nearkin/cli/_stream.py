@@ -88,6 +88,7 @@ def open_stream(data: Sequence[Path], source: Source, options: StreamOptions, se
     """Return the stream behind the arguments of a command."""
     from nearkin import streams
 
+    source.check_in_batches()
     if source.label is not None and source.labels is not None:
         raise InputError("--label names a column and --labels a file; give one of them.")
     opened = streams.open(

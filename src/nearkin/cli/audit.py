@@ -14,7 +14,6 @@ from nearkin.cli._options import (
     DATA,
     Share,
     Source,
-    names_option,
     option,
     options,
     output_option,
@@ -87,11 +86,7 @@ class AuditOptions(Source):
     group: str | None = option(
         metavar="COL", help="Column of groups, such as patients: rows of a group do not vouch for each other."
     )
-    text: list[str] = names_option(
-        metavar="COL[,COL]", help="Columns of texts, to learn from as such; the first is shown beside the rows."
-    )
     show: str | None = option(metavar="COL", help="Column to show beside the rows, not to learn from.")
-    image: str | None = option(metavar="COL", help="Column of image files to show; paths start at the folder of DATA.")
     noise_rate: float | str = option(
         type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto",
         help="Share of wrong labels, if you know it; auto estimates it.",
@@ -103,11 +98,7 @@ class AuditOptions(Source):
     def others(self) -> dict[str, str]:
         """Columns that are not learned from, and what for."""
         found = dict.fromkeys(self.ids, "names the rows (--id)")
-        for name, words in (
-            (self.group, "groups the rows (--group)"),
-            (self.show, "shown (--show)"),
-            (self.image, "shown (--image)"),
-        ):
+        for name, words in ((self.group, "groups the rows (--group)"), (self.show, "shown (--show)")):
             if name:
                 found.setdefault(name, words)
         return found
@@ -130,7 +121,8 @@ class AuditOptions(Source):
     "nearkin audit reviews.parquet --label stars --id review --text body",
     "nearkin audit passengers.csv --label survived -o passengers.html",
     "nearkin audit wine.csv --label cultivar --drop bottle -o wine.html",
-    "nearkin audit photos.parquet --label animal --image file -o photos.html",
+    "nearkin audit photos.csv --label animal --image file -o photos.html",
+    "nearkin audit photos/ -o photos.html",
     "nearkin audit embeddings.npy --labels labels.txt -o report.html",
     "nearkin audit data.npz --label y --cleaned labels.csv --how relabel",
 )
@@ -145,7 +137,8 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     hold numbers, categories, dates, texts and gaps; columns that name or count
     the rows are left out, and a line for each says what became of it. Writes
     one HTML page that needs no network, and a table of the suspects beside it;
-    both are named after DATA unless you name them.
+    both are named after DATA unless you name them. DATA may also be a folder
+    of pictures in folders, one for each class.
     No model is needed: a jury of neighbours and regressions votes on every
     label, and no voter has seen the label it judges.
     """
@@ -157,12 +150,14 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
         raise InputError(f"{given.output}: the page is HTML, so its name must end in .html.")
     check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
     begun = time.perf_counter()
+    image = given.image or (["file"] if data.is_dir() else [])
+    shown = dict.fromkeys([*given.text[:1], *image[:1]], "shown")
     rows = read_training(
-        data, given.label, given.labels, given.features, given.drop, given.others | dict.fromkeys(given.text, ""),
-        given.text,
+        data, given.label, given.labels, given.features, given.drop, shown | given.others, given.text, image,
+        given.embedding,
     )  # fmt: skip
     assert rows.y is not None
-    pictures = None if given.image is None else _pictures(rows, given.image, data)
+    pictures = _pictures(rows, image[0], data) if image else None
     ids = {name: rows.others[name] for name in given.ids}
     beside = given.show or next(iter(given.text), None)
     with _show.progress_bar(quiet=quiet):
@@ -198,10 +193,11 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
 
 def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:
     """Return the files of the pictures; one of the first must be there."""
-    from nearkin.audit.page import require_pillow
+    from nearkin.tables import require_pillow
 
     require_pillow()
-    paths = [data.parent / str(one) for one in rows.others[image]]
+    folder = data if data.is_dir() else data.parent
+    paths = [folder / str(one) for one in rows.others[image]]
     if not any(path.is_file() for path in paths[:_TRIED]):
         raise InputError(f"--image {image}: there is no file {paths[0]}; paths start at the folder of {data.name}.")
     return paths

@@ -182,7 +182,9 @@ def fit(
         return fit_onto(data, source, outputs.output, wanted, stream, onto, quiet=quiet)
     if outputs.output is None:
         raise click.UsageError("Missing option '-o' / '--output'.", click.get_current_context())
-    if not stream.applies_to(data):
+    from nearkin.tables import holds_picture_folders
+
+    if (len(data) == 1 and holds_picture_folders(data[0])) or not stream.applies_to(data):
         _fit_table(data[0], source, outputs.output, outputs.suspects, wanted, quiet=quiet)
     elif outputs.suspects is None:
         with _stream.logging_refusal(stream):
@@ -207,7 +209,10 @@ def _fit_table(
 
     begun = time.perf_counter()
     model = wanted.make_classifier(in_batches=False)
-    rows = read_training(data, source.label, source.labels, source.features, source.drop, text=source.text)
+    rows = read_training(
+        data, source.label, source.labels, source.features, source.drop, text=source.text, image=source.image,
+        embedding=source.embedding,
+    )  # fmt: skip
     assert rows.y is not None
     warn_of_lookalikes(rows.y, f"column {rows.label!r} of {data}" if rows.label else str(source.labels))
     with _show.progress_bar(quiet=quiet):
@@ -215,7 +220,8 @@ def _fit_table(
     remember_names(model, rows.names, rows.label, rows.needed_encoder)
     hold_rows(model, rows.X, rows.y)  # so that more files can be learned later
     files = [data, *([source.labels] if source.labels is not None else [])]
-    note_files(model, [files], [len(rows.X)], drop=source.drop, features=source.features or None, text=source.text)
+    if not data.is_dir():
+        note_files(model, [files], [len(rows.X)], drop=source.drop, features=source.features or None, text=source.text)
     save(model, output)
     if suspects is not None:
         write_columns(suspects, _doubts(model, rows), "doubts")

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array
 from nearkin.stored import ArrayOf, Flag, Items, Number, Text, stored
 from nearkin.tables.cells import BadCell, parse_numbers
+from nearkin.tables.images import describe_pictures
 from nearkin.tables.kinds import DATES, NUMBERS, find_spelling, read_cells
 from nearkin.tables.raw import Cells, RawColumn
 from nearkin.tables.texts import GramSpace
 
 __all__ = [
-    "CategoryCode", "Code", "DateCode", "NumberCode", "TextCode", "VectorCode", "as_cells", "flag_pays", "read_numbers",
+    "CategoryCode", "Code", "DateCode", "NumberCode", "PictureCode", "TextCode", "VectorCode", "as_cells", "flag_pays",
+    "read_numbers",
 ]  # fmt: skip
 
 #: Gaps and categories of fewer rows, or of a smaller share of them, get no column of their own.
@@ -110,10 +113,12 @@ class NumberCode:
         return self.spelling == "plain" and not self.is_flagged
 
     def names(self, name: str) -> list[str]:
+        """Return the names of the numbers."""
         own = [] if self.is_only_flag else [name]
         return own + ([f"{name} is missing"] if self.is_flagged else [])
 
     def apply(self, column: RawColumn) -> Array:
+        """Return one row of finite numbers for each row."""
         numbers = read_numbers(column, self.spelling)
         _check_finite(numbers)
         gaps = np.isnan(numbers)
@@ -154,11 +159,13 @@ class CategoryCode:
         return cls(np.array(names, dtype=np.str_), flag_pays(n, n_rest), is_flagged)
 
     def names(self, name: str) -> list[str]:
+        """Return the names of the numbers."""
         own = [f"{name}={one}" for one in (self.values[1:] if self.is_pair else self.values)]
         more = [f"{name} is another"] * self.has_rest + [f"{name} is missing"] * self.is_flagged
         return own + more
 
     def apply(self, column: RawColumn) -> Array:
+        """Return one row of finite numbers for each row."""
         cells = as_cells(column)
         place = {one: i for i, one in enumerate(self.values.tolist())}
         codes = np.array([*(place.get(one, -1) for one in cells.distinct), -2])[cells.codes]
@@ -213,10 +220,12 @@ class DateCode:
         return cls(spelling, float(np.median(present)), flag_pays(len(days), gaps), span > 0, tuple(rounds))
 
     def names(self, name: str) -> list[str]:
+        """Return the names of the numbers."""
         turns = [f"{name} {part} of {one}" for one in self.rounds for part in ("sin", "cos")]
         return [name] * self.has_age + turns + [f"{name} is missing"] * self.is_flagged
 
     def apply(self, column: RawColumn) -> Array:
+        """Return one row of finite numbers for each row."""
         days = _days(column, self.spelling)
         gaps = np.isnan(days)
         filled = np.where(gaps, self.fill, days)
@@ -259,9 +268,11 @@ class VectorCode:
         return cls(mean, flag_pays(len(vectors), int(gaps.any(axis=1).sum())))
 
     def names(self, name: str) -> list[str]:
+        """Return the names of the numbers."""
         return [f"{name}[{i}]" for i in range(len(self.fill))] + [f"{name} is missing"] * self.is_flagged
 
     def apply(self, column: RawColumn) -> Array:
+        """Return one row of finite numbers for each row."""
         if column.numbers is None or column.numbers.ndim != 2 or column.numbers.shape[1] != len(self.fill):
             held = "no vectors" if column.numbers is None else f"{column.numbers.shape[1:] or 'single'} numbers a row"
             raise BadCell(f"holds {held}, where vectors of {len(self.fill):,} were learned")
@@ -289,10 +300,58 @@ class TextCode:
         return cls(found.space, found.weight, has_words, flag_pays(n, n - cells.n_present))
 
     def names(self, name: str) -> list[str]:
+        """Return the names of the numbers."""
         return [f"{name}[{i}]" for i in range(len(self.space))] + [f"{name} is missing"] * self.is_flagged
 
     def apply(self, column: RawColumn) -> Array:
+        """Return one row of finite numbers for each row."""
         cells = as_cells(column)
         space = GramSpace(self.space, self.weight, has_words=self.has_words)
         placed = np.vstack([space.place(cells.distinct), np.zeros((1, len(self.space)))])[cells.codes]
         return np.column_stack([placed, *([cells.codes < 0] * self.is_flagged)])
+
+
+@stored(space=ArrayOf("k", "b", of="floats"), mean=ArrayOf("b", of="floats"), is_flagged=Flag())
+@dataclass(frozen=True)
+class PictureCode:
+    """Pictures by the directions of their edges and by their colours, in a space of few dimensions."""
+
+    space: Array
+    mean: Array
+    is_flagged: bool
+
+    @classmethod
+    def learn(cls, column: RawColumn, n_dimensions: int) -> tuple[PictureCode, int]:
+        """Learn the space from all rows; return also how many pictures could not be read."""
+        from sklearn.utils.extmath import randomized_svd
+
+        cells = as_cells(column)
+        found = _describe(cells, column.folder)
+        is_read = ~np.isnan(found[:, 0])
+        if not is_read.any():
+            example = Path(column.folder) / cells.distinct[0] if cells.distinct else "an empty cell"
+            raise BadCell(f"holds no picture that can be read ({example})")
+        mean = found[is_read].mean(axis=0)
+        k = max(1, min(n_dimensions, int(is_read.sum()) - 1))
+        _, _, space = randomized_svd(found[is_read] - mean, k, n_iter=3, random_state=0)
+        n_bad = len(cells.codes) - int(is_read[cells.codes[cells.codes >= 0]].sum())
+        return cls(space.astype(np.float32), mean.astype(np.float32), flag_pays(len(cells.codes), n_bad)), n_bad
+
+    def names(self, name: str) -> list[str]:
+        """Return the names of the numbers."""
+        return [f"{name}[{i}]" for i in range(len(self.space))] + [f"{name} is missing"] * self.is_flagged
+
+    def apply(self, column: RawColumn) -> Array:
+        """Return one row of finite numbers for each row."""
+        cells = as_cells(column)
+        found = _describe(cells, column.folder)
+        unread = np.isnan(found[:, 0])
+        _check_read(column, unread, "picture that can be read")
+        placed = np.where(unread[:, None], 0.0, np.nan_to_num(found - self.mean) @ self.space.T)
+        placed = np.vstack([placed, np.zeros((1, len(self.space)))])[cells.codes]
+        gaps = np.append(unread, True)[cells.codes]
+        return np.column_stack([placed, *([gaps] * self.is_flagged)])
+
+
+def _describe(cells: Cells, folder: str) -> Array:
+    return describe_pictures([Path(folder) / one for one in cells.distinct])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,17 @@ from nearkin.errors import InputError, owned_by, printable, quote_names
 from nearkin.settings import Instance, check_settings, declare, setting
 from nearkin.stored import Count, Flag, Items, Maybe, Part, Table, Text, stored
 from nearkin.tables.cells import BadCell
-from nearkin.tables.codes import CategoryCode, Code, DateCode, NumberCode, TextCode, VectorCode, as_cells, read_numbers
+from nearkin.tables.codes import (
+    CategoryCode,
+    Code,
+    DateCode,
+    NumberCode,
+    PictureCode,
+    TextCode,
+    VectorCode,
+    as_cells,
+    read_numbers,
+)
 from nearkin.tables.frames import as_table, is_frame, is_mixed
 from nearkin.tables.kinds import DATES, counts_rows, find_spelling, is_free_text, looks_like_id
 from nearkin.tables.raw import Cells, RawColumn
@@ -59,9 +69,9 @@ class ColumnUse:
 @stored(
     together=("columns_", "codes_", "is_plain_"),
     columns_=Items(Part(ColumnUse), least=1),
-    codes_=Table(Text(), Part(NumberCode, CategoryCode, DateCode, TextCode, VectorCode)),
+    codes_=Table(Text(), Part(NumberCode, CategoryCode, DateCode, PictureCode, TextCode, VectorCode)),
     is_plain_=Flag(),
-    features=Maybe(Items(Text())), drop=Items(Text()), text=Items(Text()),
+    features=Maybe(Items(Text())), drop=Items(Text()), text=Items(Text()), image=Items(Text()),
 )  # fmt: skip
 @declare
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -106,6 +116,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     )  # fmt: skip
     drop: Sequence[str] = setting((), NAMES, kind="list of str", doc="Columns to leave out.")
     text: Sequence[str] = setting((), NAMES, kind="list of str", doc="Columns of texts, whatever they look like.")
+    image: Sequence[str] = setting(
+        (), NAMES, kind="list of str",
+        doc="Columns of picture files (needs Pillow): described by edges and colours. Paths start at the folder of the "
+        "table, for a frame at the working folder.",
+    )  # fmt: skip
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Decide what every column is.
@@ -139,14 +154,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.ascontiguousarray(np.column_stack(blocks), dtype=np.float64)
 
     def _read(self, table: AnyTable) -> list[RawColumn]:
-        table.check_known([*(self.features or ()), *self.drop, *self.text])
+        table.check_known([*(self.features or ()), *self.drop, *self.text, *self.image])
         if not table.n_rows:
             raise InputError(f"{table.path} holds no rows.")
-        return [table.raw(name) for name in self.features or table.names if name and name not in self.drop]
+        return [self._raw(table, name) for name in self.features or table.names if name and name not in self.drop]
+
+    def _raw(self, table: AnyTable, name: str) -> RawColumn:
+        column = table.raw(name)
+        return replace(column, folder=table.folder) if name in self.image else column
 
     def _learn(self, columns: Sequence[RawColumn], path: str) -> None:
         spellings = {one.name: find_spelling(one.cells) for one in columns if one.cells is not None}
-        spellings = {name: found for name, found in spellings.items() if name not in self.text}
+        spellings = {name: found for name, found in spellings.items() if name not in (*self.text, *self.image)}
         has_commas = any(found is not None and found == ("comma", False) for found in spellings.values())
         is_named = self.features is not None
         codes, uses = self._decide(columns, spellings, is_named=is_named, has_commas=has_commas)
@@ -167,7 +186,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         codes: dict[str, Code] = {}
         uses = []
         for one in columns:
-            if one.name in self.text:
+            if one.name in self.image:
+                code, kind, told = _as_pictures(one)
+            elif one.name in self.text:
                 code, kind, told = _as_text(as_cells(one), "text")
             elif (spelled := spellings.get(one.name)) is not None:
                 name = "comma" if spelled[1] and has_commas else spelled[0]
@@ -208,7 +229,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 held = quote_names(one for one in table.names if one)
                 others = f" (also {quote_names(missing[1:])})" if len(missing) > 1 else ""
                 raise InputError(f"{table.path} has no column {missing[0]!r}{others}; it holds {held}.")
-            blocks = [self._apply(table, table.raw(name)) for name in self.codes_]
+            blocks = [self._apply(table, self._raw(table, name)) for name in self.codes_]
         return np.ascontiguousarray(np.column_stack(blocks), dtype=np.float64)
 
     def _apply(self, table: AnyTable, column: RawColumn) -> Array:
@@ -375,6 +396,16 @@ def _as_vectors(column: RawColumn) -> Decision:
     code = VectorCode.learn(vectors)
     n_gaps = int(np.isnan(vectors).any(axis=1).sum())
     return code, "vectors", f"vectors of {vectors.shape[1]:,} numbers" + (f"; {n_gaps:,} gaps filled" if n_gaps else "")
+
+
+def _as_pictures(column: RawColumn) -> Decision:
+    n_dimensions = int(np.clip(1.5 * np.sqrt(column.n_rows), *_OF_TEXTS))
+    try:
+        code, n_bad = PictureCode.learn(column, n_dimensions)
+    except BadCell as cell:
+        raise InputError(f"column {column.name!r} {cell}.") from None
+    words = f"pictures, as {len(code.space):,} numbers by edges and colours"
+    return code, "pictures", words + (f"; {n_bad:,} cannot be read" if n_bad else "")
 
 
 def _has_thousands(cells: Cells) -> bool:

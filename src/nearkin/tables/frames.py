@@ -61,7 +61,7 @@ class FrameTable(Table):
 
     def __init__(self, frame: Any):
         held = list(frame.columns)
-        super().__init__("the frame", [str(one) for one in held], len(frame))
+        super().__init__("the frame", [str(one) for one in held], len(frame), folder="")
         self.names = [str(one) for one in held]
         self._frame, self._held = frame, {str(one): one for one in held}
 

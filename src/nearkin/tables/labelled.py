@@ -15,9 +15,10 @@ from nearkin.errors import InputError, Option, quote_names
 from nearkin.tables.csv_files import read_csv, read_csv_names
 from nearkin.tables.encoder import ColumnUse, TableEncoder
 from nearkin.tables.excel_files import read_excel
+from nearkin.tables.images import read_picture_folder
 from nearkin.tables.numpy_files import Arrays, read_arrays, read_labels
 from nearkin.tables.parquet_files import read_parquet, read_parquet_names
-from nearkin.tables.table import Table, check_classes, check_regular, find_gap, single_or_double
+from nearkin.tables.table import JoinedTable, Table, check_classes, check_regular, find_gap, single_or_double
 
 __all__ = [
     "LabelledRows",
@@ -29,6 +30,9 @@ __all__ = [
     "read_matrix",
     "read_training",
 ]
+
+#: Name of the column that a file of vectors becomes.
+EMBEDDING = "embedding"
 
 _SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
@@ -115,25 +119,34 @@ def read_training(
     drop: Sequence[str] = (),
     others: Mapping[str, str] | Sequence[str] = (),
     text: Sequence[str] = (),
+    image: Sequence[str] = (),
+    embedding: Path | None = None,
 ) -> LabelledRows:
     """Read features and labels to learn from; what a table holds beside numbers is encoded.
 
     Labels stand in the column (or array) ``label`` or in the file ``labels``; rows without one are set apart.
     ``others`` are columns to pass on, perhaps with what they are for; they are features only if ``features`` names
-    them. Columns of ``text`` are read as texts.
+    them. Columns of ``text`` are read as texts, those of ``image`` as picture files, unless vectors stand for them: a
+    column of vectors, or the file ``embedding`` with one for each row. A folder of pictures has the columns ``file``
+    and ``class``.
     """
     if label is not None and labels is not None:
         raise InputError(
             "{label} names a column and {labels} a file; give one of them.",
             label=Option("label"), labels=Option("labels"),
         )  # fmt: skip
-    source = open_table(path)
+    source = open_table(path) if not path.is_dir() else read_picture_folder(path)
+    if path.is_dir():
+        label, image = label or ("class" if labels is None else None), image or ["file"]
     if isinstance(source, Arrays):
+        if embedding is not None:
+            raise InputError(f"{path} holds vectors already; leave {{embedding}} out.", embedding=Option("embedding"))
         rows = _from_arrays(source, label, labels, features, drop)
     else:
-        source.check_known([*features, *drop, *others, *text])
+        source = _join(source, embedding)
+        source.check_known([*features, *drop, *others, *text, *image])
         label = None if labels is not None else source.check_label(label)
-        rows = encode_table(source, label, features, drop, others, text)
+        rows = encode_table(source, label, features, drop, others, text, image)
     rows.others = _pass_on(source, list(others), len(rows.X))
     _check_whole(rows, path)
     if labels is not None:
@@ -149,7 +162,7 @@ def read_training(
 
 def encode_table(
     table: Table, label: str | None, features: Sequence[str] = (), drop: Sequence[str] = (),
-    others: Mapping[str, str] | Sequence[str] = (), text: Sequence[str] = (),
+    others: Mapping[str, str] | Sequence[str] = (), text: Sequence[str] = (), image: Sequence[str] = (),
 ) -> LabelledRows:  # fmt: skip
     """Return the features of a table, numbers as they are, all else by an encoder; see `read_training`."""
     if twice := [one for one in features if one in drop]:
@@ -157,16 +170,24 @@ def encode_table(
             f"column {twice[0]!r} is in {{features}} and in {{drop}}; name it in one of them.",
             features=Option("features"), drop=Option("drop"),
         )  # fmt: skip
-    named = [*features, *(one for one in text if one not in features)] if features else []
-    passed = [one for one in others if one not in [*named, *text]]
-    chosen = table.choose(label, named or None, [*drop, *passed])
+    used = set(table.names) - {"", label, *drop}
+    has_vectors = any(table.has_vectors(one) for one in (features or used))
+    media = [one for one in [*text, *image] if (one in features if features else not has_vectors)]
+    passed = [one for one in [*others, *text, *image] if one not in [*features, *media]]
+    chosen = table.choose(label, features or None, [*drop, *passed])
     encoder = TableEncoder(
-        features=named or None, drop=[one for one in table.names if one and one not in chosen], text=list(text)
+        features=list(features) or None,
+        drop=[one for one in table.names if one and one not in chosen],
+        text=[one for one in text if one in media],
+        image=[one for one in image if one in media],
     )
     X = encoder.fit_transform(table)
-    words = others if isinstance(others, Mapping) else dict.fromkeys(others, "passed on")
+    words = {**dict.fromkeys([*text, *image], "shown"), **dict.fromkeys(others, "passed on")}
+    words |= others if isinstance(others, Mapping) else {}
     left_out = [ColumnUse(one, "dropped", "left out: dropped as you asked", 0) for one in drop if one != label]
-    left_out += [ColumnUse(one, "shown", f"not learned: {words[one]}", 0) for one in passed if one not in drop]
+    left_out += [
+        ColumnUse(one, "shown", f"not learned: {words[one]}", 0) for one in dict.fromkeys(passed) if one not in drop
+    ]
     columns = [*encoder.columns_, *left_out]
     if encoder.is_plain_:
         rows = LabelledRows(*table.matrix(encoder.codes_))
@@ -187,6 +208,7 @@ def read_for_model(
     array: str | None = None,
     drop: Sequence[str] = (),
     encoder: TableEncoder | None = None,
+    embedding: Path | None = None,
 ) -> LabelledRows:
     """Read features in the order of a fitted model, and labels if there are any.
 
@@ -195,10 +217,11 @@ def read_for_model(
     to pass on, and ``array`` is the one with the features in an npz file. ``encoder`` is that of the model, if it has
     one; arrays hold what it would make.
     """
-    source = open_table(path)
+    source = read_picture_folder(path) if path.is_dir() else open_table(path)
     if isinstance(source, Arrays):
         rows = LabelledRows(_as_floats(source.features(array)))
     else:
+        source = _join(source, embedding)
         source.check_known([*others, *([label] if label and needs_label else [])])
         if encoder is not None:
             rows = LabelledRows(encoder.transform(source), encoder.get_feature_names_out().tolist())
@@ -226,6 +249,21 @@ def read_matrix(source: Table | Arrays, drop: Sequence[str]) -> Array:
         rows = LabelledRows(*source.matrix(source.choose(None, None, drop)))
     _check_whole(rows, source.path)
     return rows.X
+
+
+def _join(table: Table, embedding: Path | None) -> Table:
+    """Return a table with the vectors of a file beside it, if one is given."""
+    if embedding is None:
+        return table
+    found = open_table(embedding)
+    if not isinstance(found, Arrays):
+        raise InputError(f"{embedding} must be an npy or npz file, with one vector for each row.")
+    vectors = _as_floats(found.features(None))
+    if len(vectors) != table.n_rows:
+        raise InputError(f"{embedding} holds {len(vectors):,} vectors for the {table.n_rows:,} rows of {table.path}.")
+    if EMBEDDING in table.names:
+        raise InputError(f"{table.path} has a column {EMBEDDING!r} already; leave it or the file out.")
+    return JoinedTable(table, EMBEDDING, vectors)
 
 
 def _from_arrays(

@@ -73,7 +73,8 @@ class RawColumn:
     """A column of which one of ``numbers`` (a matrix for vectors), ``dates`` and ``cells`` is known.
 
     A missing number is NaN, a missing date NaT. ``texts`` makes the cells of numbers that were written as text.
-    ``kind`` names the type for messages, and says of numbers whether they are "true or false".
+    ``kind`` names the type for messages, and says of numbers whether they are "true or false". Paths in cells start at
+    ``folder``.
     """
 
     name: str
@@ -83,6 +84,7 @@ class RawColumn:
     dates: NDArray[np.datetime64] | None = None
     cells: Cells | None = None
     texts: Callable[[], Cells] | None = None
+    folder: str = ""
 
     @classmethod
     def of_cells(cls, name: str, cells: Cells) -> RawColumn:

@@ -18,8 +18,8 @@ from nearkin.tables.cells import NO_NUMBER, BadCell, parse_labels, parse_numbers
 from nearkin.tables.raw import Cells, RawColumn
 
 __all__ = [
-    "ArrowTable", "CellTable", "Table", "check_classes", "check_regular", "decoding", "find_gap", "require_pyarrow",
-    "single_or_double",
+    "ArrowTable", "CellTable", "JoinedTable", "Table", "check_classes", "check_regular", "decoding", "find_gap",
+    "require_pyarrow", "single_or_double",
 ]  # fmt: skip
 
 Labels = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -36,8 +36,10 @@ class Table(ABC):
     A column without a name is called "" and taken for a row index.
     """
 
-    def __init__(self, path: str, names: Sequence[str], n_rows: int, first_row: int = 0):
+    def __init__(self, path: str, names: Sequence[str], n_rows: int, first_row: int = 0, folder: str | None = None):
         self.path, self.n_rows, self.first_row = path, n_rows, first_row
+        #: Where paths in cells start.
+        self.folder = str(Path(path).parent) if folder is None else folder
         self.names = ["" if one.startswith(_INDEX) else one for one in names]
 
     @abstractmethod
@@ -63,6 +65,10 @@ class Table(ABC):
             problem = f"column {name!r} holds a text of {len(labels[row]):,} characters; is it a label at all?"
             raise InputError(problem, place=self.place(row))
         return labels
+
+    def has_vectors(self, name: str) -> bool:
+        """Whether a column holds vectors, such as embeddings."""
+        return False
 
     @property
     def n_unnamed(self) -> int:
@@ -154,8 +160,10 @@ class Table(ABC):
 class CellTable(Table):
     """Columns of text that mean what `nearkin.tables.cells` says."""
 
-    def __init__(self, path: str, columns: dict[str, list[str]], n_rows: int, first_row: int = 0):
-        super().__init__(path, list(columns), n_rows, first_row)
+    def __init__(
+        self, path: str, columns: dict[str, list[str]], n_rows: int, first_row: int = 0, folder: str | None = None
+    ):
+        super().__init__(path, list(columns), n_rows, first_row, folder)
         self._columns = columns
 
     def numbers(self, name: str) -> NDArray[Any]:
@@ -184,6 +192,9 @@ class ArrowTable(Table):
     ):  # fmt: skip
         super().__init__(path, names, n_rows, first_row)
         self._column, self._holds_cells = column, holds_cells
+
+    def has_vectors(self, name: str) -> bool:
+        return is_list(self._column(name).type)
 
     def numbers(self, name: str) -> NDArray[Any]:
         column = self._whole(name)
@@ -235,6 +246,31 @@ class ArrowTable(Table):
 
     def _decoding(self, name: str) -> AbstractContextManager[None]:
         return decoding(f"{self.path}, column {name!r}")
+
+
+class JoinedTable(Table):
+    """A table with one more column, of vectors."""
+
+    def __init__(self, table: Table, name: str, vectors: NDArray[Any]):
+        super().__init__(table.path, [*table.names, name], table.n_rows, table.first_row, table.folder)
+        self._table, self._name, self._vectors = table, name, vectors
+
+    def has_vectors(self, name: str) -> bool:
+        return name == self._name or self._table.has_vectors(name)
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        return self._vectors if name == self._name else self._table.numbers(name)
+
+    def labels(self, name: str, kind: str | None = None) -> Labels:
+        return self._table.labels(name, kind)
+
+    def values(self, name: str) -> list[Any]:
+        return self._vectors.tolist() if name == self._name else self._table.values(name)
+
+    def raw(self, name: str) -> RawColumn:
+        if name == self._name:
+            return RawColumn(name, self.n_rows, "vectors", self._vectors)
+        return self._table.raw(name)
 
 
 @contextmanager

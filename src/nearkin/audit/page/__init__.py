@@ -11,14 +11,13 @@ import numpy as np
 from nearkin._version import __version__
 from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
-from nearkin.audit.page.thumbnails import require_pillow
 from nearkin.noise.estimate import LEVEL
 from nearkin.pages import Page
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["render_page", "require_pillow"]
+__all__ = ["render_page"]
 
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
