@@ -79,6 +79,23 @@ def mapping(rng, repeats):
     return found
 
 
+def one_query(rng, repeats):
+    """Mapping one query beside the bare product of its matrix and the vector, in turns; microseconds."""
+    found = {}
+    for d in (128, 384, 768):
+        q, p, s = rng.normal(size=(3, 256, d)).astype(np.float32)
+        adapter = SimilarityAdapter().fit(q, p, s).set_strength(0.5)
+        matrix, one, vector, inner = adapter.query_map_, q[:1], q[0], 400_000 // d
+        turns = [
+            (seconds(lambda: [matrix @ vector for _ in range(inner)], 1),
+             seconds(lambda: [adapter.map_queries(one) for _ in range(inner)], 1))
+            for _ in range(4 * repeats + 1)
+        ]  # fmt: skip
+        product, mapped = (1e6 * statistics.median(one) / inner for one in zip(*turns, strict=True))
+        found[str(d)] = {"product_us": product, "map_us": mapped, "times": mapped / product}
+    return found
+
+
 def world(rng, common, turned, d=64, n_topics=40):
     """Queries and items of the same topics, in one basis or turned against each other, with a part that all share."""
     topics, shared = rng.normal(size=(n_topics, d)), common * rng.normal(size=d)
@@ -135,6 +152,7 @@ def main():
             "triplets_per_second_by_batch": learning(rng, given.repeats),
             "triplets_formed_per_second": forming(rng, given.repeats),
             "mapping": mapping(rng, given.repeats),
+            "one_query": one_query(rng, given.repeats),
             "change_with_40_percent_wrong_clicks": harm(0.4, given.seeds),
             "machine": describe(),
         }

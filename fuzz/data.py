@@ -153,7 +153,7 @@ def adapt(folder: Path, rng: np.random.Generator) -> tuple[Arguments, Path]:
     roles = {"--queries": folder / "queries.npy", "--items": folder / "items.npy", "--feedback": chosen}
     if rng.random() < 0.3:
         roles["--query-ids"] = folder / "query_ids.txt"
-    more = [[], ["--skip-bad"], ["--report", str(folder / "r.json"), "--numpy", str(folder / "map.npz")]]
+    more = [[], ["--strict"], ["--report", str(folder / "r.json"), "--numpy", str(folder / "map.npz")]]
     args = [str(word) for pair in roles.items() for word in pair]
     files = list(roles.values())
     return ["adapt", *args, "-o", str(folder / "a.nearkin"), *more[rng.integers(3)]], files[rng.integers(len(files))]

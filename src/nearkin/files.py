@@ -60,6 +60,14 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
     "suspects_csv": ("table of suspects", {"": _SUSPECTS[".csv"]}),
     "audit": ("table of an audit", _AUDIT),
     "cleaned": ("table of cleaned labels", _table(b"cleaned", rb"row,label,given_label,confidence")),
+    "consensus": (
+        "table of consensus labels",
+        _table(b"consensus", rb"row,label,confidence,n_answers,agreement,ask_again"),
+    ),
+    "annotators": (
+        "table of annotators",
+        _table(b"annotators", rb"annotator,n_answers,quality,low,high,agreement,mistake"),
+    ),
     "doubts": ("table of plausibility", _table(b"doubts", rb"row,label,plausibility,score,doubtful")),
     "predictions": ("table of predictions", _table(b"predictions", rb"prediction,share")),
     "scores": ("table of plausibility", {".pq": rb"nearkin\.model"}),

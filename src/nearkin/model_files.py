@@ -190,6 +190,8 @@ def _search_facts(model: Any) -> dict[str, Any]:
         "gain": [float(one) for one in (model.gain_.mean, model.gain_.low, model.gain_.high)],
         "triplets": int(model.n_triplets_seen_),
         "triplets_left_out": int(model.n_skipped_),
+        "version": "follows the stream" if model.version_ is None else model.version_,
+        "versions": [str(one) for one in model.versions_],
     }
 
 

@@ -94,11 +94,42 @@ def test_many_with_sparse_rows_and_labels_of_any_kind(gpu, blobs):
     assert set(there.classes_.tolist()) == {1, "a", 2.5}
 
 
-def test_many_on_the_processor(blobs):
+@pytest.mark.parametrize(
+    ("settings", "n_begun"),
+    [
+        ({}, 2),  # one for each eta: a discriminant start weighs rows by the loss
+        ({"init": "pca", "triplets": nearkin.OCTG(2)}, 1),
+        ({"init": "pca", "triplets": nearkin.OCTG(update_centers=True)}, 4),  # these move by what is learned
+    ],
+)
+def test_many_on_the_processor_share_triplets_and_have_the_same_bits(blobs, monkeypatch, settings, n_begun):
+    X, y = blobs(n=60, d=4)
+    grid = [(C, eta) for C in (0.01, 1.0) for eta in (0.5, 2.0)]
+    settings = {"n_components": 2, "n_epochs": 2, "shuffle": True, "random_state": 0, **settings}
+    alone = [nearkin.RobustLODML(C=C, eta=eta, **settings).fit(X, y) for C, eta in grid]
+    begun = []
+    begin = nearkin.RobustLODML.begin_lesson
+    monkeypatch.setattr(nearkin.RobustLODML, "begin_lesson", lambda *args: begun.append(1) or begin(*args))
+    many = fit_many([nearkin.RobustLODML(C=C, eta=eta, **settings) for C, eta in grid], X, y)
+    assert len(begun) == n_begun
+    assert len({one.components_.tobytes() for one in many}) == 4
+    for one, other in zip(many, alone, strict=True):
+        assert one.components_.tobytes() == other.components_.tobytes()
+        assert one.plausibility_.tobytes() == other.plausibility_.tobytes()
+        assert (one.n_updates_, one.n_triplets_seen_, one.n_rows_seen_) == (
+            other.n_updates_, other.n_triplets_seen_, other.n_rows_seen_,
+        )  # fmt: skip
+        one.partial_fit(X[:20], y[:20])
+        other.partial_fit(X[:20], y[:20])
+        assert one.components_.tobytes() == other.components_.tobytes()
+
+
+def test_many_with_a_bad_setting_leave_all_as_they_were(blobs):
     X, y = blobs(n=20, d=4)
-    one, other = fit_many([nearkin.LODML(random_state=0), nearkin.LODML(C=1.0, random_state=0)], X, y)
-    same(one, nearkin.LODML(random_state=0).fit(X, y))
-    same(other, nearkin.LODML(C=1.0, random_state=0).fit(X, y))
+    good, bad = nearkin.LODML(2, random_state=0), nearkin.LODML(2, random_state=0, C=-1.0)
+    with pytest.raises(ValueError, match="C"):
+        fit_many([good, bad], X, y)
+    assert "state_" not in vars(good)
 
 
 @pytest.mark.parametrize("measure", [DISTANCE, SIMILARITY], ids=lambda one: one.name)

@@ -124,12 +124,37 @@ def test_a_repeated_row_is_named_skipped_or_kept(form):
     assert len(make(**twice, **IDS, duplicates="keep").item) > len(skipped.item)
 
 
-def test_an_impression_without_a_click_is_named_or_counted_once():
+def test_a_list_without_a_click_stays_as_exposure_and_teaches_nothing():
     columns = {"impression": [1, 1, 2, 2], "query": ["q0"] * 4, "item": [10, 20, 10, 20], "clicked": [0, 1, 0, 0]}
-    with pytest.raises(ValueError, match="row 2: impression without a click"):
-        Feedback.from_impressions(**columns, **IDS)
-    kept = Feedback.from_impressions(**columns, **IDS, bad="skip")
-    assert len(kept) == 1 and kept.skipped == {"impression without a click": 1}
+    kept = Feedback.from_impressions(**columns, **IDS)
+    assert (len(kept), kept.n_clicks, kept.n_without_click, kept.skipped) == (2, 1, 1, {})
+    assert pairs(kept) == [(0, 1, 0)]
+    long = Feedback.from_impressions([1] * 99, [0] * 99, range(99), [0] * 99, query_ids=1, item_ids=99)
+    assert pairs(long) == []
+
+
+def test_grades_count_as_a_share_of_a_click_that_rises_with_them():
+    made = Feedback.from_judgements(["q0"] * 4, [10, 20, 30, 40], [0, 1, 2, 4], **IDS)
+    assert made.relevant.tolist() == [False, True, True, True] and made.worth.tolist() == [0, 0.5, 0.75, 0.9375]
+    assert Feedback.from_judgements(["q0"], [10], [1], **IDS).worth is None
+    assert made.without_clicks(np.array([0, 0, 1, 0], bool)).worth.tolist() == [0, 0.5, 0, 0.9375]
+
+
+def test_clicks_alone_are_lists_of_one_and_lists_may_come_whole():
+    clicks = Feedback.from_clicks(["q0", "q1", "q1"], [10, 20, 20], **IDS)
+    assert len(clicks) == 3 and clicks.relevant.all() and pairs(clicks) == []
+    assert {p for _, p, _ in pairs(clicks, n_random=5)} == {0, 1}
+    shown = [[10, 20, 30], [30, 10]]
+    for how, clicked in (
+        ("ids", [[20], []]),
+        ("positions", [[2], []]),
+        ("positions0", [[1], []]),
+        ("flags", [[0, 1, 0], [0, 0]]),
+    ):
+        made = Feedback.from_lists(["q0", "q1"], shown, clicked, clicks_as=how, **IDS)
+        assert made.relevant.tolist() == [False, True, False, False, False], how
+    with pytest.raises(ValueError, match=r"row 1: clicks \[3\] do not fit the items as positions"):
+        Feedback.from_lists(["q0", "q1"], shown, [[1], [3]], clicks_as="positions", **IDS)
 
 
 def test_an_impression_has_one_query():
@@ -142,9 +167,9 @@ def test_a_click_on_the_skipped_item_says_nothing():
         Feedback.from_triplets(["q0"], [10], [10], **IDS)
 
 
-@pytest.mark.parametrize("value", [2, 0.5, "maybe", float("nan")])
-def test_relevance_is_true_or_false(value):
-    with pytest.raises(ValueError, match=r"row 1 holds .* in 'relevant'; 1 or 0, true or false are needed"):
+@pytest.mark.parametrize("value", [-1, "maybe", float("nan"), float("inf")])
+def test_relevance_is_true_or_false_or_a_grade(value):
+    with pytest.raises(ValueError, match=r"row 1 holds .* in 'relevant'; 1 or 0, true or false, or a grade"):
         Feedback.from_judgements(["q0", "q0"], [10, 20], [1, value], **IDS)
 
 

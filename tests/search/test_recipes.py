@@ -1,6 +1,8 @@
 """The recipes of the page run against the engines that they name."""
 
 import re
+import sys
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,10 +12,11 @@ import pytest
 from nearkin.search import SimilarityAdapter
 from search_worlds import clicks, turned
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "search.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"```python\n# (\w+)\n(.*?)```", PAGE, flags=re.DOTALL))
-#: Needs a compiler or much space: run where it is installed, and missed nowhere.
-BY_HAND = {"hnswlib", "lancedb"}
+#: Needs a compiler: run where it is installed, and missed nowhere.
+BY_HAND = {"hnswlib"} if sys.version_info >= (3, 13) else set()
 #: Share of the true neighbours that must be found: all, unless the engine is approximate.
 RECALL = {"hnswlib": 0.99, "usearch": 0.99}
 
@@ -32,9 +35,21 @@ def test_the_page_has_every_recipe():
     assert set(BLOCKS) == {"numpy", "onnxruntime", "faiss", "hnswlib", "usearch", "qdrant_client", "lancedb"}
 
 
+def test_every_extra_that_a_page_names_exists():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "src").rglob("*.py")]
+    named = {
+        name
+        for page in pages
+        for group in re.findall(r"'(?:\.|nearkin)\[([\w,]+)\]'", page.read_text(encoding="utf-8"))
+        for name in group.split(",")
+    }
+    assert {"faiss", "hnswlib", "qdrant", "lancedb"} <= named <= set(extras)
+
+
 def test_the_program_of_the_page_runs_as_printed(capsys):
     others = [one for one in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if not re.match(r"# \w+\n", one)]
-    assert len(others) == 2
+    assert len(others) == 3
     exec(compile("\n".join(others), "docs/search.md", "exec"), {})
     printed = capsys.readouterr().out
     assert "identity kept: False" in printed and "gain in pairs put right: 0." in printed

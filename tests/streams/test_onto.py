@@ -43,7 +43,6 @@ def classifier():
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     for day in range(3):
         write_day(tmp_path / "in", f"day{day}.csv", day)
     return tmp_path

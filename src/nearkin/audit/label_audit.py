@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,9 @@ from nearkin.noise import suggest_labels
 from nearkin.settings import Integer, check_argument
 from nearkin.stored import Anything, ArrayOf, Items, Maybe, Number, Part, stored
 from nearkin.tables import ColumnUse
+
+if TYPE_CHECKING:
+    from nearkin.audit.consensus import Consensus
 
 __all__ = ["LabelAudit", "Unlabelled"]
 
@@ -382,7 +385,7 @@ class LabelAudit:
     def to_html(
         self, path: str | os.PathLike[str], *, title: str = "Label audit", ids: Columns | None = None,
         texts: Values | None = None, images: Values | None = None, notes: Mapping[str, str] | None = None,
-        first_row: int = 0,
+        first_row: int = 0, consensus: Consensus | None = None,
     ) -> None:  # fmt: skip
         """Write one page that needs nothing else: noise, map, suspects with evidence, noise matrix, cleaned labels.
 
@@ -400,13 +403,15 @@ class LabelAudit:
             More lines for the list of what was done.
         first_row : int, default=0
             Number of the first row.
+        consensus : Consensus or None, default=None
+            Shows the annotators whose answers the labels come from, and the rows to ask again.
         """
         claim([(path, "page")])  # before the work
         shown = self._own({name: one for name, one in (("texts", texts), ("images", images)) if one is not None})
         check_ids(shown, self.n_rows)
         made = render_page(
             self, title=title, ids=check_ids(self._own(ids), self.n_rows, COLUMNS), texts=shown.get("texts"),
-            images=shown.get("images"), notes=notes or {}, first_row=first_row,
+            images=shown.get("images"), notes=notes or {}, first_row=first_row, consensus=consensus,
         )  # fmt: skip
         with replacing(path, "page") as file:
             file.write(made.encode())

@@ -5,18 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import UpdatedFile, WordOr, option, options, output_option, quiet_option, seed_option, takes
+from nearkin.cli._options import (
+    PATH,
+    UpdatedFile,
+    WordOr,
+    option,
+    options,
+    output_option,
+    quiet_option,
+    seed_option,
+    takes,
+)
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError, Option
 
 if TYPE_CHECKING:
-    from nearkin.search import Adaptation, Feedback, SimilarityAdapter
+    from nearkin.search import Adaptation, Feedback, Outlook, SimilarityAdapter
 
 __all__ = ["adapt"]
 
@@ -25,9 +37,12 @@ _LISTS = {
     "triplets": ("triplet", "triplets"),
     "judgements": ("judged query", "judged queries"),
     "impressions": ("impression", "impressions"),
+    "clicks": ("click", "clicks"),
 }
 #: Arguments of the library that have another name here.
-_FLAGS = {"bad": Option("skip_bad"), "n_random": Option("random")}
+_FLAGS = {"bad": Option("no_strict"), "n_random": Option("random")}
+#: Fewer held-out queries than these are called few.
+_FEW = 50
 
 
 def _parse_role(text: str) -> tuple[str, str]:
@@ -37,51 +52,76 @@ def _parse_role(text: str) -> tuple[str, str]:
     return role, column
 
 
+@dataclass
+class Vectors:
+    """Vectors and the ids of their rows; a number stands for 0, 1, 2, ..."""
+
+    X: Any
+    ids: Any
+
+
 @options
 class Sources:
     """Vectors, and feedback about them."""
 
     queries: Path = option(required=True, help="Query vectors: npy, npz, CSV or Parquet.")
     items: Path = option(required=True, help="Item vectors, as the index holds them.")
-    feedback: Path = option(required=True, help="Clicks or judgements: CSV, Parquet or npz.")
+    feedback: tuple[Path, ...] = option(
+        type=PATH, metavar="FILE", multiple=True, required=True,
+        help="Clicks or judgements: CSV, JSONL (both also .gz), Parquet or npz. Repeatable.",
+    )  # fmt: skip
     form: str = option(
-        type=click.Choice(("auto", *_LISTS)), default="auto", metavar="FORM",
-        help="triplets, judgements or impressions; auto tells by the columns.",
+        type=click.Choice(("auto", "triplets", "impressions", "lists", "judgements", "clicks")), default="auto",
+        metavar="FORM", help="triplets, impressions, lists, judgements or clicks; auto tells by the columns.",
     )  # fmt: skip
     column: tuple[tuple[str, str], ...] = option(
         type=_parse_role, multiple=True, metavar="ROLE=COL", help="Name of a feedback column in the file. Repeatable."
+    )
+    grade: str = option(
+        type=click.Choice(("auto", "dwell")), default="auto",
+        help="What a click counts: as its column says, or by the seconds in the column dwell.",
+    )  # fmt: skip
+    clicks_as: str = option(
+        type=click.Choice(("auto", "ids", "positions", "positions0", "flags")), default="auto", metavar="HOW",
+        help="What clicks of a list are: ids, positions (from 1), positions0 (from 0) or flags.",
+    )  # fmt: skip
+    test_from: str | None = option(
+        metavar="TIME", help="Learn from what was shown before this time, and test with what came after."
     )
     query_ids: Path | None = option(help="Ids of the queries: npy, or text with one a line.  [default: 0, 1, 2, ...]")
     item_ids: Path | None = option(help="Ids of the items.  [default: 0, 1, 2, ...]")
     id_column: str | None = option(
         "--id", metavar="COL", help="Column of ids in tables of vectors.  [default: id or ids]"
     )
-    skip_bad: bool = option(help="Skip and count what cannot be used, instead of stopping.")
+    strict: bool = option(
+        "--strict/--no-strict", default=False, show_default=False,
+        help="Stop at the first row that cannot be used, instead of counting it.",
+    )  # fmt: skip
     duplicates: str | None = option(
         type=click.Choice(("raise", "skip", "keep")), metavar="raise|skip|keep",
-        help="What to do with repeated rows.  [default: keep for triplets, else raise]",
+        help="What to do with repeated rows.  [default: keep for triplets and clicks, else skip]",
     )  # fmt: skip
+    max_rows: int = option(default=10_000_000, help="Rows of feedback held in memory; of more, lists are drawn.")
 
     @property
     def bad(self) -> str:
         """What the library does with rows that cannot be used."""
-        return "skip" if self.skip_bad else "raise"
+        return "raise" if self.strict else "skip"
 
-    def read(self) -> tuple[Any, Any, Feedback]:
+    def read(self) -> tuple[Vectors, Vectors, Feedback]:
         """Return queries, items and feedback."""
         from nearkin.search import read_feedback, read_vectors
 
-        queries, query_ids = read_vectors(self.queries, self.query_ids, self.id_column)
-        items, item_ids = read_vectors(self.items, self.item_ids, self.id_column)
-        if queries.shape[1] != items.shape[1]:
-            widths = f"{self.queries} holds vectors of {queries.shape[1]} numbers and {self.items} of {items.shape[1]}"
-            raise InputError(f"{widths}; both must come from one space.")
+        queries = Vectors(*read_vectors(self.queries, self.query_ids, self.id_column))
+        items = Vectors(*read_vectors(self.items, self.item_ids, self.id_column))
+        if queries.X.shape[1] != items.X.shape[1]:
+            widths = f"{self.queries} holds vectors of {queries.X.shape[1]} numbers and {self.items} of"
+            raise InputError(f"{widths} {items.X.shape[1]}; both must come from one space.")
         feedback = read_feedback(
-            self.feedback, query_ids=query_ids, item_ids=item_ids, form=self.form, column=dict(self.column),
-            bad=self.bad, duplicates=self.duplicates,
+            self.feedback, query_ids=queries.ids, item_ids=items.ids, form=self.form, column=dict(self.column),
+            grade=self.grade, clicks_as=self.clicks_as, bad=self.bad, duplicates=self.duplicates,
+            max_rows=self.max_rows,
         )  # fmt: skip
-        if not len(feedback):
-            raise InputError(f"nothing in {self.feedback} can be used: {_count(feedback.skipped)}.")
         return queries, items, feedback
 
     @contextmanager
@@ -92,7 +132,7 @@ class Sources:
             yield
         except InputError as error:
             if error.place in files or error.owner == "feedback":
-                error.place = str(files.get(error.place, self.feedback))
+                error.place = str(files.get(error.place, ", ".join(str(one) for one in self.feedback)))
             raise
 
 
@@ -177,7 +217,9 @@ class Outputs:
     "nearkin adapt --queries q.npy --items d.npy --feedback clicks.parquet \\",
     "    -o adapter.nearkin",
     "nearkin adapt --queries q.parquet --items d.parquet --feedback log.csv \\",
-    "    --column query=user_query --skip-bad -o adapter.nearkin --onnx map.onnx",
+    "    --column query=user_query -o adapter.nearkin --onnx map.onnx",
+    "nearkin adapt --queries q.npy --items d.npy --feedback monday.jsonl.gz \\",
+    "    --feedback tuesday.jsonl.gz --grade dwell -o adapter.nearkin",
     "nearkin adapt --start adapter.nearkin --queries q.npy --items d.npy \\",
     "    --feedback today.csv -o adapter.nearkin",
     "nearkin transform adapter.nearkin new_queries.npy -o mapped.npy",
@@ -191,10 +233,11 @@ class Outputs:
 def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, quiet: bool) -> None:
     """Learn a map of queries from clicks; the index of items stays as it is.
 
-    Feedback is a table of triplets (query, clicked, skipped), of judgements
-    (query, item, relevant) or of impressions (impression, query, item, clicked
-    and, if rows are not in order, rank). Ids are those of the vectors; without
-    any, rows are numbered from 0.
+    Feedback is a log of impressions (query, item, clicked; better with
+    impression and rank), of lists (query, items, clicks), of clicks alone
+    (query, item), of triplets (query, clicked, skipped) or of judgements
+    (query, item, relevant). Ids are those of the vectors; without any, rows are
+    numbered from 0. Odd rows are counted, and reading goes on.
 
     Some queries are held out. If the map does not help them, the identity is
     kept and the command says so.
@@ -206,14 +249,23 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
         search.require_onnx()
     adapter = learning.open_adapter(sources.bad)
     with _own_options():
-        queries, items, feedback = sources.read()
+        with _show.progress_bar(quiet=quiet):
+            queries, items, feedback = sources.read()
+        about = _describe_log(queries, items, feedback)
         with sources.naming_files(), _show.progress_bar(quiet=quiet):
-            done = search.adapt(queries, items, feedback, adapter=adapter, bad=sources.bad, **vars(check))
+            done = search.adapt(
+                queries.X, items.X, feedback, adapter=adapter, bad=sources.bad, test_from=sources.test_from,
+                foretell=None if quiet else partial(_foretell, about), **vars(check),
+            )  # fmt: skip
     outputs.write(done)
     if not quiet:
-        _summarise(done, queries, items, feedback)
+        _summarise(done, feedback)
         size = _show.size(outputs.output.stat().st_size)
-        last = [("result", done.verdict), ("saved", f"{outputs.output} ({size})")]
+        last = [
+            ("result", done.verdict),
+            ("version", str(done.adapter.versions_[-1])),
+            ("saved", f"{outputs.output} ({size})"),
+        ]
         _show.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
 
 
@@ -227,26 +279,56 @@ def _own_options() -> Iterator[None]:
         raise
 
 
-def _summarise(done: Adaptation, queries: Any, items: Any, feedback: Feedback) -> None:
-    learned, chosen, held = (
-        _show.count(number, "query", "queries") for number in (done.n_learned, done.n_chosen, done.n_held_out)
-    )
+def _describe_log(queries: Vectors, items: Vectors, feedback: Feedback) -> list[tuple[str, str]]:
+    """Return what was read, before anything is learned."""
+    told = _show.count(len(feedback), *_LISTS[feedback.form])
+    if feedback.form in ("impressions", "judgements"):
+        told += f", {_show.count(feedback.n_clicks, 'click' if feedback.form == 'impressions' else 'relevant item')}"
+    if feedback.n_without_click:
+        told += f"; {feedback.n_without_click:,} without a click"
+    if feedback.worth is not None:
+        told += "; clicks count by their grade"
     lines = [
-        ("queries", f"{len(queries):,} vectors of {queries.shape[1]:,} numbers"),
-        ("items", f"{len(items):,}"),
-        ("feedback", _show.count(len(feedback), *_LISTS[feedback.form])),
-        ("skipped", _count(done.skipped)),
-        ("learned from", f"{learned}, {_show.count(done.n_triplets, 'triplet')}"),
-        ("chosen on", chosen),
-        ("measured on", f"{held} that were held out"),
-        (
-            "would show",
-            ", ".join(f"a gain of {gain:g}: {n:,}" for gain, n in done.needed.items()) + " held-out queries",
-        ),
+        ("queries", f"{len(queries.X):,} vectors of {queries.X.shape[1]:,} numbers"),
+        ("items", f"{len(items.X):,}"),
+        ("feedback", told),
     ]
-    _show.echo(_show.pairs(line for line in lines if line[1]) + "\n")
+    if feedback.share < 1.0:
+        lines.append(
+            ("held", f"1 list in {round(1 / feedback.share):,}, because the log has more rows than --max-rows")
+        )
+    for number, (reason, n) in enumerate(feedback.skipped.items()):
+        first = feedback.first_skipped.get(reason, "")
+        lines.append(("" if number else "left out", f"{n:,} x {reason}" + (f" (first: {first})" if first else "")))
+    return lines
+
+
+def _foretell(about: list[tuple[str, str]], outlook: Outlook) -> None:
+    """Say, before anything is learned, what was read and what it can show."""
+    learned, chosen = (_show.count(n, "query", "queries") for n in (outlook.n_learned, outlook.n_chosen))
+    held = _show.count(outlook.n_held_out, "query", "queries")
+    parts = [
+        f"{100 * gain:g}\N{NO-BREAK SPACE}points:\N{NO-BREAK SPACE}{n:,}" + (f" ({more:,} more)" if more else "")
+        for (gain, n), more in zip(outlook.needed.items(), outlook.missing.values(), strict=True)
+    ]
+    lines = [
+        *about,
+        ("learns from", learned),
+        ("chooses on", chosen),
+        ("tests on", f"{held} that are never learned from"),
+        ("would take", f"test queries to show a gain of {', '.join(parts)}"),
+    ]
+    if outlook.n_held_out < _FEW:
+        lines.append(("note", f"{held} can show only a very large gain; the intervals below are wide."))
+    _show.echo(_show.pairs(lines) + "\n")
+
+
+def _summarise(done: Adaptation, feedback: Feedback) -> None:
+    later = {reason: n for reason, n in done.skipped.items() if reason not in feedback.skipped}
+    if later:
+        _show.echo(_show.pairs([("left out", _count(later))]) + "\n")
     _show.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
-    _show.echo("  means with 95 % bootstrap intervals over queries; those of the gain hold on all days together")
+    _show.echo("  means with 95 % intervals over queries; those of the gain hold on all days together")
     if done.metric == "lift":
         _show.echo("  all but lift count what was not shown as wrong, which favours the old ranking")
     _show.echo("\n" + "\n".join(_show.columns(["map", done.measure], done.rival_table())) + "\n")

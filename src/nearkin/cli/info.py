@@ -39,7 +39,9 @@ def info(model: Path, as_json: bool) -> None:
     if not facts["fitted"]:
         lines += [("state", "not fitted"), ("parameters", _words(facts["parameters"]))]
     elif "search" in facts:
+        versions = facts["search"].pop("versions", ())
         found = [(name.replace("_", " "), _value(value)) for name, value in facts["search"].items()]
+        found += [("versions" if one is versions[0] else "", one) for one in versions]
         lines += [("features", f"{facts['n_features']:,}"), *found, ("parameters", _words(facts["parameters"]))]
     else:
         lines += _describe_fitted(facts)
@@ -80,7 +82,7 @@ def _describe_history(facts: dict[str, Any] | None) -> Lines:
     lines: Lines = []
     if facts and facts["files"]:
         rows = _show.count(facts["rows"], "row")
-        last = f"the last one {Path(facts['last_file']).name}, {facts['last_time']}"
+        last = f"the last one {Path(facts['last_file']).name}, of {facts['last_time']}"
         lines.append(("learned files", f"{_show.count(facts['files'], 'file')}, {rows}; {last}"))
     if facts and facts["quarantine"]:
         lines.append(("put aside", f"{_show.count(len(facts['quarantine']), 'file')}, the latest:"))

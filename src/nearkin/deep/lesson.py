@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +61,7 @@ class NetworkLesson(Lesson):
         n_batches = self.n_passes * sum(1 for _ in batches(len(self.rows), batch_size))
         self.n_plain = min(warm_up, n_batches // _WARM)
 
-    def walk_pass(self, rows: Rows, codes: Codes, done: int) -> Generator[Triplets, Answer, None]:
+    def walk_pass(self, rows: Rows, codes: Codes, done: int) -> Generator[Triplets, Sequence[Answer], None]:
         """Yield the triplets of one pass, batch by batch."""
         trainer, source = network_of(self.state).trainer, self.source
         assert trainer is not None
@@ -74,7 +74,7 @@ class NetworkLesson(Lesson):
                 gate = None if prior is None else prior[part]
                 embedded = trainer.begin_batch(rows.take(part), source.n_rows_seen_, gate, n_plain)
                 for triplets in source.generate(embedded, codes[part], SPACE):
-                    plausibility, _ = yield triplets
+                    ((plausibility, _),) = yield triplets
                     source.receive(triplets, plausibility)
                 self.weight[part], n_triplets, n_updates = trainer.end_batch()
                 self.state.n_triplets += n_triplets

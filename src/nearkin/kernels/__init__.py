@@ -118,6 +118,7 @@ _controller: ThreadpoolController | None = None
 _owner: int | None = None
 _depth = 0
 _limited: list[tuple[Any, int]] = []
+_inside = threading.local()  # whether this thread works for a pool
 _allowed = 1
 
 
@@ -164,7 +165,8 @@ def one_blas_thread() -> Iterator[None]:
 def worker_pool() -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]]:
     """Yield ``run(work, parts)``: ``[work(part) for part in parts]``, computed by as many threads as BLAS may use.
 
-    Work must release the interpreter lock to run faster, and write nothing that another part reads or writes.
+    Work must release the interpreter lock to run faster, and write nothing that another part reads or writes. Pools
+    inside work use no further threads.
 
     Examples
     --------
@@ -181,10 +183,10 @@ def worker_pool() -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], li
         return done
 
     with one_blas_thread():
-        if _allowed == 1 or progress.pauses():
+        if _allowed == 1 or progress.pauses() or getattr(_inside, "a_pool", False):
             yield run_here
             return
-        with ThreadPoolExecutor(_allowed) as pool:
+        with ThreadPoolExecutor(_allowed, initializer=setattr, initargs=(_inside, "a_pool", True)) as pool:
 
             def run(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
                 parts = list(parts)  # a thread takes longer to start than a small part

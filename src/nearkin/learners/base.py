@@ -258,7 +258,7 @@ class OnlineLearner(BaseEstimator):
         parameter, rule = lesson.state.parameter, self.rule_for(lesson.state)
         if self.device != "cpu":
             parameter.on(self._find_device())
-        learn([lesson], lambda pieces: [parameter.learn(pieces[0], rule)])  # type: ignore[arg-type]
+        learn([lesson], lambda pieces: [[parameter.learn(pieces[0], rule)]])  # type: ignore[arg-type]
 
     def rule_for(self, state: State) -> LearningRule:
         """How far one triplet may move the parameter, by the settings."""

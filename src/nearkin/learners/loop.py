@@ -6,7 +6,7 @@ A `Lesson` is a generator of triplets that is told how each went; `learn` walks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +24,7 @@ from nearkin.rows import Moments, Rows, Scaling
 from nearkin.stored import Count, Maybe, Part, Type, stored
 from nearkin.triplets import NeighbourTriplets, Triplets, TripletSource
 
-__all__ = ["Answer", "Lesson", "State", "explicit_lesson", "learn", "merge_states"]
+__all__ = ["Answer", "Lesson", "State", "explicit_lesson", "learn", "merge_states", "one_by_one"]
 
 #: More rows than any stream has.
 _NEVER = 2**62
@@ -133,6 +133,9 @@ class Lesson:
     ``rng`` draws a new order for every pass; None keeps the order. ``grown`` makes the error for a parameter that grew
     too large. Passes before ``first_pass`` were done earlier; ``after_pass`` is called after each of the others. What
     is in ``held`` is closed when the lesson ends, however it does.
+
+    ``followers`` learn the same triplets with parameters of their own: learners that differ only in how far a triplet
+    moves them, of a source that does not look at what is learned.
     """
 
     state: State
@@ -145,6 +148,7 @@ class Lesson:
     first_pass: int = 0
     after_pass: Callable[[], None] | None = None
     held: ExitStack = field(default_factory=ExitStack)
+    followers: list[Lesson] = field(default_factory=list)
     n_done: int = 0
     #: Rows of the call before these, and in all, where a call is learned in pieces.
     n_before: int = 0
@@ -169,61 +173,99 @@ class Lesson:
         found[self.order] = values
         return found
 
-    def walk(self) -> Generator[Triplets, Answer, None]:
-        """Yield the triplets of all passes in order; expect an `Answer` to each."""
+    def follow(self) -> Lesson:
+        """Return a lesson that learns what this one does; it must not have begun."""
+        one = replace(self, state=self.state.copy(), followers=[])
+        self.followers.append(one)
+        return one
+
+    @property
+    def pupils(self) -> list[Lesson]:
+        """Lessons that learn together: this one and those that follow it."""
+        return [self, *self.followers]
+
+    def walk(self) -> Generator[Triplets, Sequence[Answer], None]:
+        """Yield the triplets of all passes in order; expect the `Answer` of every pupil to each."""
+        is_own = self.source is self.state.source
         for number in range(self.first_pass, self.n_passes):
             rows, self.order = self.rows, np.arange(len(self.rows))
             if self.rng is not None:
                 self.order = self.rng.permutation(len(rows))
                 rows = rows.reordered(self.order)
             yield from self.walk_pass(rows, self.codes[self.order], number * len(rows))
-            if self.source is self.state.source:
-                self.state.n_rows += len(rows)
-            if (living := self.source.living) is not None:
-                self.state.labels.keep(living)  # the source has given up the other classes
-            if (dtype := self.state.parameter.find_overflow()) is not None:
-                raise self.grown(dtype)
+            for one in self.pupils:
+                one.order = self.order
+                one.state.n_rows += len(rows) if is_own else 0
+                if (living := self.source.living) is not None:
+                    one.state.labels.keep(living)  # the source has given up the other classes
+                if (dtype := one.state.parameter.find_overflow()) is not None:
+                    raise one.grown(dtype)
             if self.after_pass is not None:
                 self.after_pass()
+        for one in self.followers if is_own else ():
+            one.state.source = self.source.copy()
 
-    def walk_pass(self, rows: Rows, codes: Codes, done: int) -> Generator[Triplets, Answer, None]:
+    def walk_pass(self, rows: Rows, codes: Codes, done: int) -> Generator[Triplets, Sequence[Answer], None]:
         """Yield the triplets of one pass over ordered rows, after ``done`` rows of earlier passes."""
         state, source, first = self.state, self.source, self.source.n_rows_seen_
-        self.weight, self.score = np.ones(len(rows)), None
+        for one in self.pupils:
+            one.weight, one.score = np.ones(len(rows)), None
         for triplets in source.generate(rows, codes, state):
             if state.parameter.by_class:
                 triplets = with_classes(triplets, codes, first)
-            plausibility, n_updates = yield triplets
-            source.receive(triplets, plausibility)
-            if triplets.row_weight is None:
-                np.minimum.at(self.weight, triplets.row_origin[triplets.anchor] - first, plausibility)
-            else:
-                self.weight[triplets.row_origin - first] = triplets.row_weight
-            if triplets.row_score is not None:
-                self.score = np.empty(len(rows)) if self.score is None else self.score
-                self.score[triplets.row_origin - first] = triplets.row_score
-            state.n_triplets += len(triplets)
-            state.n_updates += int(n_updates)
+            answers = yield triplets
+            source.receive(triplets, answers[0][0])
+            for one, answer in zip(self.pupils, answers, strict=True):
+                one.note(triplets, answer, first)
             self.n_done = done + source.n_rows_seen_ - first
 
+    def note(self, triplets: Triplets, answer: Answer, first: int) -> None:
+        """Keep the books: triplets of a pass that began at the row of number ``first``, and how they went."""
+        plausibility, n_updates = answer
+        if triplets.row_weight is None:
+            np.minimum.at(self.weight, triplets.row_origin[triplets.anchor] - first, plausibility)
+        else:
+            self.weight[triplets.row_origin - first] = triplets.row_weight
+        if triplets.row_score is not None:
+            self.score = np.empty(len(self.rows)) if self.score is None else self.score
+            self.score[triplets.row_origin - first] = triplets.row_score
+        self.state.n_triplets += len(triplets)
+        self.state.n_updates += int(n_updates)
 
-def learn(lessons: Sequence[Lesson], learn_pieces: Callable[[list[Triplets | None]], Sequence[Answer]]) -> None:
+
+def one_by_one(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
+    """Work on parts in order, as a pool of threads does at the same time."""
+    return [work(part) for part in parts]
+
+
+def learn(
+    lessons: Sequence[Lesson],
+    learn_pieces: Callable[[list[Triplets | None]], Sequence[Sequence[Answer]]],
+    run: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] | None = None,
+) -> None:
     """Walk lessons side by side.
 
-    ``learn_pieces`` learns the next triplets of each, None where a lesson is over, and returns an answer for each.
+    ``learn_pieces`` learns the next triplets of each, None where a lesson is over, and returns the answers of its
+    pupils for each. ``run`` may find the next triplets of several lessons at the same time.
     """
+    run = run or one_by_one
     total = sum(one.n_in_all or one.n_passes * len(one.rows) for one in lessons)
     walks = [one.walk() for one in lessons]
+
+    def go_on(step: tuple[Generator[Triplets, Sequence[Answer], None], Any]) -> Triplets | None:
+        walk, answers = step
+        try:
+            return walk.send(answers)
+        except StopIteration:
+            return None
+
     with one_blas_thread():
-        pieces = [next(walk, None) for walk in walks]
+        pieces = run(go_on, [(walk, None) for walk in walks])
         while any(piece is not None for piece in pieces):
             answers = learn_pieces(pieces)
-            for i, piece in enumerate(pieces):
-                if piece is not None:
-                    try:
-                        pieces[i] = walks[i].send(answers[i])
-                    except StopIteration:
-                        pieces[i] = None
+            living = [i for i, piece in enumerate(pieces) if piece is not None]
+            for i, piece in zip(living, run(go_on, [(walks[i], answers[i]) for i in living]), strict=True):
+                pieces[i] = piece
             done = sum(one.n_done and one.n_before + one.n_done for one in lessons)
             if done:  # explicit triplets are not counted
                 progress.advance("learning", done, total)

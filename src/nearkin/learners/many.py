@@ -1,37 +1,46 @@
-"""Many low-rank learners at once on a device: folds and grids side by side."""
+"""Many learners at once: grids share scaling, start and triplets, and on a device all learn side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from nearkin.accelerator import find
 from nearkin.arrays import SMALLEST
 from nearkin.errors import InputError
-from nearkin.kernels import check_shapes, one_blas_thread
+from nearkin.kernels import check_shapes, one_blas_thread, worker_pool
 from nearkin.labels import as_labels
 from nearkin.learners.base import OnlineLearner
-from nearkin.learners.loop import Answer, Lesson, learn
+from nearkin.learners.loop import Answer, Lesson, learn, one_by_one
 from nearkin.learners.lowrank import LowRankMixin
 from nearkin.settings import unchanged_on_error
-from nearkin.triplets import Triplets
+from nearkin.triplets import Triplets, as_source
 
 __all__ = ["fit_many"]
+
+#: Settings that say how far a triplet moves a learner, not which triplets there are. A discriminant start weighs rows
+#: by the loss, so there ``eta`` is not one of them.
+_OF_STEPS = ("C", "max_hq_iter", "rescore")
 
 
 def fit_many(
     learners: Sequence[OnlineLearner], X: ArrayLike, y: ArrayLike, *, rows: Sequence[ArrayLike] | None = None
 ) -> list[OnlineLearner]:
-    """Fit many learners, each as its own `fit` would, up to rounding.
+    """Fit many learners, each as its own `fit` would: to the bit on the processor, up to rounding on a device.
+
+    Learners of one kind that see the same rows and differ in ``C`` alone (without a discriminant start also in ``eta``)
+    share scaling, start and triplets; ``random_state`` must be a number for that.
 
     Low-rank learners of one measure and shape with ``device="cuda"`` whose map fits the registers of a multiprocessor
     (512 x 64 in float32) learn side by side, which is where a GPU pays most: a grid of ``C`` and ``eta``, folds, seeds.
-    All others are fitted one after the other.
 
     Parameters
     ----------
@@ -47,7 +56,8 @@ def fit_many(
     Returns
     -------
     list
-        The learners, fitted. If one of those that learn side by side cannot learn, none of them changes.
+        The learners, fitted. If one of those that learn side by side or share triplets cannot learn, none of them
+        changes.
 
     Examples
     --------
@@ -67,45 +77,132 @@ def fit_many(
             f"`rows` must hold one index array for each of the {len(learners)} learners; got {len(shares)}.",
             owner="fit_many",
         )
-    together, others = _group(learners, X)
-    for group in together:
-        _fit_together([learners[i] for i in group], X, y, [shares[i] for i in group])
-    for i in others:
-        learners[i].fit(X[shares[i]], y[shares[i]])
+    groups = [
+        _Group([learners[i] for i in numbers], shares[numbers[0]])
+        for numbers in _gather(range(len(learners)), lambda i: _triplet_key(learners[i], shares[i]) or i)
+    ]
+    together = _gather(groups, lambda group: _device_key(group.learners[0], X))
+    for some in together:
+        if _device_key(some[0].learners[0], X) is not None:
+            _fit_together(some, X, y)
+            continue
+        for group in some:
+            group.fit(X, y)
     return learners
 
 
-def _group(learners: list[OnlineLearner], X: Any) -> tuple[list[list[int]], list[int]]:
-    """Numbers of the learners that can learn side by side, and of the others."""
+def _gather(things: Iterable[Any], key_of: Callable[[Any], Any]) -> list[list[Any]]:
+    """Lists of things with the same key, in the order in which they came."""
+    found: dict[Any, list[Any]] = {}
+    for one in things:
+        found.setdefault(key_of(one), []).append(one)
+    return list(found.values())
+
+
+def _triplet_key(learner: OnlineLearner, share: NDArray[Any]) -> Any:
+    """What the triplets of a learner follow from; None if they are its own."""
+    if type(learner)._learn is not OnlineLearner._learn or not isinstance(learner.random_state, (int, np.integer)):
+        return None
+    if learner.triplets != "auto" and as_source(learner.triplets).heeds_answers:
+        return None
+    free = (*_OF_STEPS, *(() if learner.has_discriminant_start else ("eta",)))
+    settings = {name: one for name, one in learner.get_params(deep=False).items() if name not in free}
+    return type(learner), _as_key(settings), share.dtype.str, share.tobytes()
+
+
+def _as_key(value: Any) -> Any:
+    """What tells settings apart; arrays and strangers are equal only to themselves."""
+    if isinstance(value, BaseEstimator):
+        return type(value), _as_key(value.get_params(deep=False))
+    if isinstance(value, dict):
+        return tuple((name, _as_key(one)) for name, one in sorted(value.items()))
+    plain = value is None or isinstance(value, (str, bool, int, float, np.generic))
+    return (type(value).__name__, value) if plain else id(value)
+
+
+def _device_key(learner: OnlineLearner, X: Any) -> Any:
+    """Device and shape of a learner that can learn side by side with its like; None for others."""
+    if not isinstance(learner, LowRankMixin) or learner.device == "cpu":
+        return None
     from nearkin.accelerator.device import shared_memory
     from nearkin.accelerator.factor_sweeps import held
 
     d = X.shape[1] if X.ndim == 2 else 0
     itemsize = 4 if X.dtype == np.float32 else 8
-    found: dict[Any, list[int]] = {}
-    others = []
-    for i, one in enumerate(learners):
-        if isinstance(one, LowRankMixin) and one.device != "cpu":
+    learner._check_settings()
+    if not held(d, learner.rank_for(d), itemsize).fits(shared_memory(find(learner.device, type(learner).__name__))):
+        return None
+    return learner.device, learner.measure, learner.n_components, learner.max_hq_iter, np.shape(learner.init)
+
+
+@dataclass
+class _Group:
+    """Learners that learn the same triplets; ``lesson`` is that of the first, which the others follow."""
+
+    learners: list[OnlineLearner]
+    share: NDArray[Any]
+    lesson: Any = None
+
+    @property
+    def pupils(self) -> list[tuple[OnlineLearner, Lesson]]:
+        """Learners with their lessons."""
+        return list(zip(self.learners, self.lesson.pupils, strict=True))
+
+    def begin(self, X: Any, y: NDArray[Any]) -> None:
+        """Prepare the lesson of the first learner and let the others follow it."""
+        first, *others = self.learners
+        self.lesson = first.begin_lesson(X[self.share], y[self.share])
+        for one in others:
             one._check_settings()
-            if held(d, one.rank_for(d), itemsize).fits(shared_memory(find(one.device, type(one).__name__))):
-                key = one.device, one.measure, one.n_components, one.max_hq_iter, np.shape(one.init)
-                found.setdefault(key, []).append(i)
-                continue
-        others.append(i)
-    return list(found.values()), others
+            self.lesson.follow()
+            for name in ("n_features_in_", "feature_names_in_"):
+                one.__dict__.pop(name, None)
+                if hasattr(first, name):
+                    setattr(one, name, getattr(first, name))
+
+    def fit(self, X: Any, y: NDArray[Any]) -> None:
+        """Learn, each with its own parameter."""
+        if len(self.learners) == 1:
+            self.learners[0].fit(X[self.share], y[self.share])
+            return
+        with ExitStack() as stack:
+            _hold(stack, self.learners)
+            self.begin(X, y)
+            stack.enter_context(one_blas_thread())
+            steps = [(lesson.state.parameter, one.rule_for(lesson.state)) for one, lesson in self.pupils]
+            for one, (parameter, _) in zip(self.learners, steps, strict=True):
+                if one.device != "cpu":
+                    parameter.on(find(one.device, type(one).__name__))
+
+            def learn_pieces(pieces: list[Triplets | None]) -> list[list[Answer]]:
+                assert pieces[0] is not None
+                return [[one.learn(pieces[0], rule) for one, rule in steps]]
+
+            learn([self.lesson], learn_pieces)
+            for one, lesson in self.pupils:
+                one.end_lesson(lesson)
 
 
-def _fit_together(learners: list[OnlineLearner], X: Any, y: NDArray[Any], shares: list[NDArray[Any]]) -> None:
+def _hold(stack: ExitStack, learners: list[OnlineLearner]) -> None:
+    """Leave learners as they were if the stack ends with an error."""
+    for learner in sorted(learners, key=id):  # in one order, so that two threads do not wait for each other
+        stack.enter_context(unchanged_on_error(learner))
+
+
+def _fit_together(groups: list[_Group], X: Any, y: NDArray[Any]) -> None:
+    """Fit groups side by side on a device."""
     with ExitStack() as stack:
-        for learner in sorted(learners, key=id):  # in one order, so that two threads do not wait for each other
-            stack.enter_context(unchanged_on_error(learner))
-        lessons = [one.begin_lesson(X[share], y[share]) for one, share in zip(learners, shares, strict=True)]
-        for learner, lesson in zip(learners, lessons, strict=True):
-            _refuse_watchers(learner, lesson)
-        stack.enter_context(one_blas_thread())
-        sweep, learn_pieces = _side_by_side(learners, lessons)
-        learn(lessons, learn_pieces)
-        for learner, lesson, L in zip(learners, lessons, sweep.result, strict=True):
+        _hold(stack, [one for group in groups for one in group.learners])
+        run = stack.enter_context(worker_pool())
+        if not all(isinstance(group.learners[0].random_state, (int, np.integer)) for group in groups):
+            run = one_by_one  # what one draws may depend on those before
+        run(lambda group: group.begin(X, y), groups)
+        for group in groups:
+            _refuse_watchers(group)
+        sweep, learn_pieces = _side_by_side(groups)
+        learn([group.lesson for group in groups], learn_pieces, run)
+        pupils = [pupil for group in groups for pupil in group.pupils]
+        for (learner, lesson), L in zip(pupils, sweep.result, strict=True):
             parameter: Any = lesson.state.parameter
             parameter.L = L
             if (dtype := parameter.find_overflow()) is not None:
@@ -113,40 +210,47 @@ def _fit_together(learners: list[OnlineLearner], X: Any, y: NDArray[Any], shares
             learner.end_lesson(lesson)
 
 
-def _refuse_watchers(learner: OnlineLearner, lesson: Lesson) -> None:
-    if lesson.source.watches_metric:
+def _refuse_watchers(group: _Group) -> None:
+    if group.lesson.source.watches_metric:
         raise InputError(
-            f"{type(learner).__name__} has a triplet source that looks at the learned metric (metric='learned'), which "
-            "is not at hand while many learn side by side. Fit it by itself.",
+            f"{type(group.learners[0]).__name__} has a triplet source that looks at the learned metric "
+            "(metric='learned'), which is not at hand while many learn side by side. Fit it by itself.",
             owner="fit_many",
         )
 
 
 def _side_by_side(
-    learners: list[OnlineLearner], lessons: list[Lesson]
-) -> tuple[Any, Callable[[list[Triplets | None]], list[Answer]]]:
+    groups: list[_Group],
+) -> tuple[Any, Callable[[list[Triplets | None]], list[list[Answer]]]]:
     """The sweep that holds the factors of all, and what learns their next triplets with it."""
+    import torch
+
     from nearkin.accelerator.device import step_settings, to_device, to_host
     from nearkin.accelerator.factor_sweeps import ManyFactors
 
-    one = learners[0]
+    one = groups[0].learners[0]
     device = find(one.device, type(one).__name__)
-    factors: list[Any] = [lesson.state.parameter for lesson in lessons]
+    pupils = [pupil for group in groups for pupil in group.pupils]
+    counts = [len(group.learners) for group in groups]
+    factors: list[Any] = [lesson.state.parameter for _, lesson in pupils]
     start = np.stack([factor.L for factor in factors])
     sweep = ManyFactors(start, one.measure.is_distance, device)
-    rules = [one.rule_for(lesson.state) for one, lesson in zip(learners, lessons, strict=True)]
+    rules = [learner.rule_for(lesson.state) for learner, lesson in pupils]
     settings = np.stack([step_settings(rule.C, rule.loss.params) for rule in rules])
     there = to_device(settings.astype(start.dtype), device)
 
-    def learn_pieces(pieces: list[Triplets | None]) -> list[Answer]:
+    def learn_pieces(pieces: list[Triplets | None]) -> list[list[Answer]]:
         found = _Round(pieces)
-        rows, pool, index, bounds = (
-            to_device(part, device) for part in (found.rows, found.pool, found.index, found.bounds)
-        )
-        share, moved = map(to_host, sweep.learn(rows, pool, index, bounds, there, one.max_hq_iter))
+        rows, pool, index = (to_device(part, device) for part in (found.rows, found.pool, found.index))
+        # Every group's triplets are sent once, and repeated there for each of its learners.
+        parts = zip(torch.split(index, found.lengths, dim=1), counts, strict=True)
+        index = torch.cat([part.repeat(1, count) for part, count in parts], dim=1)
+        ends = np.concatenate([[0], np.cumsum(np.repeat(found.lengths, counts))])
+        moved: Any
+        share, moved = map(to_host, sweep.learn(rows, pool, index, to_device(ends, device), there, one.max_hq_iter))
         plausibility = np.clip(share.astype(np.float64), SMALLEST, 1.0)
-        parts = [slice(*ends) for ends in zip(found.bounds, found.bounds[1:], strict=False)]
-        return [(plausibility[part], int(moved[part].sum())) for part in parts]
+        answers = iter([(plausibility[a:b], int(moved[a:b].sum())) for a, b in pairwise(ends)])
+        return [[next(answers) for _ in range(count)] for count in counts]
 
     return sweep, learn_pieces
 
@@ -156,10 +260,9 @@ class _Round:
 
     def __init__(self, pieces: list[Triplets | None]):
         rows, pools, index = [], [], []
-        self.bounds = np.zeros(len(pieces) + 1, np.int64)
+        self.lengths = [0 if piece is None else len(piece) for piece in pieces]
         n_rows = n_pool = 0
-        for i, piece in enumerate(pieces):
-            self.bounds[i + 1] = self.bounds[i]
+        for piece in pieces:
             if piece is None:
                 continue
             members, sizes = (
@@ -167,7 +270,6 @@ class _Round:
                 {"a": len(piece.rows), "p": len(piece.pool)},
             )
             check_shapes("n<a, n<p, n<p", members, **sizes)
-            self.bounds[i + 1] += len(piece)
             index.append(np.stack([piece.anchor + n_rows, piece.positive + n_pool, piece.negative + n_pool]))
             rows.append(np.concatenate([block for _, block in piece.rows.blocks()]))
             pools.append(np.concatenate([block for _, block in piece.pool.blocks()]))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,19 @@ from scipy.stats import norm
 
 from nearkin import progress
 from nearkin._version import __version__
-from nearkin.arrays import Array
+from nearkin.arrays import Array, Mask
 from nearkin.errors import InputError, Option, Row
 from nearkin.files import replacing
-from nearkin.search.adapter import STRENGTHS, SimilarityAdapter
+from nearkin.search.adapter import STRENGTHS, SimilarityAdapter, changing
 from nearkin.search.betting import anytime_interval, queries_needed
 from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.held_out import HeldOut, Judge, ShownPairs, hash_rows
-from nearkin.search.inputs import as_vectors, check_lengths, zero_rows
+from nearkin.search.inputs import as_vectors, check_lengths, parse_times, zero_rows
 from nearkin.search.ranking import METRICS, Interval, bootstrap
 from nearkin.search.softmax import Clicks, learn_map, learn_ridge, learn_softmax
 from nearkin.settings import Integer, OneOf, Real, check_argument, generator
 
-__all__ = ["Adaptation", "adapt"]
+__all__ = ["Adaptation", "Outlook", "adapt"]
 
 #: Triplets whose vectors are gathered at once.
 _BLOCK = 8192
@@ -42,6 +43,9 @@ _WIDE, _LEAST = 4.0, 0.05
 #: Gains of which the report says how many queries would show them.
 _GAINS = (0.01, 0.02, 0.05)
 
+#: Least and largest value of each measure.
+_BOUNDS = {**dict.fromkeys(METRICS, (0.0, 1.0)), "lift": (-1.0, 1.0)}
+
 _TITLES = {
     "lift": "lift@{k}",
     "ndcg": "nDCG@{k}",
@@ -50,6 +54,34 @@ _TITLES = {
     "map": "MAP",
     "mrr": "MRR",
 }
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What feedback can show, known before anything is learned.
+
+    Parameters
+    ----------
+    n_learned, n_chosen, n_held_out : int
+        Queries to learn from, queries that will choose, and queries that will measure the gain.
+    needed : dict of float to int
+        Held-out queries that it takes to show a gain of so much.
+
+    Examples
+    --------
+    >>> Outlook(80, 10, 20, {0.05: 500}).missing
+    {0.05: 480}
+    """
+
+    n_learned: int
+    n_chosen: int
+    n_held_out: int
+    needed: dict[float, int]
+
+    @property
+    def missing(self) -> dict[float, int]:
+        """Held-out queries that are missing for each gain."""
+        return {gain: max(0, n - self.n_held_out) for gain, n in self.needed.items()}
 
 
 @dataclass(frozen=True)
@@ -83,6 +115,8 @@ class Adaptation:
     plausibility : ndarray of shape (n_rows,)
         Of every row of the feedback that was used: how plausible a click is that was learned from, in (0, 1), and NaN
         for all other rows.
+    feedback : Feedback or None
+        The feedback that was used.
 
     See Also
     --------
@@ -110,6 +144,7 @@ class Adaptation:
     rivals: dict[str, Interval] = field(default_factory=dict)
     needed: dict[float, int] = field(default_factory=dict)
     plausibility: Array = field(default_factory=lambda: np.empty(0))
+    feedback: Feedback | None = None
 
     @property
     def kept_identity(self) -> bool:
@@ -144,19 +179,38 @@ class Adaptation:
 
     def write_json(self, path: str | os.PathLike[str]) -> None:
         """Write all figures to a file."""
-        left_out = ("adapter", "plausibility")
+        left_out = ("adapter", "plausibility", "feedback")
         figures = {"nearkin": __version__, **{name: one for name, one in vars(self).items() if name not in left_out}}
         for name in ("before", "after", "gain", "rivals"):
             figures[name] = {key: asdict(one) for key, one in figures[name].items()}
-        figures |= {"kept_identity": self.kept_identity, "strength": self.adapter.strength_}
+        figures |= {"kept_identity": self.kept_identity, "strength": self.adapter.strength_, "verdict": self.verdict}
+        if self.feedback is not None:
+            lists = {"n_lists": len(self.feedback), "n_clicks": self.feedback.n_clicks}
+            lists |= {"n_lists_without_click": self.feedback.n_without_click, "share_of_log": self.feedback.share}
+            figures |= {**lists, "first_skipped": self.feedback.first_skipped}
         with replacing(path, "json") as file:
             file.write(json.dumps(figures, indent=2).encode())
 
 
+def _serve_when_done(function: Callable[..., Adaptation]) -> Callable[..., Adaptation]:
+    """Let the adapter serve its old map until all is learned and checked; if that fails, it stays as it was."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, adapter: SimilarityAdapter | None = None, **more: Any) -> Adaptation:
+        adapter = SimilarityAdapter() if adapter is None else adapter
+        with changing(adapter) as new:
+            done = function(*args, adapter=new, **more)
+        return replace(done, adapter=adapter)
+
+    return wrapped
+
+
+@_serve_when_done
 def adapt(
     queries: ArrayLike, items: ArrayLike, feedback: Feedback, *, adapter: SimilarityAdapter | None = None,
     holdout: float = 0.2, metric: str = "auto", k: int = 10, n_epochs: int = 1, n_random: int = 1,
-    max_pairs: int = 20, max_evaluated: int = 1000, bad: str = "raise", random_state: Any = None,
+    max_pairs: int = 20, max_evaluated: int = 1000, bad: str = "raise", test_from: Any = None,
+    foretell: Callable[[Outlook], None] | None = None, random_state: Any = None,
 ) -> Adaptation:  # fmt: skip
     """Learn a query map from feedback, and keep it only if it helps held-out queries.
 
@@ -190,6 +244,11 @@ def adapt(
         Most held-out queries that are kept and evaluated, the newest.
     bad : {"raise", "skip"}, default="raise"
         What to do with zero vectors: raise an error that names the row, or skip and count feedback about them.
+    test_from : str, float or None, default=None
+        A time (see `parse_times`) that divides the log too: queries that test do so with what they were shown from
+        then on, all others learn and choose from what was shown before. The feedback must have times.
+    foretell : callable or None, default=None
+        Called with the `Outlook` before anything is learned.
     random_state : int, Generator or None
         Seed.
 
@@ -231,7 +290,10 @@ def adapt(
         metric = "lift" if feedback.form == "impressions" else "ndcg"
 
     key, item_key = hash_rows(queries), hash_rows(items)
-    learns = pool.part_of(key)[0]
+    learns, _, tests = pool.part_of(key)
+    if test_from is not None:
+        feedback, late = _split_by_time(feedback, tests, test_from)
+        skipped |= late
     learn, held = feedback.select(learns[feedback.query]), feedback.select(~learns[feedback.query])
     pool = pool.add(key, queries, item_key, ShownPairs.from_feedback(held), max_evaluated * 3 // 2)
     _, of_chooser, of_judge = pool.part_of(pool.key)
@@ -246,6 +308,8 @@ def adapt(
     before = judge.score(judge.queries, k)
     spread_before = float(before[metric].std())  # differences spread about as much
     needed = {one: queries_needed(spread_before, one, pool.n_looks + 1) for one in _GAINS}
+    if foretell is not None:
+        foretell(Outlook(len(np.unique(learn.query)), len(chooser), len(judge), needed))
 
     had_learned = hasattr(adapter, "held_out_") or not hasattr(adapter, "similarity_")
     epochs = (learn.triplets(rng, n_random=n_random, max_pairs=max_pairs) for _ in range(n_epochs))
@@ -268,13 +332,15 @@ def adapt(
         name: anytime_interval(after[name] - before[name], pool.n_looks, min(1.0, max(_WIDE * spread[name], _LEAST)))
         for name in before
     }
-    before_, after_ = ({name: bootstrap(one, rng) for name, one in part.items()} for part in (before, after))
+    before_, after_ = (
+        {name: bootstrap(one, rng, _BOUNDS[name]) for name, one in part.items()} for part in (before, after)
+    )
     adapter.held_out_ = pool
-    adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric])
+    adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric]).keep_version()
     return Adaptation(
         adapter, before_, after_, gain, metric, k, len(np.unique(learn.query)), len(chooser), len(judge), n_triplets,
         feedback.skipped | skipped, learner, _measure_rivals(adapter, clicks, judge, metric, k, rng), needed,
-        plausibility,
+        plausibility, feedback,
     )  # fmt: skip
 
 
@@ -317,7 +383,7 @@ def _measure_rivals(
         "plain softmax": learn_softmax(clicks, rng, average=False, mask=False),
     }
     scores = {name: judge.score(_moved(adapter, judge.queries, one, 1.0), k)[metric] for name, one in moves.items()}
-    return {name: bootstrap(one, rng) for name, one in scores.items()}
+    return {name: bootstrap(one, rng, _BOUNDS[metric]) for name, one in scores.items()}
 
 
 def _learn(
@@ -369,6 +435,25 @@ def _choose_map(
     return best[1][0], best[1][1], best[2]
 
 
+def _split_by_time(feedback: Feedback, tests: Mask, test_from: Any) -> tuple[Feedback, dict[str, int]]:
+    """Return lists from a time on of queries that test, and those before it of all others; and how many are neither."""
+    begin = float(parse_times([test_from])[0])
+    if not np.isfinite(begin):
+        raise InputError(f"`test_from` must be a time, as in 2026-03-01; got {test_from!r}.", owner="adapt")
+    if feedback.time is None:
+        raise InputError("{test} needs times, but the feedback has none.", owner="adapt", test=Option("test_from"))
+    is_late, is_test = feedback.time >= begin, tests[feedback.query]
+    counts = {
+        "list of a test query before the split": int(np.count_nonzero(is_test & ~is_late)),
+        "list of another query after the split": int(np.count_nonzero(~is_test & is_late)),
+    }
+    if not (is_test & is_late).any() or not (~is_test & ~is_late).any():
+        side = "before" if is_late.all() or not (~is_test & ~is_late).any() else "from then on"
+        problem = f"the split at {test_from!r} leaves nothing {side}; choose another time."
+        raise InputError(problem, owner="feedback")
+    return feedback.select(is_test == is_late), {reason: n for reason, n in counts.items() if n}
+
+
 def _select_usable(queries: Array, items: Array, feedback: Feedback, bad: str) -> tuple[Feedback, dict[str, int]]:
     """Return feedback about vectors that have a direction; zero vectors without feedback do no harm."""
     if feedback.n_items != len(items) or feedback.query.max(initial=-1) >= len(queries):
@@ -387,8 +472,8 @@ def _select_usable(queries: Array, items: Array, feedback: Feedback, bad: str) -
         query, found = feedback.query[at], feedback.item[feedback.start[at] : feedback.start[at + 1]]
         is_query = is_zero_query[query]
         raise InputError(
-            "{row} is a zero vector, which has no direction, but has feedback. Correct it, or skip and count such "
-            "feedback with {skip}.",
+            "{row} is a zero vector, which has no direction, but has feedback. Correct it; {skip} skips and counts "
+            "such feedback.",
             place="queries" if is_query else "items",
             row=Row(query if is_query else found[is_zero_item[found]][0]), skip=Option("bad", "skip"),
         )  # fmt: skip

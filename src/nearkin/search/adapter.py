@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from functools import cached_property
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from nearkin.measures import SIMILARITY, Measure
 from nearkin.search.held_out import HeldOut
 from nearkin.search.inputs import as_vectors, check_lengths, zero_rows
 from nearkin.search.ranking import Interval
+from nearkin.search.versions import IDENTITY, NO_GAIN, MapVersion, ServedMap
 from nearkin.settings import (
     Instance,
     Integer,
@@ -28,11 +30,13 @@ from nearkin.settings import (
     check_argument,
     check_settings,
     declare,
+    exclusive,
     setting,
+    snapshot,
 )
 from nearkin.stored import ArrayOf, Count, Flag, Items, Maybe, Number, Part, stored
 
-__all__ = ["NO_GAIN", "STRENGTHS", "SimilarityAdapter"]
+__all__ = ["STRENGTHS", "SimilarityAdapter", "changing"]
 
 #: Triplets learned at once.
 _CHUNK = 2048
@@ -43,8 +47,8 @@ _MEMBERS = ("queries", "clicked", "skipped")
 
 #: Strengths to choose from.
 STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 1.0)
-#: The gain before anything was measured.
-NO_GAIN = Interval(0.0, 0.0, 0.0)
+#: Versions that are kept, beside the identity.
+_KEPT = 5
 
 #: Least share of the best gain with which a weaker, and so safer, strength is taken.
 _GOOD = 2 / 3
@@ -56,10 +60,10 @@ _ENOUGH = 30
 
 
 @stored(
-    but=("_affine",),
+    but=("_served",),
     together=(
         "similarity_", "n_features_in_", "query_mean_", "_query_unit", "_item_unit", "_tried", "_votes", "strength_",
-        "kept_identity_", "gain_", "n_triplets_seen_", "n_skipped_",
+        "kept_identity_", "gain_", "n_triplets_seen_", "n_skipped_", "versions_",
     ),
     query_mean_=ArrayOf("d", dtype="T"),
     _query_unit=Number(),
@@ -77,6 +81,8 @@ _ENOUGH = 30
     softmax_=Maybe(ArrayOf("d", "d", dtype="T")),
     n_clicks_=Maybe(Count()),
     held_out_=Maybe(Part(HeldOut, d="d", T="T")),
+    versions_=Maybe(Items(Part(MapVersion, d="d", T="T"), least=1)),
+    version_=Maybe(Count()),
 )  # fmt: skip
 @declare
 class SimilarityAdapter(TransformerMixin, BaseEstimator):
@@ -118,6 +124,10 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         The D that `adapt` learned by softmax and ridge regression on all days, from `n_clicks_` clicks.
     held_out_ : HeldOut or None
         Queries that `adapt` keeps for its check, with their clicks; no method learns from them.
+    versions_ : tuple of MapVersion
+        The identity and the newest five maps of `adapt` and `keep_version`, oldest first; see `rollback`.
+    version_ : int or None
+        Number of the version in use; None while the map follows the stream.
 
     See Also
     --------
@@ -134,6 +144,9 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     from them, one vote per query and batch. The map is used while the lower end of the 95 % interval of its gain over
     the last 4,096 votes is above zero, at the smallest strength that has two thirds of the best gain: the right order
     of single pairs says little about the first ten results, where a strong map can do harm.
+
+    Any number of threads may map queries while others learn or roll back: a call sees one whole version, and never
+    waits. Calls that change the adapter take turns; one that raises changes nothing.
 
     Examples
     --------
@@ -178,9 +191,11 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     def fit(self, queries: ArrayLike, clicked: ArrayLike, skipped: ArrayLike) -> Self:
         """Learn from triplets, forgetting everything learned before; see `partial_fit`."""
         check_settings(self)
-        for name in vars(self).keys() - self.get_params().keys():
-            delattr(self, name)
-        return self._learn(queries, clicked, skipped)
+        with changing(self) as new:
+            for name in vars(new).keys() - new.get_params().keys():
+                delattr(new, name)
+            new._learn(queries, clicked, skipped)
+        return self
 
     @all_or_nothing
     def partial_fit(self, queries: ArrayLike, clicked: ArrayLike, skipped: ArrayLike) -> Self:
@@ -193,7 +208,9 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
             ``skipped[t]``. Some rows may be wrong; `plausibility_` then says which look so.
         """
         check_settings(self)
-        return self._learn(queries, clicked, skipped)
+        with changing(self) as new:
+            new._learn(queries, clicked, skipped)
+        return self
 
     def _begin(self, Q: Array, P: Array, N: Array) -> None:
         """Learn the shift and the units from the first batch."""
@@ -214,8 +231,9 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         self._tried: tuple[float, ...] = ()
         self._votes: Array = np.empty((0, 1))
         self.n_triplets_seen_ = self.n_skipped_ = 0
+        self.versions_: tuple[MapVersion, ...] = (IDENTITY,)
 
-    def _learn(self, *triplets: ArrayLike) -> Self:
+    def _learn(self, *triplets: ArrayLike) -> None:
         members = self._check_triplets(triplets)
         usable = self._find_usable(members)
         pool: HeldOut | None = getattr(self, "held_out_", None)
@@ -224,7 +242,7 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         if not usable.any():
             self.n_skipped_ += len(usable)
             self.plausibility_ = np.ones(len(usable))
-            return self
+            return
         Q, P, N = members if usable.all() else [one[usable] for one in members]
         if not hasattr(self, "similarity_"):
             self._begin(Q, P, N)
@@ -247,9 +265,8 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         self.plausibility_[usable] = np.concatenate(plausibility)
         self.n_triplets_seen_ += len(Q)
         self.n_skipped_ += len(usable) - len(Q)
-        if getattr(self, "move_", None) is not None:
-            return self
-        return self.set_strength(*_choose_strength(self._votes, tried))
+        if getattr(self, "move_", None) is None:
+            self._use(*_choose_strength(self._votes, tried))
 
     def _check_triplets(self, triplets: tuple[ArrayLike, ...]) -> list[Array]:
         is_first = not hasattr(self, "similarity_")
@@ -283,6 +300,9 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
             raise InputError(f"all {len(usable):,} triplets hold a zero vector.", owner=self)
         return usable
 
+    # ------------------------------------------------------------------ which map is served
+
+    @all_or_nothing
     def set_strength(self, strength: float, gain: Interval | None = None) -> Self:
         """Use this much of what was learned until the next decision; ``set_strength(0.0)`` takes a map back.
 
@@ -290,24 +310,94 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "similarity_")
         check_argument(self, "strength", strength, Real(0.0, 1.0))
+        with changing(self) as new:
+            new._use(strength, getattr(self, "gain_", NO_GAIN) if gain is None else gain)
+        return self
+
+    @all_or_nothing
+    def keep_version(self) -> Self:
+        """Keep the map in use as a version, to which `rollback` can return; `adapt` does it after every check."""
+        check_is_fitted(self, "similarity_")
+        with changing(self) as new:
+            number = self.versions_[-1].number + 1
+            looks = 0 if getattr(self, "held_out_", None) is None else self.held_out_.n_looks
+            move = None if self.kept_identity_ else self._learned_move()
+            made = MapVersion(number, looks, self.n_triplets_seen_, self.strength_, self.gain_, move)
+            new.versions_ = (IDENTITY, *(*self.versions_[1:], made)[-_KEPT:])
+            new.version_ = number
+        return self
+
+    @all_or_nothing
+    def rollback(self, to: int | None = None) -> Self:
+        """Serve an earlier version of the map, at once and in all threads.
+
+        The version is served until the next `adapt` decides, or `resume` is called; learning goes on meanwhile. Newer
+        versions stay in `versions_`, so that one can also go forward again.
+
+        Parameters
+        ----------
+        to : int or None, default=None
+            Number of the version; None is the one before the version in use. 0, the identity, is always there.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> items, (clicked, skipped) = rng.normal(size=(500, 8)), rng.integers(0, 500, size=(2, 4000))
+        >>> queries = np.roll(items[clicked], 1, axis=1)
+        >>> adapter = SimilarityAdapter().fit(queries, items[clicked], items[skipped]).keep_version()
+        >>> adapter.rollback().version_, adapter.kept_identity_
+        (0, True)
+        >>> adapter.rollback(1).version_, adapter.kept_identity_
+        (1, False)
+        """
+        check_is_fitted(self, "similarity_")
+        numbers = [one.number for one in self.versions_]
+        if to is None:
+            now = getattr(self, "version_", None)
+            to = max((one for one in numbers if now is None or one < now), default=0)
+        if isinstance(to, bool) or to not in numbers:
+            raise InputError(f"there is no version {to!r}; {_list_numbers(numbers)}.", owner=self)
+        found = self.versions_[numbers.index(to)]
+        with changing(self) as new:
+            zero = np.zeros((self.n_features_in_, self.n_features_in_), self.query_mean_.dtype)
+            new.move_ = zero if found.move is None else found.move
+            new._use(found.strength, found.gain)
+            new.version_ = found.number
+        return self
+
+    @all_or_nothing
+    def resume(self) -> Self:
+        """Let the map follow the stream of `partial_fit` again, after a `rollback` or an `adapt`."""
+        check_is_fitted(self, "similarity_")
+        with changing(self) as new:
+            new.move_ = None
+            new._use(*_choose_strength(self._votes, self._tried))
+        return self
+
+    def _use(self, strength: float, gain: Interval) -> None:
+        """Serve what was learned at a strength."""
         self.strength_ = float(strength)
         self.kept_identity_ = self.strength_ == 0.0
-        self.gain_ = getattr(self, "gain_", NO_GAIN) if gain is None else gain
-        self.__dict__.pop("_affine", None)
-        return self
+        self.gain_ = gain
+        self.version_: int | None = None
+        self._served = self._make_served()
+
+    def _make_served(self) -> ServedMap:
+        return ServedMap(self.query_mean_, self.strength_, None if self.kept_identity_ else self._learned_move())
+
+    def _learned_move(self) -> Array:
+        """Return D of the map ``q + strength D (q - mean)`` in use."""
+        move: Array | None = getattr(self, "move_", None)
+        if move is not None:
+            return move
+        metric = self.similarity_.metric_
+        return np.ascontiguousarray(metric.T - np.eye(len(metric), dtype=metric.dtype), dtype=self.query_mean_.dtype)
 
     # ------------------------------------------------------------------ using what was learned
 
     def map_queries(self, Q: ArrayLike) -> Array:
         """Return raw queries as the index should get them: their inner products with the items are the scores."""
-        check_is_fitted(self, "similarity_")
-        Q = as_vectors(Q, "queries", self.n_features_in_, self.query_mean_.dtype)
-        if self.kept_identity_:
-            return Q.copy()
-        A, b = self._affine
-        mapped = Q @ A.T
-        mapped += b
-        return mapped
+        return (vars(self).get("_served") or self._serve()).apply(Q)
 
     def map_items(self, X: ArrayLike) -> Array:
         """Return items as they are: the index need not change."""
@@ -321,25 +411,38 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     @property
     def query_map_(self) -> Array:
         """Matrix of the map."""
-        return self._affine[0]
+        return self._serve().matrix
 
     @property
     def query_offset_(self) -> Array:
         """Constant of the map."""
-        return self._affine[1]
+        return self._serve().offset
 
-    @cached_property
-    def _affine(self) -> tuple[Array, Array]:
+    def _serve(self) -> ServedMap:
+        """Return the map in use; it is made here only after loading."""
         check_is_fitted(self, "similarity_")
-        dtype, unchanged = self.query_mean_.dtype, np.eye(self.n_features_in_)
-        move = getattr(self, "move_", None)
-        move = self.similarity_.metric_.T - unchanged if move is None else move
-        moved = self.strength_ * move.astype(np.float64)
-        return (unchanged + moved).astype(dtype), (-moved @ self.query_mean_).astype(dtype)
+        served: ServedMap | None = vars(self).get("_served")
+        if served is None:
+            with exclusive(self):  # so that it is not made of two versions
+                served = self._served = self._make_served()
+        return served
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether anything was learned."""
         return hasattr(self, "similarity_")
+
+
+@contextmanager
+def changing(adapter: SimilarityAdapter) -> Iterator[SimilarityAdapter]:
+    """Change a copy, which takes the adapter's place at once, for all threads, unless the block raises."""
+    with exclusive(adapter):
+        new = snapshot(adapter)
+        yield new
+        adapter.__dict__ = new.__dict__
+
+
+def _list_numbers(numbers: list[int]) -> str:
+    return "kept are " + ", ".join(str(one) for one in numbers) if len(numbers) > 1 else "only the identity, 0, is kept"
 
 
 # ---------------------------------------------------------------------- how strongly the map is used

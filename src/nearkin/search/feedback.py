@@ -1,39 +1,29 @@
-"""Feedback about results, in three forms that become one: lists of items, some of them clicked.
+"""Feedback about results, in five forms that become one: lists of items, some of them clicked.
 
 A triplet (query, clicked, skipped) is a list of two. Judgements (query, item, relevant?) are one list per query, in no
-order. An impression is a list in the order in which a user saw it.
+order. An impression is a list in the order in which a user saw it, given item by item or as a whole. A click of which
+nothing else is known is a list of one.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nearkin.arrays import Index, Mask
-from nearkin.errors import InputError, Option, Row, placed_at, quote_names
+from nearkin.arrays import Array, Index, Mask
+from nearkin.errors import InputError, Option, Row
 from nearkin.labels import first_appearance
 from nearkin.memory import check_memory
-from nearkin.search.inputs import Log, as_ids
-from nearkin.tables import open_table
+from nearkin.search.inputs import Log, Tally, as_ids
 
-__all__ = ["FORMS", "PAIR_BYTES", "Feedback", "FeedbackTriplets", "read_feedback"]
+__all__ = ["PAIR_BYTES", "Entries", "Feedback", "FeedbackTriplets", "arrange", "mark_clicks"]
 
 #: Most bytes that it takes to draw one random item.
 PAIR_BYTES = 100.0
-
-#: Columns of each form of feedback; ``rank`` may be missing.
-FORMS = {
-    "triplets": ("query", "clicked", "skipped"),
-    "impressions": ("impression", "query", "item", "clicked", "rank"),
-    "judgements": ("query", "item", "relevant"),
-}
-_OPTIONAL = {"rank"}
 
 #: Longest list whose pairs are all formed; most pairs formed at once.
 _LONG = 64
@@ -55,14 +45,17 @@ class FeedbackTriplets(NamedTuple):
 class Feedback:
     """Lists of items that were shown or judged; queries and items are row numbers of their vectors.
 
-    `from_triplets`, `from_judgements` and `from_impressions` make it from columns of ids, one row per entry. They take
+    `from_triplets`, `from_judgements`, `from_impressions` and `from_clicks` make it from columns of ids, one row per
+    entry, and `from_lists` from lists. They take
 
     * ``query_ids``, ``item_ids``: ids of all queries and items in the order of their vectors; a number stands for
       0, 1, 2, ...
-    * ``bad`` ("raise" or "skip"): what to do with unknown ids, and with rows or lists that teach nothing;
+    * ``bad`` ("raise" or "skip"): what to do with unknown ids and other rows that cannot be used;
     * ``duplicates`` ("raise", "skip" or "keep"): what to do with rows that repeat an earlier one.
 
-    `skipped` counts what was left out.
+    `skipped` counts what was left out. ``relevant`` and ``clicked`` are true or false, 1 or 0, or grades: if any is
+    neither 0 nor 1, a grade g counts as ``1 - 2 ** -g`` of a click. A list without a click stays: it says what was
+    shown.
 
     Parameters
     ----------
@@ -74,12 +67,20 @@ class Feedback:
         Item of each row.
     relevant : ndarray of bool of shape (n_rows,)
         Whether it was clicked, or judged relevant.
-    form : {"triplets", "judgements", "impressions"}
+    form : {"triplets", "judgements", "impressions", "clicks"}
         What it was made of.
     n_items : int
         Number of items.
     skipped : dict of str to int
         Number of rows left out, by reason.
+    worth : ndarray of shape (n_rows,) or None, default=None
+        What each click counts, in (0, 1], and 0 for all other rows; None if every click counts the same.
+    time : ndarray of shape (n_lists,) or None, default=None
+        When each list was shown, in seconds since 1970, if that is known.
+    first_skipped : dict of str to str
+        Where the first row stands that was left out, by reason.
+    share : float, default=1.0
+        Share of the lists of a log that was too long to be held.
 
     Examples
     --------
@@ -96,8 +97,12 @@ class Feedback:
     form: str
     n_items: int
     skipped: dict[str, int] = field(default_factory=dict)
+    worth: Array | None = None
+    time: Array | None = None
+    first_skipped: dict[str, str] = field(default_factory=dict)
+    share: float = 1.0
 
-    # ------------------------------------------------------------------ the three forms
+    # ------------------------------------------------------------------ the five forms
 
     @classmethod
     def from_triplets(
@@ -108,49 +113,43 @@ class Feedback:
 
         A triplet of the same item twice is bad. Two users may well agree, so repeated triplets are kept by default.
         """
-        log = Log(query_ids, item_ids, bad, duplicates, query=query, clicked=clicked, skipped=skipped)
-        q, p, n = log.find("query"), log.find("clicked"), log.find("skipped")
-        log.drop(p == n, "the clicked item is the skipped one", "same item")
-        log.drop_repeated(q, p, n)
-        q, p, n = q[log.kept], p[log.kept], n[log.kept]
-        item = np.column_stack([n, p]).ravel()  # the skipped one stood above
-        relevant = np.tile(np.array([False, True]), len(q))
-        return cls(q, 2 * np.arange(len(q) + 1), item, relevant, "triplets", len(log.items), log.skipped)
+        log = Log.of_arrays(query_ids, item_ids, bad, duplicates, query=query, clicked=clicked, skipped=skipped)
+        found = Entries.from_triplets(log, 0)
+        return arrange(found, "triplets", len(log.items), duplicates, log.tally)
 
     @classmethod
     def from_judgements(
         cls, query: ArrayLike, item: ArrayLike, relevant: ArrayLike, *, query_ids: ArrayLike | int,
         item_ids: ArrayLike | int, bad: str = "raise", duplicates: str = "raise",
     ) -> Feedback:  # fmt: skip
-        """Make one list per query from judged pairs, in order of appearance; ``relevant`` is true or false, 1 or 0.
+        """Make one list per query from judged pairs, in order of appearance.
 
-        A query without a relevant item is bad; a pair counts as repeated whatever its judgement.
+        A pair counts as repeated whatever its judgement; with ``duplicates="skip"`` the first one holds.
         """
-        log = Log(query_ids, item_ids, bad, duplicates, query=query, item=item, relevant=relevant)
-        q, i, r = log.find("query"), log.find("item"), log.flags("relevant")
-        log.drop_repeated(q, i)
-        _, group = first_appearance(q)
-        return cls._from_lists(log, (q, i, r), group, np.arange(len(q)), "judgements", "query without relevant item")
+        log = Log.of_arrays(query_ids, item_ids, bad, duplicates, query=query, item=item, relevant=relevant)
+        return arrange(Entries.from_judgements(log), "judgements", len(log.items), duplicates, log.tally)
 
     @classmethod
     def from_impressions(
         cls, impression: ArrayLike, query: ArrayLike, item: ArrayLike, clicked: ArrayLike,
         rank: ArrayLike | None = None, *, query_ids: ArrayLike | int, item_ids: ArrayLike | int, bad: str = "raise",
-        duplicates: str = "raise",
+        duplicates: str = "raise", time: ArrayLike | None = None,
     ) -> Feedback:  # fmt: skip
         """Make one list per impression from ranked results with clicks, one row per item that was shown.
 
         ``impression`` (whole numbers or text) says which list a row belongs to; all its rows have the same query.
-        ``clicked`` is true or false, 1 or 0. ``rank`` is the position, smallest at the top; None takes rows in their
-        order. An impression without a click is bad; an item that occurs again in its impression is repeated.
+        ``rank`` is the position, smallest at the top; None takes rows in their order. ``time`` is when it was shown
+        (see `parse_times`). An item that occurs again in its impression is repeated; with ``duplicates="skip"`` it
+        counts as clicked if any of its rows says so.
         """
-        ranks = {} if rank is None else {"rank": rank}
-        rows = {"impression": impression, "query": query, "item": item, "clicked": clicked}
-        log = Log(query_ids, item_ids, bad, duplicates, **rows, **ranks)
+        log = Log.of_arrays(
+            query_ids, item_ids, bad, duplicates, impression=impression, query=query, item=item, clicked=clicked,
+            rank=rank, time=time,
+        )  # fmt: skip
         _, group = first_appearance(as_ids(log.columns["impression"], "impression"))
         first = np.unique(group, return_index=True)[1]
-        q, i, r = log.find("query"), log.find("item"), log.flags("clicked")
-        other = np.flatnonzero(q != q[first[group]])
+        q = log.find("query")
+        other = np.flatnonzero((q != q[first[group]]) & log.kept)
         if len(other):
             begin = first[group[other[0]]]
             problem = (
@@ -159,29 +158,77 @@ class Feedback:
                 "query."
             )
             raise InputError(problem, owner="feedback", row=Row(other[0]))
-        log.drop_repeated(group, i)
-        position = log.whole_numbers("rank") if rank is not None else np.arange(len(q))
-        return cls._from_lists(log, (q, i, r), group, position, "impressions", "impression without a click")
+        return arrange(Entries.from_rows(log, group, q), "impressions", len(log.items), duplicates, log.tally)
 
     @classmethod
-    def _from_lists(
-        cls, log: Log, rows: tuple[Index, Index, Mask], group: Index, position: Index, form: str, reason: str
-    ) -> Feedback:
-        """Sort rows into lists; a list without a click is dropped for ``reason``."""
-        query, item, relevant = rows
-        hits = np.bincount(group[log.kept], weights=relevant[log.kept], minlength=int(group.max(initial=-1)) + 1)
-        log.drop(hits[group] == 0, f"{reason}: nothing can be learned from it", reason, group)
-        kept = np.flatnonzero(log.kept)
-        order = kept[np.lexsort((position[kept], group[kept]))]
-        _, start = np.unique(group[order], return_index=True)
-        start = np.append(start, len(order)).astype(np.int64)
-        query = query[order[start[:-1]]]
-        return cls(query, start, item[order], relevant[order], form, len(log.items), log.skipped)
+    def from_clicks(
+        cls, query: ArrayLike, item: ArrayLike, *, query_ids: ArrayLike | int, item_ids: ArrayLike | int,
+        clicked: ArrayLike | None = None, bad: str = "raise", duplicates: str = "keep", time: ArrayLike | None = None,
+    ) -> Feedback:  # fmt: skip
+        """Make one list per click from clicks alone, without what else was shown; ``clicked`` may hold grades.
+
+        Clicks are compared with random items and with the clicks of other queries only.
+
+        Examples
+        --------
+        >>> len(Feedback.from_clicks([0, 1, 1], [2, 0, 0], query_ids=2, item_ids=3))
+        3
+        """
+        log = Log.of_arrays(query_ids, item_ids, bad, duplicates, query=query, item=item, clicked=clicked, time=time)
+        found = Entries.from_rows(log, np.arange(log.n_rows), log.find("query"))
+        return arrange(found, "clicks", len(log.items), duplicates, log.tally)
+
+    @classmethod
+    def from_lists(
+        cls, query: ArrayLike, items: Sequence[Sequence[Any]], clicks: Sequence[Sequence[Any]], *,
+        query_ids: ArrayLike | int, item_ids: ArrayLike | int, clicks_as: str = "ids", bad: str = "raise",
+        time: ArrayLike | None = None,
+    ) -> Feedback:  # fmt: skip
+        """Make impressions of lists: the items that each query was shown, from the top, and those that were clicked.
+
+        ``clicks_as`` says how ``clicks`` names them: "ids", "positions" (from 1), "positions0" (from 0), or "flags",
+        a number for every item. An item that occurs again in its list counts once.
+
+        Examples
+        --------
+        >>> shown = [["a", "b", "c"], ["c", "a"]]
+        >>> Feedback.from_lists([0, 1], shown, [["b"], []], query_ids=2, item_ids=["a", "b", "c"]).relevant.tolist()
+        [False, True, False, False, False]
+        """
+        lengths = np.array([len(one) for one in items], dtype=np.int64)
+        number = np.repeat(np.arange(len(lengths)), lengths)
+        flags = [mark_clicks(shown, clicked, clicks_as) for shown, clicked in zip(items, clicks, strict=True)]
+        wrong = next((row for row, one in enumerate(flags) if one is None), None)
+        if wrong is not None:
+            problem = f"{{row}}: clicks {clicks[wrong]!r} do not fit the items as {clicks_as}."
+            raise InputError(problem, owner="feedback", row=Row(wrong))
+        flat = {"item": [one for shown in items for one in shown], "clicked": [x for one in flags for x in one or ()]}
+        more = {} if time is None else {"time": np.asarray(time)[number]}
+        return cls.from_impressions(
+            number, np.asarray(query)[number], flat["item"], flat["clicked"], query_ids=query_ids, item_ids=item_ids,
+            bad=bad, duplicates="skip", **more,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ what it is used for
 
     def __len__(self) -> int:
         return len(self.query)
+
+    @property
+    def row_worth(self) -> Array:
+        """What every row counts: 1 for a click and 0 for none, unless clicks have grades."""
+        return self.relevant.astype(np.float64) if self.worth is None else self.worth.astype(np.float64)
+
+    @property
+    def n_clicks(self) -> int:
+        """Number of clicks."""
+        return int(np.count_nonzero(self.relevant))
+
+    @property
+    def n_without_click(self) -> int:
+        """Number of lists in which nothing was clicked."""
+        clicks = np.concatenate([[0], np.cumsum(self.relevant)])
+        return int(np.count_nonzero(np.diff(clicks[self.start]) == 0))
 
     @property
     def ranked(self) -> bool:
@@ -241,8 +288,165 @@ class Feedback:
         lengths = np.diff(self.start)
         rows = np.repeat(lists, lengths)
         start = np.concatenate([[0], np.cumsum(lengths[lists])])
-        kept = self.item[rows], self.relevant[rows]
-        return Feedback(self.query[lists], start, *kept, self.form, self.n_items, self.skipped)
+        return replace(
+            self, query=self.query[lists], start=start, item=self.item[rows], relevant=self.relevant[rows],
+            worth=None if self.worth is None else self.worth[rows],
+            time=None if self.time is None else self.time[lists],
+        )  # fmt: skip
+
+    def without_clicks(self, rows: Mask) -> Feedback:
+        """Return the feedback in which some rows were shown but not clicked."""
+        worth = None if self.worth is None else np.where(rows, 0.0, self.worth)
+        return replace(self, relevant=self.relevant & ~rows, worth=worth)
+
+
+# ---------------------------------------------------------------------- from rows to lists
+
+
+@dataclass
+class Entries:
+    """Rows of feedback by number, in the order of the log: the list that a row belongs to, its query and its item.
+
+    ``grade`` is above 0 for a click. ``rank`` (None: as they come), ``time`` (None: unknown) and ``row``, the number in
+    the file, are of every row too. Lists have any numbers.
+    """
+
+    group: Index
+    query: Index
+    item: Index
+    grade: Array
+    rank: Index | None = None
+    time: Array | None = None
+    row: Index | None = None
+
+    @classmethod
+    def from_triplets(cls, log: Log, first: int) -> Entries:
+        """Make two rows of every triplet, the skipped item above the clicked one; lists count from ``first``."""
+        q, p, n = log.find("query"), log.find("clicked"), log.find("skipped")
+        log.drop(p == n, "the clicked item is the skipped one", "same item")
+        kept = log.kept
+        item = np.column_stack([n[kept], p[kept]]).ravel()
+        grade = np.tile(np.array([0.0, 1.0]), int(kept.sum()))
+        group = first + np.flatnonzero(kept)
+        return cls(np.repeat(group, 2), np.repeat(q[kept], 2), item, grade, row=np.repeat(log.rows[kept], 2))
+
+    @classmethod
+    def from_judgements(cls, log: Log) -> Entries:
+        """Make a list of the rows of every query."""
+        q, i, grade = log.find("query"), log.find("item"), log.grades("relevant")
+        kept = log.kept
+        return cls(q[kept], q[kept], i[kept], grade[kept], row=log.rows[kept])
+
+    @classmethod
+    def from_rows(cls, log: Log, group: Index, query: Index, grade: Array | None = None) -> Entries:
+        """Take rows of impressions or clicks, whose lists and queries are known."""
+        i = log.find("item")
+        if grade is None:
+            grade = log.grades("clicked") if "clicked" in log.columns else np.ones(log.n_rows)
+        rank = log.whole_numbers("rank") if "rank" in log.columns else None
+        time = log.times("time") if "time" in log.columns else None
+        kept = log.kept
+        return cls(
+            group[kept], query[kept], i[kept], grade[kept], None if rank is None else rank[kept],
+            None if time is None else time[kept], log.rows[kept],
+        )  # fmt: skip
+
+
+def arrange(found: Entries, form: str, n_items: int, duplicates: str, tally: Tally, *, grade: str = "auto") -> Feedback:
+    """Sort rows into lists.
+
+    ``grade`` says what the grades are: "grade", of which g counts as ``1 - 2 ** -g`` of a click, "share" of a click, or
+    "auto", which takes them for grades if any is neither 0 nor 1.
+    """
+    _, number = first_appearance(found.group)
+    if form == "triplets":
+        found, number = _drop_repeated_triplets(found, number, n_items, duplicates, tally)
+    elif form == "clicks":
+        found, number = _drop_repeated(found, number, found.query * n_items + found.item, form, duplicates, tally)
+    else:
+        found, number = _drop_repeated(found, number, number * n_items + found.item, form, duplicates, tally)
+    keys = (number,) if found.rank is None else (found.rank, number)
+    order = np.lexsort(keys)
+    number = number[order]
+    start = np.flatnonzero(np.concatenate([[True], number[1:] != number[:-1]])) if len(number) else number
+    grades = found.grade[order]
+    worth = None
+    if grade != "auto" or ((grades != 0.0) & (grades != 1.0)).any():
+        worth = grades if grade == "share" else 1.0 - np.exp2(-grades.astype(np.float64))
+    time = None
+    if found.time is not None and len(start):
+        time = np.minimum.reduceat(found.time[order], start)
+    return Feedback(
+        found.query[order][start].astype(np.int64), np.append(start, len(number)).astype(np.int64),
+        found.item[order].astype(np.int64), grades > 0, form, n_items, tally.counts, worth, time, tally.first,
+    )  # fmt: skip
+
+
+def _drop_repeated_triplets(
+    found: Entries, number: Index, n_items: int, duplicates: str, tally: Tally
+) -> tuple[Entries, Index]:
+    if duplicates == "keep":
+        return found, number
+    pairs = found.item.reshape(-1, 2)
+    _, both = np.unique(np.column_stack([found.query[::2], pairs]), axis=0, return_inverse=True)
+    return _drop_repeated(found, number, np.repeat(both.ravel(), 2) * 2 + np.arange(2 * len(pairs)) % 2, "triplets",
+                          duplicates, tally)  # fmt: skip
+
+
+def _drop_repeated(
+    found: Entries, number: Index, key: Index, form: str, duplicates: str, tally: Tally
+) -> tuple[Entries, Index]:
+    """Skip and count, keep, or refuse rows whose key occurs in an earlier row; a skipped click counts for the first."""
+    if duplicates == "keep":
+        return found, number
+    order = np.argsort(key, kind="stable")
+    again = key[order[1:]] == key[order[:-1]]
+    if not again.any():
+        return found, number
+    repeated = order[1:][again]
+    n_repeated = len(repeated) // 2 if form == "triplets" else len(repeated)
+    first = int(repeated.min() if found.row is None else found.row[repeated].min())
+    if duplicates == "raise":
+        raise InputError(
+            f"{{row}} repeats an earlier one ({n_repeated:,} of {len(key):,} rows). Skip and count such rows with "
+            "{skip}, or let each of them count with {keep}.",
+            owner="feedback", row=Row(first), skip=Option("duplicates", "skip"), keep=Option("duplicates", "keep"),
+        )  # fmt: skip
+    grade = found.grade
+    if form == "impressions":
+        begin = np.flatnonzero(np.concatenate([[True], ~again]))
+        grade = grade.copy()
+        grade[order[begin]] = np.maximum.reduceat(grade[order], begin)
+    tally.add("duplicate", n_repeated, f"row {first}" if found.row is None else f"data row {first + 1:,}")
+    kept = np.ones(len(key), dtype=bool)
+    kept[repeated] = False
+    parts = {name: None if (one := getattr(found, name)) is None else one[kept] for name in ("rank", "time", "row")}
+    return Entries(found.group[kept], found.query[kept], found.item[kept], grade[kept], **parts), number[kept]
+
+
+def mark_clicks(shown: Sequence[Any], clicked: Sequence[Any], clicks_as: str) -> list[float] | None:
+    """Return a number for every item shown, above 0 for clicked ones; None if ``clicked`` does not fit.
+
+    ``clicks_as`` is as in `Feedback.from_lists`.
+    """
+    flags = [0.0] * len(shown)
+    try:
+        if clicks_as == "flags":
+            return [float(one or 0) for one in clicked] if len(clicked) == len(shown) else None
+        if clicks_as == "ids":
+            place = {str(one): at for at, one in reversed(list(enumerate(shown)))}
+            for one in clicked:
+                flags[place[str(one)]] = 1.0
+            return flags
+        first = 0 if clicks_as == "positions0" else 1
+        for one in clicked:
+            at = int(one) - first
+            if not 0 <= at < len(shown) or float(one) != int(one):
+                return None
+            flags[at] = 1.0
+    except (KeyError, TypeError, ValueError):
+        return None
+    return flags
 
 
 # ---------------------------------------------------------------------- comparisons that a list implies
@@ -285,8 +489,9 @@ def _draw_from_long(feedback: Feedback, at: int, rng: np.random.Generator, most:
     rows = np.arange(feedback.start[at], feedback.start[at + 1])
     clicked, other = rows[feedback.relevant[rows]], rows[~feedback.relevant[rows]]
     if feedback.ranked:  # users have surely seen only what stands above the last click
-        other = other[other < clicked[-1]]
-    drawn = rng.integers(0, len(clicked) * len(other), size=most) if len(other) else np.empty(0, np.int64)
+        other = other[other < clicked.max(initial=-1)]
+    n_pairs = len(clicked) * len(other)
+    drawn = rng.integers(0, n_pairs, size=most) if n_pairs else np.empty(0, np.int64)
     better, worse = clicked[drawn // max(1, len(other))], other[drawn % max(1, len(other))]
     if feedback.ranked:
         better, worse = better[worse < better], worse[worse < better]
@@ -306,70 +511,3 @@ def _pair_with_random(feedback: Feedback, rng: np.random.Generator, n_random: in
     sound = known[np.minimum(np.searchsorted(known, key), len(known) - 1)] != key
     at = np.repeat(np.arange(len(feedback)), np.diff(feedback.start))[rows]
     return at[sound], feedback.item[rows[sound]], drawn[sound]
-
-
-# ---------------------------------------------------------------------- from files
-
-
-def read_feedback(
-    path: str | os.PathLike[str], *, query_ids: ArrayLike | int, item_ids: ArrayLike | int, form: str = "auto",
-    column: Mapping[str, str] | None = None, bad: str = "raise", duplicates: str | None = None,
-) -> Feedback:  # fmt: skip
-    r"""Read a log of feedback.
-
-    Parameters
-    ----------
-    path : path-like
-        CSV, Parquet or npz file.
-    query_ids, item_ids : array-like or int
-        Ids of all queries and items in the order of their vectors; a number stands for 0, 1, 2, ...
-    form : {"auto", "triplets", "judgements", "impressions"}, default="auto"
-        What a row says; "auto" tells by the columns. They are named after the arguments of `Feedback.from_triplets`,
-        `Feedback.from_judgements` and `Feedback.from_impressions`.
-    column : mapping of str to str or None, default=None
-        Names of columns in the file, where they are called otherwise there.
-    bad, duplicates : str
-        As in those functions; None for ``duplicates`` takes the default of the form.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "clicks.csv"
-    ...     _ = path.write_text("who,clicked,skipped\n0,2,1\n1,0,2\n")
-    ...     read_feedback(path, query_ids=2, item_ids=3, column={"query": "who"}).form
-    'triplets'
-    """
-    names = dict(column or {})
-    roles = {role for columns in FORMS.values() for role in columns}
-    for role in names:
-        if role not in roles:
-            raise InputError(f"{role!r} is not a column of feedback; the columns are {quote_names(sorted(roles))}.")
-    options: dict[str, Any] = {} if duplicates is None else {"duplicates": duplicates}
-    table = open_table(Path(path))
-    held = {role: names.get(role, role) for role in roles if names.get(role, role) in table.names}
-    with placed_at(path):
-        form = _recognise_form(form, held, table.names)
-    for role in FORMS[form]:
-        if role in held:
-            options[role], missing = table.labels(held[role])
-            if missing.any():
-                problem = f"column {held[role]!r} holds nothing in {{row}}."
-                raise InputError(problem, place=str(path), row=Row(missing.argmax()))
-    with placed_at(path):
-        return getattr(Feedback, f"from_{form}")(**options, query_ids=query_ids, item_ids=item_ids, bad=bad)
-
-
-def _recognise_form(form: str, held: Collection[str], names: Collection[str]) -> str:
-    for one in FORMS if form == "auto" else (form,):
-        if not {*FORMS[one]} - {*held} - _OPTIONAL:
-            return one
-    if not names:
-        raise InputError("the array has no name; feedback needs named columns: CSV, Parquet or npz.")
-    if form == "auto":
-        forms = "; ".join(f"{one}: {', '.join(columns)}" for one, columns in FORMS.items())
-        needed = f"fit no form of feedback. The forms are {forms}"
-    else:
-        needed = f"do not fit {form}, which need {', '.join(FORMS[form])}"
-    problem = f"the columns {quote_names(names)} {needed}. Rename columns, or say which is which with {{column}}."
-    raise InputError(problem, column=Option("column"))

@@ -68,7 +68,7 @@ class ShownPairs:
         """
         lengths = np.diff(feedback.start)
         of_list = np.repeat(np.arange(len(feedback)), lengths)
-        clicked = feedback.relevant.astype(np.float64)
+        clicked = feedback.row_worth
         attention = np.ones(len(of_list))
         if feedback.form == "impressions":
             place = np.arange(len(of_list)) - feedback.start[of_list]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +18,15 @@ from scipy import sparse
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, Option, Row
 from nearkin.settings import Integer, OneOf, check_argument
-from nearkin.tables import open_table, read_labels, read_matrix
+from nearkin.tables import NO_LABEL, open_table, read_labels, read_matrix
 
-__all__ = ["IdTable", "Log", "as_ids", "as_vectors", "check_lengths", "read_vectors", "zero_rows"]
+__all__ = [
+    "IdTable", "Log", "Tally", "as_ids", "as_vectors", "check_lengths", "parse_times", "read_vectors", "zero_rows",
+]  # fmt: skip
 
 #: Columns that are taken for ids.
 _IDS = ("id", "ids")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 #: Words for true and false.
 _WORDS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0, "1": 1.0, "0": 0.0}
 
@@ -139,6 +146,7 @@ class IdTable:
         self.name = name
         self._order = np.argsort(self.ids, kind="stable")
         self._sorted = self.ids[self._order]
+        self._rows: dict[str, int] | None = None
         repeated = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
         if len(repeated):
             row = self._order[repeated[0] + 1]
@@ -148,7 +156,12 @@ class IdTable:
         return len(self.ids)
 
     def find(self, wanted: ArrayLike) -> Index:
-        """Return the rows of ids, -1 for an unknown one; numbers match the same numbers written as text."""
+        """Return the rows of ids, -1 for an unknown one; numbers match the same numbers written as text.
+
+        Arrays must hold ids only. Lists come from logs, where any value may stand; what cannot be an id is unknown.
+        """
+        if isinstance(wanted, (list, tuple)):
+            return self._find_values(wanted)
         wanted = as_ids(wanted, self.name)
         if not len(self) or not len(wanted):
             return np.full(len(wanted), -1, dtype=np.int64)
@@ -159,14 +172,40 @@ class IdTable:
         at = np.minimum(np.searchsorted(self._sorted, wanted), len(self) - 1)
         return np.where(self._sorted[at] == wanted, self._order[at], -1).astype(np.int64)
 
+    def _find_values(self, wanted: Sequence[Any]) -> Index:
+        if self._rows is None:
+            self._rows = {str(one): row for row, one in enumerate(self.ids.tolist())}
+        get = self._rows.get
+        try:
+            found = np.fromiter((get(one, -1) for one in wanted), np.int64, len(wanted))
+        except TypeError:  # a value that cannot be a key, such as a list
+            found = np.full(len(wanted), -1, np.int64)
+        for at in np.flatnonzero(found < 0):
+            found[at] = get(_write_id(wanted[at]), -1)
+        return found
+
+
+def _write_id(value: Any) -> str | None:
+    """Return an id as its table writes it: tools write 7 as 7.0 where a column has gaps, and put spaces around text."""
+    if isinstance(value, str):
+        text = value.strip()
+        return text[: text.index(".")] if re.fullmatch(r"-?(0|[1-9]\d*)\.0+", text, re.ASCII) else text
+    return str(int(value)) if Integer(-(2**63)).allows(value) or _is_whole_float(value) else None
+
+
+def _is_whole_float(value: Any) -> bool:
+    return isinstance(value, float) and abs(value) <= 2.0**53 and value == int(value)
+
 
 def as_ids(ids: ArrayLike, name: str) -> NDArray[Any]:
     """Return ids as an array of int64 or of text."""
     found = _as_column(ids, name)
     if found.dtype.kind == "U":
         return found
-    if found.dtype.kind == "O" and all(isinstance(one, str) for one in found.tolist()):
-        return found.astype(str)
+    if found.dtype.kind == "O" and any(isinstance(one, str) for one in found.tolist()):
+        texts = [_write_id(one) if not isinstance(one, str) else one for one in found.tolist()]
+        if None not in texts:
+            return np.array(texts)
     if found.dtype.kind not in "iufO":
         raise InputError(f"ids must be whole numbers or text; got dtype {found.dtype}.", place=name)
     numbers, wrong = _as_whole(found)
@@ -207,102 +246,213 @@ def _is_whole(value: Any) -> bool:
     return Integer(-(2**63)).allows(value) and value < 2**63
 
 
-class Log:
-    """Columns of feedback, the rows kept so far, and the number of those left out, by reason.
+@dataclass
+class Tally:
+    """What was left out of a log, by reason: how many rows, and where the first of them stands."""
 
-    ``bad`` ("raise" or "skip") says what `drop` does, ``duplicates`` ("raise", "skip" or "keep") what `drop_repeated`
-    does.
+    counts: dict[str, int] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
+
+    def add(self, reason: str, count: int, place: str) -> None:
+        """Count rows."""
+        self.counts[reason] = self.counts.get(reason, 0) + count
+        self.first.setdefault(reason, place)
+
+
+class Log:
+    """Columns of feedback, and the rows kept so far.
+
+    Parameters
+    ----------
+    queries, items : IdTable
+        What the columns speak of.
+    bad : {"raise", "skip"}
+        Whether `drop` raises an error or counts.
+    columns : dict of str to array or list
+        By role; lists come from files and may hold anything.
+    tally : Tally
+        Counts what is dropped.
+    rows : ndarray of int64 or None, default=None
+        Numbers of the rows in their file; None for 0, 1, ...
+    place : str, default=""
+        The file, for the places of the tally.
     """
 
     def __init__(
-        self, query_ids: ArrayLike | int, item_ids: ArrayLike | int, bad: str, duplicates: str, **columns: ArrayLike
-    ):
+        self, queries: IdTable, items: IdTable, bad: str, columns: Mapping[str, Any], tally: Tally,
+        rows: Index | None = None, place: str = "",
+    ):  # fmt: skip
         check_argument("feedback", "bad", bad, OneOf(("raise", "skip")))
-        check_argument("feedback", "duplicates", duplicates, OneOf(("raise", "skip", "keep")))
-        self.bad, self.duplicates = bad, duplicates
-        self.columns = {name: _as_column(values, f"feedback, {name!r}") for name, values in columns.items()}
+        self.queries, self.items, self.bad, self.tally, self.place = queries, items, bad, tally, place
+        self.columns = {
+            name: one if isinstance(one, (list, tuple)) else _as_column(one, f"feedback, {name!r}")
+            for name, one in columns.items()
+        }
         lengths = {name: len(values) for name, values in self.columns.items()}
         if len(set(lengths.values())) > 1:
             raise InputError(f"columns must be equally long; got {lengths}.", owner="feedback")
         self.n_rows = next(iter(lengths.values()))
-        if not self.n_rows:
-            raise InputError("there are no rows to learn from.", owner="feedback")
-        self.queries = IdTable(query_ids, "queries")
-        self.items = IdTable(item_ids, "items")
+        self.rows = np.arange(self.n_rows) if rows is None else rows
         self.kept = np.ones(self.n_rows, dtype=bool)
-        self.skipped: dict[str, int] = {}
+
+    @classmethod
+    def of_arrays(
+        cls, query_ids: ArrayLike | int, item_ids: ArrayLike | int, bad: str, duplicates: str, **columns: Any
+    ) -> Log:
+        """Make a log of arrays that a program hands over, which hold at least one row."""
+        check_argument("feedback", "bad", bad, OneOf(("raise", "skip")))
+        check_argument("feedback", "duplicates", duplicates, OneOf(("raise", "skip", "keep")))
+        arrays = {name: _as_column(one, f"feedback, {name!r}") for name, one in columns.items() if one is not None}
+        log = cls(IdTable(query_ids, "queries"), IdTable(item_ids, "items"), bad, arrays, Tally())
+        if not log.n_rows:
+            raise InputError("there are no rows to learn from.", owner="feedback")
+        return log
 
     def find(self, name: str) -> Index:
-        """Return the queries or items of a column by number, and drop rows with an unknown one."""
-        known, reason = (self.queries, "unknown query") if name == "query" else (self.items, "unknown item")
-        found = known.find(self.columns[name])
-        first = self.value(name, int(((found < 0) & self.kept).argmax()))
-        self.drop(found < 0, f"{name} {first!r} is not among the {len(known):,} {known.name}", reason)
+        """Return the queries or items of a column by number, and drop rows with none or an unknown one."""
+        known, noun = (self.queries, "query") if name == "query" else (self.items, "item")
+        values = self.columns[name]
+        found = known.find(values)
+        unknown = found < 0
+        if isinstance(values, (list, tuple)) and unknown.any():
+            missing = np.zeros(self.n_rows, dtype=bool)
+            missing[[at for at in np.flatnonzero(unknown) if _is_missing(values[at])]] = True
+            self.drop(missing, f"column {name!r} holds nothing", f"missing {noun}")
+        first = self.value(name, int((unknown & self.kept).argmax())) if self.n_rows else None
+        self.drop(unknown, f"{name} {first!r} is not among the {len(known):,} {known.name}", f"unknown {noun}", name)
         return found
+
+    def need(self, name: str) -> None:
+        """Drop rows that hold nothing in a column."""
+        values = self.columns[name]
+        if isinstance(values, (list, tuple)):
+            values = _without_lists(values)
+            nothing = {one for one in set(values) if _is_missing(one)}
+            if nothing:
+                missing = np.fromiter((one in nothing or one != one for one in values), bool, self.n_rows)
+                self.drop(missing, f"column {name!r} holds nothing", f"missing {name}")
 
     def value(self, name: str, row: int) -> Any:
         """Return one value of a column as Python writes it."""
         value = self.columns[name][row]
         return value.item() if hasattr(value, "item") else value
 
-    def flags(self, name: str) -> Mask:
-        """Return a column of true and false, however they are written."""
-        values = self.columns[name]
-        if values.dtype.kind == "b":
-            return values
-        try:
-            numbers = values.astype(np.float64) if values.dtype.kind in "iufOU" else np.full(self.n_rows, np.nan)
-        except (TypeError, ValueError):
-            numbers = np.array([_WORDS.get(str(one).strip().lower(), np.nan) for one in values.tolist()])
-        needed = "1 or 0, true or false are needed. Turn grades into flags first, as in grade >= 2."
-        self._refuse(name, ~np.isin(numbers, (0.0, 1.0)), needed)
-        return numbers == 1.0
+    def grades(self, name: str, *, missing: float = np.nan) -> Array:
+        """Return a column of true and false, however they are written, or of grades from 0 up, as numbers.
+
+        A value that is missing counts as ``missing``; NaN drops the row, as any other value does.
+        """
+        numbers = self._numbers(name, missing)
+        self._drop_odd(name, ~((numbers >= 0) & (numbers < np.inf)), "1 or 0, true or false, or a grade from 0 up")
+        return numbers
 
     def whole_numbers(self, name: str) -> Index:
         """Return a column of whole numbers."""
-        numbers, wrong = _as_whole(self.columns[name])
-        self._refuse(name, wrong, "whole numbers are needed.")
-        return numbers
+        values = self.columns[name]
+        if isinstance(values, (list, tuple)):
+            numbers = self._numbers(name, np.nan)
+            wrong = ~((np.abs(numbers) <= 2.0**53) & (numbers == np.floor(numbers)))
+            whole = np.where(wrong, 0.0, numbers).astype(np.int64)
+        else:
+            whole, wrong = _as_whole(values)
+        self._drop_odd(name, wrong, "a whole number")
+        return whole
 
-    def _refuse(self, name: str, which: Mask, needed: str) -> None:
-        if which.any():
-            row = int(which.argmax())
-            problem = f"{{row}} holds {self.value(name, row)!r} in {name!r}; {needed}"
-            raise InputError(problem, owner="feedback", row=Row(row))
+    def times(self, name: str) -> Array:
+        """Return a column of times in seconds since 1970."""
+        seconds = parse_times(self.columns[name])
+        self._drop_odd(name, ~np.isfinite(seconds), "a time, as in 2026-03-01T12:00 or in seconds since 1970,")
+        return seconds
 
-    def drop(self, which: Mask, problem: str, reason: str, groups: Index | None = None) -> None:
-        """Skip and count rows (or the groups they belong to), or raise for the first of them."""
+    def _numbers(self, name: str, missing: float) -> Array:
+        """Return numbers, NaN for what is none."""
+        values = self.columns[name]
+        if not isinstance(values, (list, tuple)) and values.dtype.kind in "biuf":
+            return values.astype(np.float64)
+        plain = list(values) if isinstance(values, (list, tuple)) else values.tolist()
+        try:  # at once, if all are numbers
+            if plain and isinstance(plain[0], str):
+                return np.array(plain).astype(np.float64)
+            if not any(one is None or isinstance(one, complex) for one in plain):
+                return np.array(plain, dtype=np.float64)
+        except (TypeError, ValueError):
+            pass
+        return np.array([_as_number(one, missing) for one in plain], dtype=np.float64)
+
+    def _drop_odd(self, name: str, which: Mask, needed: str) -> None:
+        if (which & self.kept).any():
+            value = self.value(name, int((which & self.kept).argmax()))
+            self.drop(which, f"holds {value!r} in {name!r}; {needed} is needed", f"odd {name!r}", name, verb="")
+
+    def drop(self, which: Mask, problem: str, reason: str, column: str | None = None, verb: str = ":") -> None:
+        """Skip and count rows, or raise for the first of them."""
         which = which & self.kept
         if not which.any():
             return
+        row, count = int(which.argmax()), int(which.sum())
         if self.bad == "raise":
             raise InputError(
-                f"{{row}}: {problem} ({int(which.sum()):,} of {self.n_rows:,} rows). Correct them, or skip and count "
-                "them with {skip}.",
-                owner="feedback", row=Row(which.argmax()), skip=Option("bad", "skip"),
+                f"{{row}}{verb} {problem} ({count:,} of {self.n_rows:,} rows). Correct them; {{skip}} skips and counts "
+                "them.",
+                owner="feedback", row=Row(self.rows[row]), skip=Option("bad", "skip"),
             )  # fmt: skip
-        count = int(which.sum()) if groups is None else len(np.unique(groups[which]))
-        self.skipped[reason] = self.skipped.get(reason, 0) + count
+        shown = "" if column is None else f": {reprlib.repr(self.value(column, row))}"
+        place = f"{self.place}, data row {self.rows[row] + 1:,}" if self.place else f"row {self.rows[row]}"
+        self.tally.add(reason, count, place + shown)
         self.kept &= ~which
 
-    def drop_repeated(self, *keys: Index) -> None:
-        """Skip and count, keep, or refuse rows whose keys occur in an earlier row."""
-        if self.duplicates == "keep":
-            return
-        rows = np.flatnonzero(self.kept)
-        order = rows[np.lexsort((rows, *(one[rows] for one in reversed(keys))))]
-        same = np.ones(max(0, len(order) - 1), dtype=bool)
-        for one in keys:
-            same &= one[order[1:]] == one[order[:-1]]
-        repeated = order[1:][same]
-        if not len(repeated):
-            return
-        if self.duplicates == "raise":
-            raise InputError(
-                f"{{row}} repeats an earlier one ({len(repeated):,} of {self.n_rows:,} rows). Skip and count such rows "
-                "with {skip}, or let each of them count with {keep}.",
-                owner="feedback", row=Row(repeated.min()),
-                skip=Option("duplicates", "skip"), keep=Option("duplicates", "keep"),
-            )  # fmt: skip
-        self.skipped["duplicate"] = len(repeated)
-        self.kept[repeated] = False
+
+def _without_lists(values: Sequence[Any]) -> Sequence[Any]:
+    """Return values of which each can be a key, with None in place of lists and objects."""
+    return [None if isinstance(one, (list, dict)) else one for one in values]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value or (isinstance(value, str) and value.strip() in NO_LABEL)
+
+
+def _as_number(value: Any, missing: float) -> float:
+    if _is_missing(value):
+        return missing
+    if isinstance(value, str):
+        value = _WORDS.get(value.strip().lower(), value)
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+def parse_times(values: Sequence[Any] | NDArray[Any]) -> Array:
+    """Return times in seconds since 1970, NaN for what is none.
+
+    Numbers beyond 1e11 are milliseconds, beyond 1e14 microseconds, beyond 1e17 nanoseconds. Text is a date as ISO 8601
+    writes it, in UTC unless it says otherwise.
+
+    Examples
+    --------
+    >>> parse_times(["2026-01-01", 1767225600000, "soon"]).tolist()
+    [1767225600.0, 1767225600.0, nan]
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        values = values.astype("M8[us]").astype(np.int64) / 1e6
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        seconds = values.astype(np.float64)
+    else:
+        plain = _without_lists(values.tolist() if isinstance(values, np.ndarray) else values)
+        known = {one: _as_seconds(one) for one in set(plain)}  # rows of a list have one time
+        seconds = np.fromiter(map(known.__getitem__, plain), np.float64, len(plain))
+    for size, unit in ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3)):
+        large = np.abs(seconds) > size
+        seconds[large] /= unit
+    return seconds
+
+
+def _as_seconds(value: Any) -> float:
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            return np.nan
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    return _as_number(value, np.nan)

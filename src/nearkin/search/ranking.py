@@ -125,12 +125,12 @@ def ranking_scores(query: Index, ranks: Index, k: int) -> dict[str, Array]:
 @stored(mean=Number(), low=Number(), high=Number())
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its 95 % bootstrap interval.
+    """A mean with its 95 % interval.
 
     Parameters
     ----------
     mean, low, high : float
-        The mean, and the 2.5 and 97.5 % points of the means of resampled values.
+        The mean, and the ends of the interval.
 
     Examples
     --------
@@ -146,8 +146,8 @@ class Interval:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-def bootstrap(values: Array, rng: np.random.Generator) -> Interval:
-    """Compute the interval of a mean by resampling queries, so that many clicks of one query count once.
+def bootstrap(values: Array, rng: np.random.Generator, bounds: tuple[float, float] | None = None) -> Interval:
+    """Compute the interval of a mean by weighing queries at random, so that many clicks of one query count once.
 
     Parameters
     ----------
@@ -155,6 +155,9 @@ def bootstrap(values: Array, rng: np.random.Generator) -> Interval:
         One number per query, such as a score or the difference of two.
     rng : numpy.random.Generator
         Draws 2,000 resamples.
+    bounds : tuple of float or None, default=None
+        Least and largest value that could have come. With them, each end of the interval counts one more query that
+        has the worst value for it (Gaffke, 2005), so that five queries with the same score do not look certain.
 
     Returns
     -------
@@ -166,14 +169,21 @@ def bootstrap(values: Array, rng: np.random.Generator) -> Interval:
     >>> found = bootstrap(np.array([0.0, 1.0, 1.0, 1.0]), np.random.default_rng(0))
     >>> found.mean, found.low < 0.75 < found.high
     (0.75, True)
+    >>> bootstrap(np.ones(5), np.random.default_rng(0), (0.0, 1.0)).low < 0.5
+    True
     """
     n = len(values)
-    means = np.empty(_DRAWS)
+    means = np.empty((_DRAWS, 2))
     step = max(1, _TABLE // n)
     for start in range(0, _DRAWS, step):
         part = slice(start, min(_DRAWS, start + step))
-        means[part] = values[rng.integers(0, n, size=(part.stop - part.start, n))].mean(axis=1)
-    low, high = np.quantile(means, (0.025, 0.975))
+        if bounds is None:
+            means[part] = values[rng.integers(0, n, size=(part.stop - part.start, n))].mean(axis=1)[:, None]
+        else:
+            weights = rng.standard_exponential((part.stop - part.start, n + 1))
+            weights /= weights.sum(axis=1, keepdims=True)
+            means[part] = (weights[:, :n] @ values)[:, None] + weights[:, n:] * np.array(bounds)
+    low, high = np.quantile(means[:, 0], 0.025), np.quantile(means[:, 1], 0.975)
     return Interval(float(values.mean()), float(low), float(high))
 
 
@@ -215,7 +225,7 @@ def evaluate(
     check_lengths(queries, "queries")
     rng = generator(random_state)
     task = RankingTask.from_feedback(feedback, candidates, len(queries), rng)
-    return {name: bootstrap(values, rng) for name, values in task.score(queries, items, k).items()}
+    return {name: bootstrap(one, rng, (0.0, 1.0)) for name, one in task.score(queries, items, k).items()}
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ class Clicks:
         of_list = np.repeat(np.arange(len(feedback)), np.diff(feedback.start))[rows]
         self.rows, self.query, self.item = rows, feedback.query[of_list], feedback.item[rows]
         self.feedback, self.of_list = feedback, of_list
+        self.worth = feedback.row_worth[rows]
         self._mean = mean
         self._middle = items[self.item].mean(axis=0)
         self._query_unit = _unit(queries[self.query] - mean)
@@ -96,9 +97,9 @@ def learn_map(clicks: Clicks, rng: np.random.Generator) -> tuple[Array, Array]:
     The first map is a softmax among the clicks of a batch. It tells which clicks look wrong; softmax with skipped items
     and ridge regression then trust those less.
     """
-    first = learn_softmax(clicks, rng)
+    first = learn_softmax(clicks, rng, weight=clicks.worth)
     plausibility = click_plausibility(clicks, first, rng)
-    weight = _LEAST + (1.0 - _LEAST) * plausibility
+    weight = (_LEAST + (1.0 - _LEAST) * plausibility) * clicks.worth
     second = learn_softmax(clicks, rng, weight=weight, with_lists=True)
     return (first + second + learn_ridge(clicks, weight)) / 3.0, plausibility
 

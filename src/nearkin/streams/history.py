@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from nearkin.labels import Labels
@@ -16,7 +17,7 @@ from nearkin.streams.columns import Columns
 from nearkin.streams.late import Waiting
 from nearkin.streams.watch import Watch
 
-__all__ = ["History", "Ledger", "LedgerEntry", "now"]
+__all__ = ["History", "Ledger", "LedgerEntry", "date_of"]
 
 
 @stored(path=Text(), digest=Text(), n_rows=Count(), n_dropped=Count(), time=Text(), problem=Text())
@@ -28,7 +29,7 @@ class LedgerEntry:
     digest: str  # of its content
     n_rows: int = 0  # dropped ones included
     n_dropped: int = 0
-    time: str = ""  # when it was learned
+    time: str = ""  # when it was last written; not when it was learned, so that a run that resumes gives the same bits
     problem: str = ""
 
     @property
@@ -138,14 +139,17 @@ class History:
 
 
 def seconds_now() -> float:
-    """Return the seconds since 1970; ``SOURCE_DATE_EPOCH`` sets them where results must repeat to the bit."""
+    """Return the seconds since 1970 by which rows wait; ``SOURCE_DATE_EPOCH`` sets them where runs must repeat."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH")
     return float(fixed) if fixed else time.time()
 
 
-def now() -> str:
-    """Return the time in UTC."""
-    return as_text(seconds_now())
+def date_of(*paths: str | os.PathLike[str]) -> str:
+    """Return when the newest of some files was written, in UTC; nothing for files that are gone."""
+    try:
+        return as_text(max(Path(path).stat().st_mtime for path in paths))
+    except OSError:
+        return ""
 
 
 def as_text(seconds: float) -> str:

@@ -26,7 +26,7 @@ from nearkin.streams.batch import Stream
 from nearkin.streams.columns import Columns, arrange, known_columns
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.fitting import learn_stream
-from nearkin.streams.history import History, Ledger, LedgerEntry, now, seconds_now
+from nearkin.streams.history import History, Ledger, LedgerEntry, date_of, seconds_now
 from nearkin.streams.identity import digest_content
 from nearkin.streams.journal import Journal
 from nearkin.streams.late import LabelJoin, LabelTable, LateLabels, Waiting
@@ -198,7 +198,7 @@ def note_files(
     """
     history: History = getattr(model, "history_", None) or History()
     for paths, n in zip(files, n_rows, strict=True):
-        history.ledger.add(LedgerEntry(str(Path(paths[0]).resolve()), digest_content(paths), n, time=now()))
+        history.ledger.add(LedgerEntry(str(Path(paths[0]).resolve()), digest_content(paths), n, time=date_of(*paths)))
     history.settings = {**history.settings, **settings}
     model.history_ = history
 
@@ -319,8 +319,7 @@ class _Onto:
             if status == "seen":
                 before = here.get(digest) or ledger.entries[digest].path
                 name = "" if before == str(Path(path).resolve()) else f" as {before}"
-                when = f", {ledger.entries[digest].time}" if digest in ledger.entries else ""
-                self._note(FileNote(path, "seen", 0, f"learned before{name}{when}"))
+                self._note(FileNote(path, "seen", 0, f"learned before{name}"))
             elif status == "bad" and (self.retries or not self.skips):
                 status = "new"  # to learn it now, or to stop there
             elif status == "bad":
@@ -360,9 +359,8 @@ class _Onto:
             return self._refuse(path, digest, error)
         self.outcome.n_alarms += trial.history_.watch.monitor.n_alarms - self.history.watch.monitor.n_alarms
         n_dropped = (trial.history_.watch.total.n_dropped - self.history.watch.total.n_dropped) // n_passes(trial)
-        trial.history_.ledger.add(
-            LedgerEntry(str(Path(path).resolve()), digest, stream.n_rows, n_dropped, now())
-        )  # fmt: skip
+        entry = LedgerEntry(str(Path(path).resolve()), digest, stream.n_rows, n_dropped, date_of(path))
+        trial.history_.ledger.add(entry)
         if n_waiting := self._count_waiting(trial):
             text = "; ".join([*([text] if text else []), f"{n_waiting:,} rows wait for their label"])
         self.model.__dict__ = trial.__dict__
@@ -474,7 +472,7 @@ class _Onto:
         self._note(FileNote(path, "changed" if error is None else "bad", 0, problem, error))
         if self.is_dry:
             return False
-        self.history.ledger.add(LedgerEntry(str(Path(path).resolve()), digest, time=now(), problem=problem))
+        self.history.ledger.add(LedgerEntry(str(Path(path).resolve()), digest, time=date_of(path), problem=problem))
         if self.how["log"] is not None:
             watch = self.history.watch
             Journal(self.how["log"]).tell("put aside", watch.n_batches, watch.n_rows, file=path, reason=problem)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "NO_NUMBER", "BadCell", "label_kind", "parse_labels", "parse_numbers", "quote_formula", "unquote_formula",
-    "unquote_formulas",
+    "NO_LABEL", "NO_NUMBER", "BadCell", "label_kind", "parse_labels", "parse_numbers", "quote_formula",
+    "unquote_formula", "unquote_formulas",
 ]  # fmt: skip
 
 #: Cells that hold no label, and no number. "None" and "?" may be names of classes.

@@ -22,7 +22,7 @@ from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, note_other
 from nearkin.tables.cells import NO_NUMBER, label_kind, unquote_formula
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
-__all__ = ["CsvReader", "read_csv", "read_csv_names"]
+__all__ = ["CsvReader", "read_csv", "read_csv_layout", "read_csv_names"]
 
 _DELIMITERS = (",", ";", "\t")
 #: Lines from which the delimiter is guessed.
@@ -54,8 +54,14 @@ def read_csv(path: Path) -> Table:
 
 def read_csv_names(path: Path) -> list[str]:
     """Read the names of the columns."""
+    return read_csv_layout(path)[0]
+
+
+def read_csv_layout(path: Path) -> tuple[list[str], str]:
+    """Read the names of the columns, and the delimiter."""
     with _readable(path):
-        return _names(_header(path)[0])
+        header, delimiter = _header(path)
+        return _names(header), delimiter
 
 
 @dataclass(frozen=True)

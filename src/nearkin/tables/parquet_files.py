@@ -13,7 +13,7 @@ from nearkin.errors import InputError
 from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, layout_of, note_others
 from nearkin.tables.table import ArrowTable, Table, decoding, require_pyarrow
 
-__all__ = ["ParquetReader", "read_parquet", "read_parquet_names"]
+__all__ = ["ParquetReader", "open_parquet", "read_parquet", "read_parquet_names"]
 
 #: Columns read together if there are many.
 _TOGETHER = 256
@@ -23,7 +23,7 @@ _FIRST = 1 << 16
 
 def read_parquet(path: Path) -> Table:
     """Open a whole file; a column is read when it is used."""
-    file = _open(path)
+    file = open_parquet(path)
     if not file.metadata.num_rows:
         raise InputError(f"{path} holds no rows.")
 
@@ -46,7 +46,7 @@ def read_parquet(path: Path) -> Table:
 
 def read_parquet_names(path: Path) -> list[str]:
     """Read the names of the columns."""
-    with _open(path) as file:
+    with open_parquet(path) as file:
         return ArrowTable(str(path), file.schema_arrow.names, 0, lambda name: None).names
 
 
@@ -81,7 +81,7 @@ class ParquetReader:
         units, largest = [], 0
         names: dict[str, list[str]] = {}
         for path in paths:
-            with _open(path) as file:
+            with open_parquet(path) as file:
                 schema, metadata = file.schema_arrow, file.metadata
                 if layout is None:
                     layout = layout_of(
@@ -107,7 +107,7 @@ class ParquetReader:
     def read(self, unit: Unit, start: int, size: int) -> Iterator[Chunk]:
         """Yield the rows of a row group from ``start`` on, at most ``size`` at a time."""
         where = f"{unit.path}, row group {unit.at[0]}"
-        with _open(unit.path) as file:
+        with open_parquet(unit.path) as file:
             if unit.at[0] >= file.num_row_groups or file.metadata.row_group(unit.at[0]).num_rows != unit.n_rows:
                 raise InputError(f"{where}: the file has changed since the stream was opened.")
             with decoding(where):
@@ -134,7 +134,8 @@ def _errors() -> tuple[type[Exception], ...]:
     return pyarrow.ArrowException, OSError
 
 
-def _open(path: str | Path) -> Any:
+def open_parquet(path: str | Path) -> Any:
+    """Open a file; it is read when its rows are asked for."""
     require_pyarrow(path)
     from pyarrow import parquet
 

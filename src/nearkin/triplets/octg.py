@@ -131,6 +131,11 @@ class OCTG(TripletSource, name="octg"):
         """Whether centres are chosen by the metric learned so far."""
         return self.metric == "learned"
 
+    @property
+    def heeds_answers(self) -> bool:
+        """Whether centres move, or are chosen by the metric learned so far."""
+        return self.watches_metric or self.update_centers
+
     def start(self, rows: Rows, codes: Codes, view: View, rng: np.random.Generator) -> None:
         """Find the centres of every class in the first batch, or take those that were given."""
         if self.centers is not None:

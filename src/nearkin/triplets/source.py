@@ -294,6 +294,11 @@ class TripletSource(BaseEstimator):
     #: Whether triplets depend on the metric learned so far.
     watches_metric: bool = False
 
+    @property
+    def heeds_answers(self) -> bool:
+        """Whether triplets depend on what is learned in any way; then learners cannot share them."""
+        return self.watches_metric or type(self).receive is not TripletSource.receive
+
     def __init_subclass__(cls, name: str = "", **more: Any):
         """Let settings call the class by a name."""
         super().__init_subclass__(**more)

@@ -15,6 +15,7 @@ from nearkin.noise.estimate import LEVEL
 from nearkin.pages import Page
 
 if TYPE_CHECKING:
+    from nearkin.audit.consensus import Consensus
     from nearkin.audit.label_audit import LabelAudit
 
 __all__ = ["render_page"]
@@ -28,13 +29,15 @@ _CLASSES = 10
 _BINS = 20
 #: Columns of the table that are listed.
 _COLUMNS = 500
+#: Rows to ask again that are listed.
+_ASKED = 20
 #: Confidence from which suggested labels are taken, to choose from.
 _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
 
 def render_page(
     audit: LabelAudit, *, title: str, ids: Columns, texts: Values | None, images: Values | None,
-    notes: Mapping[str, str], first_row: int,
+    notes: Mapping[str, str], first_row: int, consensus: Consensus | None = None,
 ) -> str:  # fmt: skip
     """Return one HTML page that needs nothing else; see `LabelAudit.to_html`."""
     page = Page(__package__, "audit")
@@ -43,7 +46,7 @@ def render_page(
         title, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
         notes=_notes(audit, first_row) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
-        bounds=_BOUNDS, bound=MIN_CONFIDENCE,
+        bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids, first_row),
     )  # fmt: skip
 
 
@@ -97,6 +100,27 @@ def _figures(audit: LabelAudit) -> dict[str, Any]:
         "numbered": max(len(str(one)) for one in audit.classes.tolist()) > _HEAD,
         "pairs": None if len(audit.classes) <= _MATRIX else audit.noise_pairs()[:_PAIRS],
         "by_class": audit.doubt_by_class()[:_CLASSES],
+    }
+
+
+def _answered(consensus: Consensus | None, ids: Columns, first_row: int) -> dict[str, Any] | None:
+    """Who gave the answers, best first, and which rows to ask again; None for labels that were given as such."""
+    if consensus is None:
+        return None
+    names = next(iter(ids.values()), None)
+    asked = consensus.ask_again[:_ASKED].tolist()
+    return {
+        "annotators": sorted(consensus.annotators, key=lambda one: -one.quality),
+        "rows": [
+            (
+                names[i] if names is not None else i + first_row,
+                consensus.label[i],
+                f"{100 * consensus.confidence[i]:.0f}",
+                consensus.n_answers[i],
+            )
+            for i in asked
+        ],
+        "n_asked": len(consensus.ask_again),
     }
 
 
