@@ -1,7 +1,7 @@
 """Tables are read here, once for all: CSV, Parquet, npy and npz, whole or in batches."""
 
 from nearkin.tables.batches import Chunk, Layout, Reader, Unit, layout_of
-from nearkin.tables.cells import NO_LABEL, label_kind
+from nearkin.tables.cells import NO_LABEL, label_kind, unquote_formulas
 from nearkin.tables.codes import CategoryCode, DateCode, NumberCode, PictureCode, TextCode, VectorCode
 from nearkin.tables.csv_files import CsvReader
 from nearkin.tables.encoder import ColumnUse, TableEncoder, encode_rows
@@ -29,5 +29,5 @@ __all__ = [
     "TableEncoder", "TextCode", "Unit", "VectorCode", "as_table", "check_names", "column_names", "encode_rows",
     "encode_table", "find_gap", "holds_picture_folders", "is_frame", "is_mixed", "kind_of", "label_kind", "layout_of",
     "open_log", "open_table", "read_for_model", "read_labels", "read_matrix", "read_training", "require_pillow",
-    "require_pyarrow", "write_arrays", "write_columns", "write_csv", "write_matrix",
+    "require_pyarrow", "unquote_formulas", "write_arrays", "write_columns", "write_csv", "write_matrix",
 ]  # fmt: skip
