@@ -142,6 +142,10 @@ class LabelAudit:
     True
     """
 
+    columns: Sequence[ColumnUse] = ()
+    row_index: Index | None = None
+    unlabelled: Unlabelled | None = None
+
     def __init__(
         self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike, *, columns: Sequence[ColumnUse] = (),
         row_index: Index | None = None, unlabelled: tuple[Index, Array] | None = None,
@@ -171,7 +175,7 @@ class LabelAudit:
         self._X: Any = X
         self.columns = list(columns)
         self.row_index = None if row_index is None else np.asarray(row_index, dtype=np.int64)
-        self.unlabelled: Unlabelled | None = None
+        self.unlabelled = None
         if unlabelled is not None:
             shares = classifier.predict_proba(unlabelled[1])
             best = self.classes[shares.argmax(axis=1)]
