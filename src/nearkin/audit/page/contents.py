@@ -54,7 +54,14 @@ def collect(
     if audit.n_suspects > len(explained):
         left_out.append(f"The evidence of all but the {len(explained):,} most doubtful rows.")
     evidence, near = _evidence(audit, explained)
-    arrays = {**_labels(audit, order, left_out), **_suspects(audit, order), **evidence, **_map(audit, left_out)}
+    numbers = {} if audit.row_index is None else {"number": audit.row_index.astype(np.uint32)}
+    arrays = {
+        **numbers,
+        **_labels(audit, order, left_out),
+        **_suspects(audit, order),
+        **evidence,
+        **_map(audit, left_out),
+    }
     data: dict[str, Any] = {
         "n": audit.n_rows,
         "first": first_row,

@@ -35,7 +35,7 @@
   const names = classes.map(visible);
   const n = held.row.length;
   const share = (steps) => steps / data.steps;
-  const number = (row) => row + data.first;
+  const number = (row) => (held.number ? held.number[row] : row) + data.first;
   const nameOf = (row) => visible(ids ? ids[row] : row in someIds ? someIds[row] : String(number(row)));
 
   /* ---------------------------------------------------------------- colours */
