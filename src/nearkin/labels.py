@@ -17,7 +17,8 @@ from nearkin.errors import InputError
 from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
 __all__ = [
-    "Labels", "as_labels", "as_names", "check_labels", "first_appearance", "sorted_classes",
+    "Labels", "as_labels", "as_names", "check_labels", "find_missing", "first_appearance",
+    "sorted_classes",
     "warn_of_lookalikes",
 ]  # fmt: skip
 
@@ -51,6 +52,16 @@ def as_names(values: Any, what: str) -> NDArray[Any]:
         row = int(np.argmax(is_missing))
         raise InputError(f"`{what}` holds {names[row]!r} at row {row}; give every row one.")
     return names
+
+
+def find_missing(y: Any) -> NDArray[np.bool_]:
+    """Return which labels are missing: None, NaN and the like.
+
+    >>> find_missing(["a", None, float("nan")]).tolist()
+    [False, True, True]
+    """
+    values = y.to_list() if hasattr(y, "to_list") else y.tolist() if isinstance(y, np.ndarray) else list(y)
+    return np.array([_is_missing(one) for one in values], dtype=bool)
 
 
 def as_labels(y: Any, owner: str) -> NDArray[Any]:
