@@ -141,6 +141,16 @@ def test_annotators_may_be_columns_of_the_frame(kind):
         find_consensus(frame, ["a", "d"])
 
 
+def test_a_frame_may_hold_categories_and_gaps():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    number = np.where(rng.random(120) < 0.1, np.nan, 2 * y + rng.normal(size=120))
+    frame = pandas.DataFrame({"number": number, "word": np.where(rng.random(120) < 0.9, np.array(["x", "y"])[y], "z")})
+    answers = ask(y, rng, (0.75, 0.75, 0.75), 1.0).astype(object)
+    answers[:4] = None
+    assert (find_consensus(frame, answers, random_state=0).label == y).mean() > 0.95
+
+
 BAD = {
     "quantities": ([[1.5, 2.0], [0.5, 1.0]], r"find_consensus: the answer 1.5 is a quantity.*regression.*digitize"),
     "several labels": ([[["a", "b"], ["a"]], [["b"], ["a"]]], r"several labels \(multi-label\)"),
