@@ -9,6 +9,7 @@ import argparse
 import json
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -85,15 +86,17 @@ def one_query(rng, repeats):
     for d in (128, 384, 768):
         q, p, s = rng.normal(size=(3, 256, d)).astype(np.float32)
         adapter = SimilarityAdapter().fit(q, p, s).set_strength(0.5)
-        matrix, one, vector, inner = adapter.query_map_, q[:1], q[0], 400_000 // d
-        turns = [
-            (seconds(lambda: [matrix @ vector for _ in range(inner)], 1),
-             seconds(lambda: [adapter.map_queries(one) for _ in range(inner)], 1))
-            for _ in range(4 * repeats + 1)
-        ]  # fmt: skip
+        calls = partial(np.matmul, adapter.query_map_, q[0]), partial(adapter.map_queries, q[:1])
+        inner = 400_000 // d
+        turns = [[seconds(partial(repeat, call, inner), 1) for call in calls] for _ in range(4 * repeats + 1)]
         product, mapped = (1e6 * statistics.median(one) / inner for one in zip(*turns, strict=True))
         found[str(d)] = {"product_us": product, "map_us": mapped, "times": mapped / product}
     return found
+
+
+def repeat(call, times):
+    for _ in range(times):
+        call()
 
 
 def world(rng, common, turned, d=64, n_topics=40):

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from nearkin._version import __version__
 
 if TYPE_CHECKING:
-    from nearkin.audit import LabelAudit, LabelAuditor, StreamAudit, audit_labels  # noqa: I001  one name a line else
+    from nearkin.audit import (  # noqa: I001  one name a line else
+        Answers, Consensus, LabelAudit, LabelAuditor, StreamAudit, audit_labels, find_consensus,
+    )  # fmt: skip
     from nearkin.hedge import Hedge
     from nearkin.learners import (
         ITML, LODML, LOMDML, LOSL, LPAODML, LSMDML, OASIS, ODML, OKS, OMDML, OMKS, OPML, SLMOML, Euclidean, RobustITML,
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
     from nearkin.saving import load, save
     from nearkin.settings import snapshot
     from nearkin.sketch import DualRandomProjection
+    from nearkin.tables import TableEncoder
     from nearkin.rows import MovingScale
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
 _WHERE = {
-    "nearkin.audit": ("LabelAudit", "LabelAuditor", "StreamAudit", "audit_labels"),
+    "nearkin.audit": (
+        "Answers", "Consensus", "LabelAudit", "LabelAuditor", "StreamAudit", "audit_labels", "find_consensus",
+    ),
     "nearkin.hedge": ("Hedge",),
     "nearkin.learners": (
         "OASIS", "ODML", "LOSL", "LODML", "RobustOASIS", "RobustODML", "RobustLOSL", "RobustLODML", "Euclidean",
@@ -43,17 +48,19 @@ _WHERE = {
     "nearkin.settings": ("snapshot",),
     "nearkin.sketch": ("DualRandomProjection",),
     "nearkin.rows": ("MovingScale",),
+    "nearkin.tables": ("TableEncoder",),
     "nearkin.triplets": ("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets", "TripletSource"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "ITML", "LODML", "LOMDML", "LOSL", "LPAODML", "LSMDML", "OASIS", "OCTG", "ODML", "OKS", "OMDML", "OMKS", "OPML",
-    "SLMOML", "BatchTriplets", "DualRandomProjection", "Euclidean", "Hedge", "Hinge", "LabelAudit", "LabelAuditor",
-    "MovingScale", "OnePassTriplets", "RandomTriplets", "RescaledHinge", "RobustITML", "RobustKNeighborsClassifier",
-    "RobustLODML", "RobustLOMDML", "RobustLOSL", "RobustLPAODML", "RobustLSMDML", "RobustOASIS", "RobustODML",
-    "RobustOKS", "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit", "TripletSource",
-    "__version__", "audit_labels", "flip_labels", "load", "save", "snapshot",
+    "SLMOML", "Answers", "BatchTriplets", "Consensus", "DualRandomProjection", "Euclidean", "Hedge", "Hinge",
+    "LabelAudit", "LabelAuditor", "MovingScale", "OnePassTriplets", "RandomTriplets", "RescaledHinge", "RobustITML",
+    "RobustKNeighborsClassifier", "RobustLODML", "RobustLOMDML", "RobustLOSL", "RobustLPAODML", "RobustLSMDML",
+    "RobustOASIS", "RobustODML", "RobustOKS", "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit",
+    "TableEncoder", "TripletSource", "__version__", "audit_labels", "find_consensus", "flip_labels", "load", "save",
+    "snapshot",
 ]  # fmt: skip
 
 

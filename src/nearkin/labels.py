@@ -17,7 +17,8 @@ from nearkin.errors import InputError
 from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
 __all__ = [
-    "Labels", "as_labels", "as_names", "check_labels", "first_appearance", "sorted_classes",
+    "Labels", "as_labels", "as_names", "check_labels", "find_missing", "first_appearance",
+    "sorted_classes",
     "warn_of_lookalikes",
 ]  # fmt: skip
 
@@ -53,12 +54,22 @@ def as_names(values: Any, what: str) -> NDArray[Any]:
     return names
 
 
+def find_missing(y: Any) -> NDArray[np.bool_]:
+    """Return which labels are missing: None, NaN and the like.
+
+    >>> find_missing(["a", None, float("nan")]).tolist()
+    [False, True, True]
+    """
+    values = y.to_list() if hasattr(y, "to_list") else y.tolist() if isinstance(y, np.ndarray) else list(y)
+    return np.array([_is_missing(one) for one in values], dtype=bool)
+
+
 def as_labels(y: Any, owner: str) -> NDArray[Any]:
     """One-dimensional array of labels; missing, continuous and unhashable ones are refused with a clear message."""
     try:
         labels = _one_array(y)
     except ValueError as error:
-        problem = "there are no labels: y is None" if y is None else str(error)
+        problem = "there are no labels: y is None" if y is None else _explain_columns(y) or str(error)
         raise InputError(problem, owner=owner) from None
     kind = labels.dtype.kind
     if kind in "mM":  # as scalars, or their numbers would take their place
@@ -72,7 +83,10 @@ def as_labels(y: Any, owner: str) -> NDArray[Any]:
         fraction = np.flatnonzero(labels != np.floor(labels.real))
         if len(fraction):
             problem = f"y holds {labels[fraction[0]]} at row {fraction[0]}; a label names a class, not a quantity"
-            hint = "If these are classes, name them, for example with y.astype(str)."
+            hint = (
+                "If these are classes, name them, for example with y.astype(str); divide a numeric target (regression) "
+                "into classes first, for example with numpy.digitize."
+            )
             raise InputError(f"{problem} (Unknown label type: continuous). {hint}", owner=owner)
     if labels.dtype.kind == "O":
         for row, label in enumerate(labels):
@@ -83,10 +97,24 @@ def as_labels(y: Any, owner: str) -> NDArray[Any]:
             try:
                 hash(label)
             except TypeError:
-                raise InputError(
-                    f"y holds {label!r} at row {row}, which cannot be hashed; use text, numbers or tuples.", owner=owner
-                ) from None
+                several = ", several labels (multi-label): audit a column of yes and no for each label by itself."
+                why = several if isinstance(label, (list, set)) else ", which cannot be hashed; use text or numbers."
+                raise InputError(f"y holds {label!r} at row {row}{why}", owner=owner) from None
     return labels
+
+
+def _explain_columns(y: Any) -> str:
+    """Return what to do with labels in several columns; "" if there are not several."""
+    if isinstance(y, (list, tuple)) and len({len(one) for one in y if isinstance(one, list)}) > 1:
+        return "y holds lists, several labels per row (multi-label): audit a column of yes and no for each by itself."
+    shape = np.shape(y)
+    if len(shape) != 2 or shape[1] < 2:
+        return ""
+    return (
+        f"y should be a 1d array, one label per row, but has {shape[1]} columns. If they are answers of several "
+        "annotators, use find_consensus(X, answers); if they are several labels per row (multi-label), audit each "
+        "column by itself."
+    )
 
 
 def _one_array(y: Any) -> NDArray[Any]:

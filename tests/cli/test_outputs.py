@@ -27,6 +27,7 @@ WORKS = {
     "predict": ([], ["model.nearkin", "rows.csv"]),
     "transform": ([], ["model.nearkin", "rows.csv"]),
     "audit": (["--label", "y"], ["rows.csv"]),
+    "consensus": (["--annotators", "y,z"], ["answers.csv"]),
     "watch": ([], ["metrics.jsonl"]),
     "adapt": (["--queries", "q.npy", "--items", "d.npy", "--feedback", "clicks.csv"], []),
 }
@@ -66,6 +67,8 @@ def made(tmp_path_factory):
     X = y[:, None] * 3 + rng.normal(size=(120, 3))
     rows = "a,b,c,y\n" + "".join(f"{a:.6f},{b:.6f},{c:.6f},k{k}\n" for (a, b, c), k in zip(X, y, strict=True))
     (folder / "rows.csv").write_text(rows)
+    header, *lines = rows.splitlines()
+    (folder / "answers.csv").write_text("\n".join([f"{header},z", *(f"{one},k{one[-1]}" for one in lines)]))
     model = nearkin.RobustKNeighborsClassifier(random_state=0).fit(X, y)
     remember_names(model, ["a", "b", "c"], "y")
     nearkin.save(model, folder / "model.nearkin")

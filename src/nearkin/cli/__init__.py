@@ -7,6 +7,7 @@ from nearkin.cli._program import main
 from nearkin.cli.adapt import adapt
 from nearkin.cli.apply import predict, transform
 from nearkin.cli.audit import audit
+from nearkin.cli.consensus import consensus
 from nearkin.cli.datasets import datasets
 from nearkin.cli.demo import demo
 from nearkin.cli.fit import fit
@@ -17,5 +18,5 @@ from nearkin.cli.watch import watch
 
 __all__ = ["main"]
 
-for _command in (demo, audit, fit, predict, transform, adapt, rollback, info, watch, datasets, reproduce):
+for _command in (demo, audit, consensus, fit, predict, transform, adapt, rollback, info, watch, datasets, reproduce):
     main.add_command(_command)

@@ -42,6 +42,7 @@ from nearkin.settings import (
     setting,
 )
 from nearkin.stored import ArrayOf, Maybe, Number, Part, Type, stored
+from nearkin.tables import encode_rows
 
 __all__ = ["RobustKNeighborsClassifier"]
 
@@ -237,8 +238,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Rows.
+        X : array-like, CSR matrix or frame of shape (n_samples, n_features)
+            Rows. A frame with categories, dates, texts or gaps is encoded by a `TableEncoder`, kept as ``encoder_``.
         y : array-like of shape (n_samples,)
             Labels, some of which may be wrong.
         groups : array-like of shape (n_samples,) or None, default=None
@@ -254,6 +255,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         learner, models = self._check_learner(), check_models(self.voters, self)
         check_settings(self)
+        X = encode_rows(self, X, reset=True)
         rows = self._check_rows(X, reset=True)
         labels, codes = self._check_labels(y, rows.shape[0])
         self._dtype, self._scaling = rows.dtype, None
@@ -450,6 +452,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _ready(self, X: ArrayLike) -> Any:
         """Rows as the decision takes them: scaled for a jury, as given for Algorithm 5, whose learner maps them."""
+        X = encode_rows(self, X, reset=False)
         rows = self._check_rows(X, reset=False)
         if isinstance(self.decision_, RobustKNN):
             return X

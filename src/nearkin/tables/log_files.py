@@ -72,6 +72,8 @@ def open_log(path: Path) -> LogFile:
     if kind == "parquet":
         with open_parquet(path) as file:
             return LogFile(path, [one for one in file.schema_arrow.names if not one.startswith("__index_level_")], kind)
+    if kind == "excel":
+        raise InputError(f"{path} is a spreadsheet, which is not read as a log; save it as CSV.")
     names = read_arrays(path).names
     if not names:
         raise InputError(f"{path}: the array has no name; feedback needs named columns: CSV, JSONL, Parquet or npz.")

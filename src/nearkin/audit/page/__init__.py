@@ -11,14 +11,14 @@ import numpy as np
 from nearkin._version import __version__
 from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
-from nearkin.audit.page.thumbnails import require_pillow
 from nearkin.noise.estimate import LEVEL
 from nearkin.pages import Page
 
 if TYPE_CHECKING:
+    from nearkin.audit.consensus import Consensus
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["render_page", "require_pillow"]
+__all__ = ["render_page"]
 
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
@@ -27,13 +27,17 @@ _HEAD = 8
 #: Classes that are listed with their suspects.
 _CLASSES = 10
 _BINS = 20
+#: Columns of the table that are listed.
+_COLUMNS = 500
+#: Rows to ask again that are listed.
+_ASKED = 20
 #: Confidence from which suggested labels are taken, to choose from.
 _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
 
 def render_page(
     audit: LabelAudit, *, title: str, ids: Columns, texts: Values | None, images: Values | None,
-    notes: Mapping[str, str], first_row: int,
+    notes: Mapping[str, str], first_row: int, consensus: Consensus | None = None,
 ) -> str:  # fmt: skip
     """Return one HTML page that needs nothing else; see `LabelAudit.to_html`."""
     page = Page(__package__, "audit")
@@ -42,7 +46,7 @@ def render_page(
         title, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
         notes=_notes(audit, first_row) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
-        bounds=_BOUNDS, bound=MIN_CONFIDENCE,
+        bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids, first_row),
     )  # fmt: skip
 
 
@@ -58,6 +62,7 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     learned = {} if isinstance(model.learner, str) else {"Learner": " ".join(f"{model.learner_!r}".split())}
     return {
         "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
+        **_tell_columns(audit),
         "Voters": "; ".join(voters),
         **learned,
         "Noise rate": rate,
@@ -74,6 +79,18 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     }
 
 
+def _tell_columns(audit: LabelAudit) -> dict[str, str]:
+    """What became of the columns, and the rows without a label."""
+    found = {}
+    if audit.columns:
+        found["Columns"] = "; ".join(str(one).replace(";", ",") for one in audit.columns[:_COLUMNS])
+        if len(audit.columns) > _COLUMNS:
+            found["Columns"] += f"; and {len(audit.columns) - _COLUMNS:,} more"
+    if audit.unlabelled is not None:
+        found["Rows without a label"] = f"{len(audit.unlabelled):,}; the CSV of suspects suggests a label for each"
+    return found
+
+
 def _figures(audit: LabelAudit) -> dict[str, Any]:
     """What the page shows besides the table: the headline, the histogram, the classes that are doubted and confused."""
     return {
@@ -83,6 +100,27 @@ def _figures(audit: LabelAudit) -> dict[str, Any]:
         "numbered": max(len(str(one)) for one in audit.classes.tolist()) > _HEAD,
         "pairs": None if len(audit.classes) <= _MATRIX else audit.noise_pairs()[:_PAIRS],
         "by_class": audit.doubt_by_class()[:_CLASSES],
+    }
+
+
+def _answered(consensus: Consensus | None, ids: Columns, first_row: int) -> dict[str, Any] | None:
+    """Who gave the answers, best first, and which rows to ask again; None for labels that were given as such."""
+    if consensus is None:
+        return None
+    names = next(iter(ids.values()), None)
+    asked = consensus.ask_again[:_ASKED].tolist()
+    return {
+        "annotators": sorted(consensus.annotators, key=lambda one: -one.quality),
+        "rows": [
+            (
+                names[i] if names is not None else i + first_row,
+                consensus.label[i],
+                f"{100 * consensus.confidence[i]:.0f}",
+                consensus.n_answers[i],
+            )
+            for i in asked
+        ],
+        "n_asked": len(consensus.ask_again),
     }
 
 
