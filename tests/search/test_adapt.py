@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import nearkin
 from nearkin.cli import main
-from nearkin.search import METRICS, Feedback, SimilarityAdapter, adapt, evaluate
+from nearkin.search import METRICS, Feedback, SimilarityAdapter, adapt, evaluate, hash_rows
 from search_worlds import aligned, as_feedback, clicks, mean_average_precision, turned
 
 
@@ -57,6 +57,28 @@ def test_candidates_are_what_was_judged_and_some_others():
     assert evaluate([[1.0]], items, feedback, candidates="all")["mrr"].mean == pytest.approx(1 / 4)
     few = {evaluate([[1.0]], items, feedback, candidates=1, random_state=s)["mrr"].mean for s in range(20)}
     assert few == {1 / 2, 1 / 3}
+
+
+def test_a_split_by_time_keeps_the_split_by_query(rng):
+    queries, items, relevant = turned(rng, n_queries=200, n_items=100, d=8)
+    n = 2000
+    q = rng.integers(0, 200, n)
+    shown = np.array([[rng.choice(np.flatnonzero(one)), rng.choice(np.flatnonzero(~one))] for one in relevant[q]])
+    feedback = Feedback.from_impressions(
+        np.repeat(np.arange(n), 2), np.repeat(q, 2), shown.ravel(), [1, 0] * n, query_ids=200, item_ids=100,
+        time=np.repeat(1772366400.0 + np.arange(n), 2),
+    )  # fmt: skip
+    told = []
+    done = adapt(queries, items, feedback, test_from=1772366400 + 1200, foretell=told.append, random_state=0)
+    tests = done.adapter.held_out_.part_of(hash_rows(queries))[2]
+    is_late = done.feedback.time >= 1772366400 + 1200
+    np.testing.assert_array_equal(is_late, tests[done.feedback.query])
+    assert sum(done.skipped.values()) == n - len(done.feedback) > 0
+    assert told[0].n_held_out == done.n_held_out and told[0].missing[0.01] == done.needed[0.01] - done.n_held_out
+    for when, message in (("2020-01-01", "leaves nothing before"), ("2030-01-01", "leaves nothing from then on"),
+                          ("soon", "must be a time")):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            adapt(queries, items, feedback, test_from=when)
 
 
 def test_zero_vectors_in_feedback_are_named_or_counted(rng):

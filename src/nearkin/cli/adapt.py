@@ -365,7 +365,7 @@ def _foretell(about: list[tuple[str, str]], outlook: Outlook) -> None:
         ("learns from", learned),
         ("chooses on", chosen),
         ("tests on", f"{held} that are never learned from"),
-        ("would need", f"test queries to show a gain {', '.join(parts)}"),
+        ("needed", f"test queries to show a gain {', '.join(parts)}"),
     ]
     if outlook.n_held_out < _FEW:
         lines.append(("note", f"{held} can show only a very large gain; the intervals below are wide."))

@@ -248,7 +248,7 @@ def _is_whole(value: Any) -> bool:
 
 @dataclass
 class Tally:
-    """What was left out of a log, by reason: how many rows, and where the first of them stands."""
+    """What was left out of a log, by reason: how many rows, and where the first of them stands, if that is known."""
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
@@ -256,7 +256,8 @@ class Tally:
     def add(self, reason: str, count: int, place: str) -> None:
         """Count rows."""
         self.counts[reason] = self.counts.get(reason, 0) + count
-        self.first.setdefault(reason, place)
+        if place:
+            self.first.setdefault(reason, place)
 
 
 class Log:
