@@ -30,7 +30,7 @@ _ROUNDS = 2
 #: Confidence below which a row is worth another answer.
 _SURE = 0.8
 #: Answers of an annotator to rows of a class from which on a mistake is told.
-_TOLD = 2.0
+_TOLD = 3
 
 
 def find_consensus(

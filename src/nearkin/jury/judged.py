@@ -20,7 +20,7 @@ MOST_MEMBERS = 3 << 14
 _OF_CLASS = 30
 
 #: Rows that are judged at the same time.
-_AT_ONCE = 1 << 13
+_AT_ONCE = 1 << 15
 
 
 def has_others(n: int) -> bool:
