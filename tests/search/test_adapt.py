@@ -59,6 +59,15 @@ def test_candidates_are_what_was_judged_and_some_others():
     assert few == {1 / 2, 1 / 3}
 
 
+def test_a_handful_of_queries_shows_wide_intervals(rng):
+    queries, items, relevant = turned(rng, n_queries=40, n_items=60, n_topics=4, d=8)
+    clicked, skipped = ([int(np.flatnonzero(one)[0]) for one in which] for which in (relevant, ~relevant))
+    done = adapt(queries, items, as_feedback(relevant, np.arange(40), clicked, skipped), random_state=0)
+    assert done.n_held_out < 15 and done.kept_identity
+    for part in (done.before, done.after, done.gain, done.rivals):
+        assert all(one.high - one.low > 0.2 for one in part.values())
+
+
 def test_a_split_by_time_keeps_the_split_by_query(rng):
     queries, items, relevant = turned(rng, n_queries=200, n_items=100, d=8)
     n = 2000
@@ -186,7 +195,7 @@ def test_ids_and_columns_may_have_other_names(files, rng):
     ("query,item,relevant\n0,1,-2\n", "data row 1 holds '-2' in 'relevant'"),
     ("query,item,relevant\n0,1,1\n0,1,0\n", "data row 2 repeats an earlier one"),
     ("query,clicked,skipped\n0,,1\n", "bad.csv: data row 1: column 'clicked' holds nothing"),
-    ("query,clicked,skipped\n0,1,2\n", "of 1 queries with feedback"),
+    ("query,clicked,skipped\n0,1,2\n", "1 queries with feedback are too few"),
 ])  # fmt: skip
 def test_bad_feedback_ends_with_one_line_and_no_file(files, table, message):
     folder, *_ = files

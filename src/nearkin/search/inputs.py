@@ -180,8 +180,9 @@ class IdTable:
             found = np.fromiter((get(one, -1) for one in wanted), np.int64, len(wanted))
         except TypeError:  # a value that cannot be a key, such as a list
             found = np.full(len(wanted), -1, np.int64)
-        for at in np.flatnonzero(found < 0):
-            found[at] = get(_write_id(wanted[at]), -1)
+        for at in np.flatnonzero(found < 0).tolist():
+            written = _write_id(wanted[at])
+            found[at] = -1 if written is None else get(written, -1)
         return found
 
 
@@ -327,10 +328,10 @@ class Log:
         """Drop rows that hold nothing in a column."""
         values = self.columns[name]
         if isinstance(values, (list, tuple)):
-            values = _without_lists(values)
-            nothing = {one for one in set(values) if _is_missing(one)}
+            plain = _without_lists(values)
+            nothing = {one for one in set(plain) if _is_missing(one)}
             if nothing:
-                missing = np.fromiter((one in nothing or one != one for one in values), bool, self.n_rows)
+                missing = np.fromiter((one in nothing or one != one for one in plain), bool, self.n_rows)
                 self.drop(missing, f"column {name!r} holds nothing", f"missing {name}")
 
     def value(self, name: str, row: int) -> Any:

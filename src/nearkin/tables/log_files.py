@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -42,7 +42,7 @@ class LogPart:
     with None for what is missing. ``odd`` holds a row number and a reason for every row that could not be read.
     """
 
-    columns: dict[str, Sequence[Any] | NDArray[Any]]
+    columns: Mapping[str, Sequence[Any] | NDArray[Any]]
     rows: NDArray[np.int64]
     odd: list[tuple[int, str]] = field(default_factory=list)
 
