@@ -3,7 +3,8 @@
 Real answers: the 44 listeners of the music genres (700 songs, 2,945 answers), and three workers per picture of
 CIFAR-10N (4,000 pictures). Simulated ones, where the truth is known: twelve annotators, right in 95, 85, 75, 60 or
 40 % of the cases on average, each with habits of its own in every class; half of the worst answer without looking. A
-row has one to five answers. Draw 0 was looked at when the settings of nearkin were chosen, so draws count from 1.
+row has one to five answers. Draw 0 was looked at when the settings of nearkin were
+chosen, as were music and half of CIFAR-10N, so draws count from 1.
 
 Methods: majority vote (ties at random), Dawid and Skene, one-coin Dawid and Skene and MACE by crowd-kit, CROWDLAB by
 cleanlab (with a logistic regression of five folds, as its tutorial does), and nearkin with and without features.

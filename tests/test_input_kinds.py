@@ -223,9 +223,12 @@ OTHER = {
 
 
 @each(X=OTHER)
-def test_a_column_of_something_else_than_numbers_is_named(X):
-    with pytest.raises(ValueError, match=r"LODML: column 'other' \(.*\) holds something else than numbers; encode it"):
-        nearkin.RobustLODML().fit(X, [0, 1] * 4)
+def test_a_column_of_something_else_than_numbers_is_encoded_or_named(X):
+    learner = nearkin.RobustLODML().fit(X, [0, 1] * 4)
+    assert np.isfinite(learner.transform(X)).all()
+    plain = nearkin.RobustLODML().fit(X[["n"]], [0, 1] * 4)
+    with pytest.raises(ValueError, match=r"LODML: column 'other' \(.*\) holds something else than numbers"):
+        plain.transform(X)
 
 
 @pytest.mark.parametrize("kind", ("pandas", "polars"))
@@ -268,13 +271,12 @@ def test_frame_of_mixed_number_types_is_taken():
         _same(model, nearkin.ODML(random_state=0).fit(plain, y), frame, plain, ROUNDING)
 
 
-def test_nullable_columns_without_holes_are_taken_and_with_holes_refused():
+def test_nullable_columns_are_taken_and_holes_filled():
     X, y = _data()
     frame = pd.DataFrame(X, columns=NAMES).convert_dtypes()
     _same(nearkin.ODML(random_state=0).fit(frame, y), nearkin.ODML(random_state=0).fit(X, y), frame, X, ROUNDING)
     frame.iloc[3, 1] = pd.NA
-    with pytest.raises(ValueError, match="NaN"):
-        nearkin.ODML().fit(frame, y)
+    assert nearkin.ODML().fit(frame, y).encoder_.columns_[1].told.startswith("number; 1 gap filled")
 
 
 # ---------------------------------------------------------------------------------- labels

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nearkin.saving import load, save
     from nearkin.settings import snapshot
     from nearkin.sketch import DualRandomProjection
+    from nearkin.tables import TableEncoder
     from nearkin.rows import MovingScale
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
@@ -47,6 +48,7 @@ _WHERE = {
     "nearkin.settings": ("snapshot",),
     "nearkin.sketch": ("DualRandomProjection",),
     "nearkin.rows": ("MovingScale",),
+    "nearkin.tables": ("TableEncoder",),
     "nearkin.triplets": ("OCTG", "BatchTriplets", "OnePassTriplets", "RandomTriplets", "TripletSource"),
 }  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
@@ -57,7 +59,8 @@ __all__ = [
     "LabelAudit", "LabelAuditor", "MovingScale", "OnePassTriplets", "RandomTriplets", "RescaledHinge", "RobustITML",
     "RobustKNeighborsClassifier", "RobustLODML", "RobustLOMDML", "RobustLOSL", "RobustLPAODML", "RobustLSMDML",
     "RobustOASIS", "RobustODML", "RobustOKS", "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML", "StreamAudit",
-    "TripletSource", "__version__", "audit_labels", "find_consensus", "flip_labels", "load", "save", "snapshot",
+    "TableEncoder", "TripletSource", "__version__", "audit_labels", "find_consensus", "flip_labels", "load", "save",
+    "snapshot",
 ]  # fmt: skip
 
 

@@ -36,6 +36,7 @@ _ROWS = rb"row,given_label,suggested_label,is_suspect,tier,plausibility,confiden
 _AUDIT, _SUSPECTS = _table(b"audit", _ROWS), _table(b"suspects", _ROWS + rb",near_rows,near_labels")
 _PAGE = rb'<meta\ name="generator"\ content="nearkin\ [^"]*audit"'
 _WATCH = rb'<meta\ name="generator"\ content="nearkin\ [^"]*watch"'
+_CLICKS = rb'<meta\ name="generator"\ content="nearkin\ [^"]*clicks"'
 _RESULTS = rb'<meta\ name="generator"\ content="nearkin">'
 _REPORT = rb'\A\{\s*"nearkin":\ "[^"]*",\s*'
 _ZIP = rb"\APK\x03\x04.{26}model\.json.*?"
@@ -55,6 +56,7 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
     "lock": ("lock of a checkpoint", {"": rb'\A\{[^{}]*"pid":\ \d+'}),
     "page": ("page", {".html": _PAGE, ".htm": _PAGE}),
     "watch": ("page of a log", {".html": _WATCH, ".htm": _WATCH}),
+    "clicks": ("page of clicks", {".html": _CLICKS, ".htm": _CLICKS}),
     "csv": ("table of an audit", {"": _AUDIT[".csv"]}),
     "suspects": ("table of suspects", {".csv": _SUSPECTS[".csv"]}),
     "suspects_csv": ("table of suspects", {"": _SUSPECTS[".csv"]}),

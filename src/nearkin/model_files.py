@@ -18,6 +18,7 @@ from nearkin._version import __version__
 from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.saving import load
+from nearkin.tables import TableEncoder
 
 __all__ = ["Model", "describe_model", "load_fitted", "load_model", "remember_names"]
 
@@ -34,6 +35,11 @@ class Model:
     estimator: Any
     feature_names: list[str] | None
     label: str | None
+
+    @property
+    def encoder(self) -> TableEncoder | None:
+        """What turns the columns of a table into features, if these are not numbers as they stand."""
+        return getattr(self.estimator, "encoder_", None)
 
     @property
     def learner(self) -> Any:
@@ -56,10 +62,14 @@ class Model:
         return self.estimator.classes_[codes], shares
 
 
-def remember_names(estimator: Any, names: list[str] | None, label: str | None) -> None:
-    """Tell a model the names under which it was fitted."""
+def remember_names(
+    estimator: Any, names: list[str] | None, label: str | None, encoder: TableEncoder | None = None
+) -> None:
+    """Tell a model the names under which it was fitted, or what encoded its rows, which knows the names."""
     estimator.label_name_ = label
-    if names is not None:
+    if encoder is not None:
+        estimator.encoder_ = encoder
+    elif names is not None:
         for one in {id(one): one for one in (estimator, getattr(estimator, "learner_", estimator))}.values():
             one.feature_names_in_ = np.array(names, dtype=object)
 
@@ -72,7 +82,9 @@ def load_model(path: Path) -> Model:
         raise InputError(f"{path}: no such file. Make a model with: nearkin fit DATA --label COLUMN -o {path.name}")
     estimator = load(path)
     # Names are matched by the reader; scikit-learn would only miss them on the plain arrays that it gets.
-    names = vars(estimator).pop("feature_names_in_", None)
+    names, encoder = vars(estimator).pop("feature_names_in_", None), getattr(estimator, "encoder_", None)
+    if encoder is not None:
+        names = encoder.get_feature_names_out()
     vars(getattr(estimator, "learner_", estimator)).pop("feature_names_in_", None)
     return Model(
         path, estimator, None if names is None else [str(one) for one in names], getattr(estimator, "label_name_", None)
@@ -118,6 +130,7 @@ def describe_model(path: Path) -> dict[str, Any]:
         "learner_parameters": _parameters(learner) if is_classifier and has_learner else None,
         "voters": _voters(estimator),
         "feature_names": model.feature_names,
+        "columns": None if model.encoder is None else [str(one) for one in model.encoder.columns_],
         "label": model.label,
         "classes": [one.item() if hasattr(one, "item") else one for one in estimator.classes_],
         "map_shape": _map_shape(learner) if has_learner else None,

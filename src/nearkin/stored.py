@@ -301,6 +301,7 @@ _COMMON = {
     "n_features_in_": Count(1, size="d"),
     "feature_names_in_": ArrayOf("d", of="labels"),
     "label_name_": Maybe(Text()),
+    "encoder_": Maybe(Part("TableEncoder", d="e")),
     "history_": Maybe(Part("History")),
     "_sklearn_output_config": Table(Text(), Maybe(Text())),
 }

@@ -465,7 +465,7 @@ def test_a_failed_write_leaves_the_old_file(audit, tmp_path, monkeypatch, kind):
 
 def test_columns_of_the_user_must_fit(audit, tmp_path):
     with pytest.raises(ValueError, match="'score' is there already"):
-        audit.columns({"score": range(300)})
+        audit.to_columns({"score": range(300)})
     with pytest.raises(ValueError, match="'id' has 3 values for 300 rows"):
         audit.to_csv(tmp_path / "a.csv", ids={"id": [1, 2, 3]})
     with pytest.raises(ValueError, match="'texts' has 1 values"):

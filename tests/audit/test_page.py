@@ -14,11 +14,12 @@ import nearkin
 from nearkin.audit.evidence import PrototypeMap
 from nearkin.audit.exports import describe_rate
 from nearkin.audit.page import _headline
-from nearkin.audit.page.contents import as_json, choose_rows, draw_map, pack
+from nearkin.audit.page.contents import choose_rows, draw_map, pack
 from nearkin.audit.page.thumbnails import thumbnails
 from nearkin.jury import Votes
 from nearkin.jury.jury import CastVotes
 from nearkin.noise import NoiseModel
+from nearkin.pages import as_json
 
 HOSTILE = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\u202egnp.exe", "\"'`${1}&amp;"]
 

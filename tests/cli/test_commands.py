@@ -427,13 +427,10 @@ def test_models_made_in_python_are_understood(home, wine, tmp_path):
         ("", "is empty"),
         ("a,b,y\n", "no rows"),
         ("a,b,y\n1,2,x\n3,z\n", "data row 2"),
-        ("a,b,y\n1,2,x\n3,,z\n", "data row 2: column 'b' holds no value"),
-        ("a,b,y\n1,2,x\n3,NA,z\n", "data row 2: column 'b'"),
-        ("a,b,y\n1,2,x\n3,-inf,z\n", "infinite"),
+        ("a,b,y\n1,2,x\n3,-inf,z\n", "data row 2: column 'b' holds an infinite value (-inf)"),
         ("a,b,y\n1,2,x\n3,4,x\n", "one class, 'x'"),
-        ("a,b,y\n1,2,x\n3,4,\n", "no label in data row 2"),
+        ("a,b,y\n1,2,\n3,4,\n", "no label at all"),
         ("a,b,y\n1,2,0.5\n3,4,1.5\n", "not a quantity"),
-        ("a,b,y\n1,two,x\n3,4,z\n", "--drop b"),
         ("a,a,y\n1,2,x\n3,4,z\n", "names 'a' twice"),
         ("1.5,2,0\n3,4,1\n", "a header row is needed"),
         ("a,b,why\n1,2,x\n3,4,z\n", "has no column 'y'"),
@@ -463,7 +460,7 @@ def test_bad_files_are_refused(home, model, tmp_path):
     np.save(tmp_path / "flat.npy", np.arange(178.0))
     np.save(tmp_path / "hole.npy", np.where(np.eye(178, 3) > 0, np.nan, 1.0))
     (tmp_path / "short.txt").write_text("a\nb\n")
-    (tmp_path / "book.xlsx").write_bytes(b"no")
+    (tmp_path / "book.ods").write_bytes(b"no")
     labels = ["--labels", home / "labels.npy"]
     assert "not a Parquet file" in fails("fit", tmp_path / "wine.parquet", "--label", "cultivar", *out)
     assert "damaged" in fails("fit", tmp_path / "wine.npz", *out)
@@ -474,7 +471,7 @@ def test_bad_files_are_refused(home, model, tmp_path):
     assert "column 1 holds no value" in fails("fit", tmp_path / "hole.npy", *labels, *out)
     assert "2 labels for 178 rows" in fails("fit", home / "wine.npy", "--labels", tmp_path / "short.txt", *out)
     assert "--labels FILE" in fails("fit", home / "wine.npy", *out)
-    assert "is a spreadsheet" in fails("fit", tmp_path / "book.xlsx", *out)
+    assert "is a spreadsheet" in fails("fit", tmp_path / "book.ods", *out)
     assert "no such file" in fails("fit", tmp_path / "nowhere.csv", *out)
     assert "files of one kind are needed" in fails("fit", tmp_path, *out)
     assert "not a nearkin model" in fails("predict", tmp_path / "csv.model", home / "wine.csv")
@@ -488,7 +485,7 @@ def test_bad_columns_are_named(home, model, wine, tmp_path):
     fit = ["fit", home / "wine.csv", "-o", tmp_path / "m"]
     assert "Did you mean 'cultivar'?" in fails(*fit, "--label", "Cultivar")
     assert "--label is needed" in fails(*fit)
-    assert "data row 1: column 'bottle' holds 'b000', which is not a number" in fails(*fit, "--label", "cultivar")
+    assert "is in --features and in --drop" in fails(*fit, "--label", "cultivar", "--drop", "hue", "--features", "hue")
     assert "no column 'nope'" in fails(*fit, "--label", "cultivar", "--drop", "nope")
     assert "cannot be a feature too" in fails(*fit, "--label", "cultivar", "--features", "cultivar,hue")
     wine.drop(columns=["hue", "ash"]).to_csv(tmp_path / "less.csv", index=False)

@@ -167,7 +167,7 @@ def test_csv_lines_end_as_they_like(tmp_path, monkeypatch, ends):
     lines = ["a,y,b", "", *(f'{i},"k\r{i % 3}",{i / 2}' for i in range(200)), "", "7,z,8"]
     text = "".join(line + ends[i % len(ends)] for i, line in enumerate(lines))
     (tmp_path / "t.csv").write_bytes(text.encode())
-    whole = read_training(tmp_path / "t.csv", "y")
+    whole = read_training(tmp_path / "t.csv", "y", features=["a", "b"])
     for block in (64, 65, 66, 1 << 20):
         monkeypatch.setattr("nearkin.tables.csv_files._BLOCK", block)
         X, y, _ = all_rows(streams.open(tmp_path / "t.csv", label="y", batch_rows=50))
@@ -216,7 +216,6 @@ def test_csv_labels_that_change_their_kind_are_named_and_text_on_request(tmp_pat
         (lambda f: streams.open(f / "a.npy", label=f / "b.npy"), r"b.npy holds labels of shape"),
         (lambda f: streams.open(f / "a.npz", label="y"), "cannot be read in pieces"),
         (lambda f: streams.open(f / "bad.parquet", label="y"), "not a Parquet file"),
-        (lambda f: streams.open(f / "text.csv", label="y"), r"data row 1: column 'a' holds 'one'.*drop="),
         (lambda f: streams.open([1, 2]), "a pair"),
         (lambda f: streams.open([("a", "b")]), "X must be numbers"),
         (lambda f: streams.open(7), "an iterable of chunks"),
@@ -229,7 +228,6 @@ def test_a_bad_source_is_refused_in_words_that_help(call, message, data, tmp_pat
     np.save(tmp_path / "b.npy", data[1][:5])
     np.savez(tmp_path / "a.npz", data[0])
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing more")
-    (tmp_path / "text.csv").write_text("a,b,y\none,1,0\ntwo,2,1\n")
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         all_rows(call(tmp_path))
 

@@ -1,17 +1,17 @@
 """Label audit: which labels are wrong, what they should be, how many there are, and the evidence."""
 
 from nearkin.audit.answers import Answers
-from nearkin.audit.auditor import LabelAuditor, audit_labels
+from nearkin.audit.auditor import LabelAuditor, audit_labels, audit_rows
 from nearkin.audit.consensus import ANNOTATORS, CONSENSUS, Annotator, Consensus, find_consensus
 from nearkin.audit.evidence import Evidence, Neighbour, Opinion, Prototype
 from nearkin.audit.exports import CLEANED, COLUMNS
-from nearkin.audit.label_audit import LabelAudit
+from nearkin.audit.label_audit import LabelAudit, Unlabelled
 from nearkin.audit.stream_audit import NextJury, StreamAudit
 from nearkin.noise import rate_interval
 from nearkin.reservoir import Reservoir
 
 __all__ = [
     "ANNOTATORS", "CLEANED", "COLUMNS", "CONSENSUS", "Annotator", "Answers", "Consensus", "Evidence", "LabelAudit",
-    "LabelAuditor", "Neighbour", "NextJury", "Opinion", "Prototype", "Reservoir", "StreamAudit", "audit_labels",
-    "find_consensus", "rate_interval",
+    "LabelAuditor", "Neighbour", "NextJury", "Opinion", "Prototype", "Reservoir", "StreamAudit", "Unlabelled",
+    "audit_labels", "audit_rows", "find_consensus", "rate_interval",
 ]  # fmt: skip

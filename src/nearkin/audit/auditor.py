@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -12,31 +13,35 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from nearkin.accelerator import computing_on
 from nearkin.arrays import Array
+from nearkin.audit.exports import take_rows
 from nearkin.audit.label_audit import LabelAudit
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import announce_cost
-from nearkin.labels import as_labels, warn_of_lookalikes
+from nearkin.labels import as_labels, find_missing, refuse_several, warn_of_lookalikes
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.rows import check_finite, explain_rows
-from nearkin.settings import SEED, OneOf, Real, all_or_nothing, declare, exclusive, setting
+from nearkin.settings import DEVICE, SEED, OneOf, Real, all_or_nothing, declare, exclusive, setting
 from nearkin.stored import ArrayOf, Part, stored
+from nearkin.tables import LabelledRows, TableEncoder, as_table, encode_table, is_frame, is_mixed
 
-__all__ = ["LabelAuditor", "audit_labels", "check_labelled_rows"]
+__all__ = ["LabelAuditor", "audit_labels", "audit_rows", "check_labelled_rows"]
 
 
 def audit_labels(
     X: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | str,
     learner: OnlineLearner | RobustKNeighborsClassifier | str | None = None,
     random_state: Any = None,
     *,
     noise_rate: float | str = "auto",
-    groups: ArrayLike | None = None,
+    groups: ArrayLike | str | None = None,
     pred_probs: ArrayLike | None = None,
     voters: Any = (),
+    device: str = "cpu",
 ) -> LabelAudit:
     """Find labels that are probably wrong, what they should be, and how many there are.
 
@@ -46,10 +51,12 @@ def audit_labels(
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
-        Raw features or embeddings; no scaling is needed.
-    y : array-like of shape (n_samples,)
-        Labels of any hashable kind.
+    X : array-like or frame of shape (n_samples, n_features)
+        Raw features or embeddings; no scaling is needed. A frame of pandas or polars, or an Arrow table, may hold
+        categories, dates, texts and gaps: see `TableEncoder`, and ``columns`` of the result.
+    y : array-like of shape (n_samples,) or str
+        Labels of any hashable kind, or the column of a frame that holds them. Rows whose label is missing (None, NaN)
+        are not audited; ``unlabelled`` of the result suggests a label for each.
     learner : OnlineLearner, RobustKNeighborsClassifier, "auto" or None, default=None
         Measure to learn; None and "auto" take the classifier's own. A learner that is fitted already is used as it is.
         A classifier with ``n_neighbors="auto"`` that was fitted on these rows is not fitted again.
@@ -59,12 +66,14 @@ def audit_labels(
         Share of wrong labels, if you know it; that many rows are then suspects.
     groups : array-like of shape (n_samples,) or None, default=None
         Group of each row, for example a patient or a document. Rows of a group do not vouch for each other. Copies of
-        rows are found without it.
+        rows are found without it. May be the name of a column of a frame, which is then no feature.
     pred_probs : array-like of shape (n_samples, n_classes) or None, default=None
         Probabilities from a model of your own for rows that it has not seen, columns in the order of the sorted
         classes. They join the jury as one more voter.
     voters : sequence of scikit-learn classifiers, default=()
         More voters. Each is fitted five times on scaled rows, to judge rows that it has not seen.
+    device : str, default="cpu"
+        "cuda" or "cuda:N" searches among many rows on an NVIDIA GPU; the votes are those of "cpu" up to rounding.
 
     Returns
     -------
@@ -82,7 +91,18 @@ def audit_labels(
     (0.2, True)
     """
     given = {"groups": groups, "pred_probs": pred_probs}
-    return _audit(X, y, learner, random_state, noise_rate, "audit_labels", voters, given)
+    return _audit(X, y, learner, random_state, noise_rate, "audit_labels", voters, given, device)
+
+
+def audit_rows(
+    rows: LabelledRows, random_state: Any = None, *, noise_rate: float | str = "auto", groups: Any = None,
+    device: str = "cpu",
+) -> LabelAudit:  # fmt: skip
+    """Audit the rows of a file; see `audit_labels`. Groups are those of all rows, with or without a label."""
+    if groups is not None and rows.numbers is not None:
+        groups = take_rows(groups, rows.numbers)
+    given = {"groups": groups, "pred_probs": None}
+    return _audit(rows, rows.y, None, random_state, noise_rate, "audit_labels", (), given, device)
 
 
 @stored(
@@ -132,6 +152,7 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
     )  # fmt: skip
     random_state: Any = setting(None, SEED, doc="Seed.")
     voters: Any = setting((), kind="sequence of classifiers", doc="See `audit_labels`.")
+    device: str = setting("cpu", DEVICE, doc="See `audit_labels`.")
 
     @all_or_nothing
     def fit(
@@ -157,8 +178,9 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
         """
         given = {"groups": groups, "pred_probs": pred_probs}
         self.audit_ = _audit(
-            X, y, self.learner, self.random_state, self.noise_rate, type(self).__name__, self.voters, given
-        )
+            X, y, self.learner, self.random_state, self.noise_rate, type(self).__name__, self.voters, given,
+            self.device,
+        )  # fmt: skip
         model = self.audit_.classifier
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
         if hasattr(model, "feature_names_in_"):
@@ -181,8 +203,8 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
 
 
 def _audit(
-    X: ArrayLike, y: ArrayLike, learner: Any, random_state: Any, noise_rate: float | str, owner: str, voters: Any,
-    given: dict[str, Any],
+    X: Any, y: Any, learner: Any, random_state: Any, noise_rate: float | str, owner: str, voters: Any,
+    given: dict[str, Any], device: str,
 ) -> LabelAudit:  # fmt: skip
     if sparse.issparse(X):
         raise InputError(
@@ -195,6 +217,16 @@ def _audit(
             f"{type(learner).__name__} learns a similarity; give a learner of a distance, such as RobustLODML.",
             owner=owner,
         )
+    with owned_by(owner):
+        known = _read_frame(X, y, given)
+    X, y = known.X, known.y
+    gaps = find_missing(y) if _may_have_gaps(y) else np.zeros(0, dtype=bool)
+    found = known.found
+    if gaps.any() and not gaps.all() and not isinstance(X, Mapping) and len(gaps) == np.shape(X)[0]:
+        has, lacks = np.flatnonzero(~gaps), np.flatnonzero(gaps)
+        found |= {"row_index": has, "unlabelled": (lacks, take_rows(X, lacks))}
+        X, y = take_rows(X, has), take_rows(_listed(y), has)
+        given = {name: None if one is None else take_rows(_listed(one), has) for name, one in given.items()}
     X, labels = check_labelled_rows(X, y, owner)
     n_classes = len(set(labels.tolist()))
     if len(labels) > 10 and 2 * n_classes > len(labels):
@@ -204,6 +236,7 @@ def _audit(
             owner=owner,
         )
     warn_of_lookalikes(labels, "y")
+    refuse_several(labels, owner)
     if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
         raise InputError("all rows of X are equal, so nothing tells right labels from wrong ones.", owner=owner)
     if isinstance(learner, RobustKNeighborsClassifier):
@@ -212,10 +245,12 @@ def _audit(
             raise InputError(
                 f"the voters of a fitted classifier are settled; give `{settled[0]}` to the classifier.", owner=owner
             )
-        return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels)
+        return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels, **found)
     chosen = "auto" if learner is None else learner
-    model = RobustKNeighborsClassifier(chosen, noise_rate=noise_rate, random_state=random_state, voters=voters)
-    with _announced(X, n_classes):
+    model = RobustKNeighborsClassifier(
+        chosen, noise_rate=noise_rate, random_state=random_state, voters=voters, device=device
+    )
+    with _announced(X, n_classes), computing_on(device, owner):
         with owned_by(owner, instead_of=model):
             model.fit(X, labels, **given)
         if not isinstance(model.decision_, JuryDecision):
@@ -224,7 +259,61 @@ def _audit(
                 "as RobustLODML.",
                 owner=owner,
             )
-        return LabelAudit(model, X, labels)
+        if known.encoder is not None:
+            model.encoder_ = known.encoder
+        audit = LabelAudit(model, X, labels, **found)
+    if known.index is not None:
+        audit._index = known.index if audit.row_index is None else known.index[audit.row_index]
+    return audit
+
+
+@dataclass
+class _Known:
+    """Rows and labels, what is known about them for `LabelAudit`, the encoder, and the index of a frame."""
+
+    X: Any
+    y: Any
+    found: dict[str, Any] = field(default_factory=dict)
+    encoder: TableEncoder | None = None
+    index: Any = None
+
+
+def _read_frame(X: Any, y: Any, given: dict[str, Any]) -> _Known:
+    """Return the rows of a frame as numbers, if they are not; labels and groups may be columns of it."""
+    if isinstance(X, LabelledRows):
+        rest = X.unlabelled
+        apart = {} if rest is None else {"row_index": X.numbers, "unlabelled": (rest.numbers, rest.X)}
+        return _Known(X.X, y, {"columns": X.columns, **apart}, X.needed_encoder)
+    groups = given["groups"]
+    by_name = [one for one in (y, groups) if isinstance(one, str)]
+    if not by_name and not is_mixed(X):
+        return _Known(X, y)
+    if not is_frame(X):
+        raise InputError(f"{by_name[0]!r} names a column, and X has no columns with names; give a frame, or an array.")
+    table = as_table(X)
+    table.check_known(by_name)
+    others = {groups: "groups the rows"} if isinstance(groups, str) else {}
+    rows = encode_table(table, y if isinstance(y, str) else None, others=others)
+    if isinstance(groups, str):
+        given["groups"] = table.values(groups)
+    if isinstance(y, str):
+        labels, missing = table.labels(y)
+        y = np.array(labels, dtype=object) if missing.any() else labels
+        if missing.any():
+            y[missing] = None
+    return _Known(rows.X, y, {"columns": rows.columns}, rows.encoder, getattr(X, "index", None))
+
+
+def _may_have_gaps(y: Any) -> bool:
+    """Whether labels may be missing; those of whole numbers or text in an array never are."""
+    return not (isinstance(y, np.ndarray) and (y.dtype.kind in "iubUS" or y.ndim != 1)) and hasattr(y, "__len__")
+
+
+def _listed(values: Any) -> Any:
+    """Return a list of what is not an array of numbers or text, so that the kinds of its values are looked at."""
+    if isinstance(values, np.ndarray):
+        return values.tolist() if values.dtype.kind == "O" else values
+    return values.to_list() if hasattr(values, "to_list") else values
 
 
 def _announced(X: Any, n_classes: int) -> AbstractContextManager[None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -21,7 +21,7 @@ from nearkin.settings import OneOf, Real
 from nearkin.tables import write_csv
 
 if TYPE_CHECKING:
-    from nearkin.audit.label_audit import LabelAudit
+    from nearkin.audit.label_audit import LabelAudit, Unlabelled
 
 __all__ = [
     "CLEANED", "COLUMNS", "DEFAULT_HOW", "DEFAULT_TIER", "MIN_CONFIDENCE", "NOTHING", "TIERS", "WAYS", "Cleaning",
@@ -82,6 +82,7 @@ def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
     return [
         ("rows", f"{audit.n_rows:,} with {audit.classifier.n_features_in_:,} features"),
         ("classes", f"{len(audit.classes):,}"),
+        *_tell_unlabelled(audit),
         ("voters", ", ".join(voters)),
         ("wrong labels", describe_rate(audit)),
         ("suspects", count_suspects(audit)),
@@ -90,6 +91,11 @@ def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
         ("worst classes", ", ".join(shares) or "none"),
         *(("note", one) for one in audit.notes),
     ]
+
+
+def _tell_unlabelled(audit: LabelAudit) -> list[tuple[str, str]]:
+    n = 0 if audit.unlabelled is None else len(audit.unlabelled)
+    return [("no label", f"{n:,} row{'s' * (n > 1)}, each with a suggestion")] if n else []
 
 
 def describe_rate(audit: LabelAudit) -> str:
@@ -253,7 +259,7 @@ def take_rows(values: Any, rows: Index, index: Index | None = None) -> Any:
 def list_rows(audit: LabelAudit, ids: Columns | None, first_row: int) -> dict[str, Any]:
     """All rows as named columns, in their order."""
     values = (
-        np.arange(first_row, first_row + audit.n_rows), audit.given_label, audit.suggested_label, audit.is_suspect,
+        audit.numbers(first_row), audit.given_label, audit.suggested_label, audit.is_suspect,
         audit.tier, audit.plausibility, audit.confidence, audit.score,
     )  # fmt: skip
     return {**check_ids(ids, audit.n_rows, COLUMNS), **dict(zip(COLUMNS, values, strict=False))}
@@ -263,7 +269,7 @@ def list_cleaned(audit: LabelAudit, cleaning: Cleaning, ids: Columns | None, fir
     """Labels that are left, with the given ones and the probability that they are right."""
     stays, relabelled = cleaning.apply(audit.is_wrong, audit.is_suspect, audit.confidence)
     kept = np.flatnonzero(stays)
-    numbers = np.arange(first_row, first_row + audit.n_rows)
+    numbers = audit.numbers(first_row)
     label = np.where(relabelled, audit.suggested_label, audit.given_label)
     values = (numbers, label, audit.given_label, np.where(relabelled, audit.confidence, audit.plausibility))
     found = {**check_ids(ids, audit.n_rows, CLEANED), **dict(zip(CLEANED, values, strict=True))}
@@ -273,13 +279,31 @@ def list_cleaned(audit: LabelAudit, cleaning: Cleaning, ids: Columns | None, fir
 def write_table(audit: LabelAudit, file: BinaryIO, *, ids: Columns | None, suspects_only: bool, first_row: int) -> None:
     """Rows as CSV, the most doubtful first."""
     order = audit.order[: audit.n_suspects] if suspects_only else audit.order
-    columns = {name: _take(values, order) for name, values in list_rows(audit, ids, first_row).items()}
+    columns = {name: _take(values, order) for name, values in audit.to_columns(ids, first_row).items()}
     if suspects_only:
         near = audit.decision.cast_left_out(order, _NEAR).rows
-        labels = audit.given_label[near]
-        columns[COLUMNS[-2]] = [" ".join(map(str, one)) for one in (near + first_row).tolist()]
+        labels, numbers = audit.given_label[near], audit.numbers(first_row)
+        columns[COLUMNS[-2]] = [" ".join(map(str, one)) for one in numbers[near].tolist()]
         columns[COLUMNS[-1]] = [" | ".join(map(str, one)) for one in labels.tolist()]
+        if audit.unlabelled is not None:
+            columns = _add_unlabelled(audit.unlabelled, columns, ids, first_row)
     write_csv(file, columns)
+
+
+def _add_unlabelled(found: Unlabelled, columns: Columns, ids: Columns | None, first_row: int) -> dict[str, Any]:
+    """Put rows without a label below the suspects."""
+    n = len(found)
+    own: dict[str, Any] = {
+        "row": found.rows + first_row, "suggested_label": found.suggested_label, "is_suspect": [False] * n,
+        "tier": ["no label"] * n, "confidence": found.confidence,
+    }  # fmt: skip
+    for name, values in (ids or {}).items():
+        own[name] = take_rows(values, found.rows) if len(values) > int(found.rows.max()) else [""] * n
+    return {name: [*_plain(values), *_plain(own.get(name, [""] * n))] for name, values in columns.items()}
+
+
+def _plain(values: Values) -> list[Any]:
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
 def write_json(audit: LabelAudit, file: BinaryIO, ids: Columns | None) -> None:
@@ -295,6 +319,10 @@ def write_json(audit: LabelAudit, file: BinaryIO, ids: Columns | None) -> None:
         "noise_rates": audit.noise_rates.tolist(),
         "rate_is_estimated": audit.rate_is_estimated,
         "notes": list(audit.notes),
+        "columns": [asdict(one) for one in audit.columns],
+        "unlabelled": {}
+        if audit.unlabelled is None
+        else {name: [_jsonable(one) for one in values.tolist()] for name, values in vars(audit.unlabelled).items()},
         "classes": [_jsonable(one) for one in audit.classes.tolist()],
         "noise_pairs": [
             {"given": _jsonable(given), "suggested": _jsonable(other), "rows": n}

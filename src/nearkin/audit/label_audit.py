@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +24,28 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import suggest_labels
 from nearkin.settings import Integer, check_argument
-from nearkin.stored import Anything, ArrayOf, Items, Number, Part, stored
+from nearkin.stored import Anything, ArrayOf, Items, Maybe, Number, Part, stored
+from nearkin.tables import ColumnUse
 
 if TYPE_CHECKING:
     from nearkin.audit.consensus import Consensus
 
-__all__ = ["LabelAudit"]
+__all__ = ["LabelAudit", "Unlabelled"]
+
+
+@stored(
+    rows=ArrayOf("m", of="codes", low=0), suggested_label=ArrayOf("m", of="labels"), confidence=ArrayOf("m", low=0.0)
+)
+@dataclass(frozen=True)
+class Unlabelled:
+    """Rows without a label: their positions, the label that the classifier predicts, and its probability."""
+
+    rows: Index
+    suggested_label: NDArray[Any]
+    confidence: Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 @stored(
@@ -47,6 +64,9 @@ __all__ = ["LabelAudit"]
     noise_interval=Items(Number(0.0, 1.0), least=2),
     given_code=ArrayOf("n", of="codes", low=0, below="c"),
     suggested_code=ArrayOf("n", of="codes", low=0, below="c"),
+    columns=Items(Part(ColumnUse)),
+    row_index=Maybe(ArrayOf("n", of="codes", low=0)),
+    unlabelled=Maybe(Part("Unlabelled", c="c")),
     _X=Anything(),
 )
 class LabelAudit:
@@ -60,9 +80,22 @@ class LabelAudit:
         The rows; kept, not copied, since the map and the prototypes need them again.
     y : array-like of shape (n_samples,)
         The labels.
+    columns : sequence of ColumnUse, default=()
+        What became of the columns of the table behind ``X``.
+    row_index : array-like of int or None, default=None
+        Positions of these rows among all that were given, where some of those have no label.
+    unlabelled : tuple of (positions, rows) or None, default=None
+        The rows without a label.
 
     Attributes
     ----------
+    columns : list of ColumnUse
+        What became of every column of a frame or file, one line each when printed; empty for plain arrays.
+    unlabelled : Unlabelled or None
+        Rows without a label, which were not audited: ``rows``, ``suggested_label`` and ``confidence``.
+    row_index : ndarray of int or None
+        Position of every audited row among all that were given, where some have no label; all attributes below are of
+        the audited rows.
     given_label : ndarray of shape (n_samples,)
         Labels as given.
     plausibility : ndarray of shape (n_samples,)
@@ -109,7 +142,14 @@ class LabelAudit:
     True
     """
 
-    def __init__(self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike):
+    columns: Sequence[ColumnUse] = ()
+    row_index: Index | None = None
+    unlabelled: Unlabelled | None = None
+
+    def __init__(
+        self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike, *, columns: Sequence[ColumnUse] = (),
+        row_index: Index | None = None, unlabelled: tuple[Index, Array] | None = None,
+    ):  # fmt: skip
         labels = as_labels(y, type(self).__name__)
         if not isinstance(classifier.decision_, JuryDecision):
             raise InputError("the classifier has no jury; fit one with n_neighbors='auto'.", owner=self)
@@ -133,6 +173,26 @@ class LabelAudit:
         self.noise_interval = self.decision.rate_interval
         self.given_code, self.suggested_code = codes, best
         self._X: Any = X
+        self.columns = list(columns)
+        self.row_index = None if row_index is None else np.asarray(row_index, dtype=np.int64)
+        self.unlabelled = None
+        if unlabelled is not None:
+            shares = classifier.predict_proba(unlabelled[1])
+            best = self.classes[shares.argmax(axis=1)]
+            self.unlabelled = Unlabelled(np.asarray(unlabelled[0], dtype=np.int64), best, shares.max(axis=1))
+
+    def numbers(self, first_row: int = 0) -> Index:
+        """Return the numbers of the audited rows, where the first of all rows has the number ``first_row``."""
+        return first_row + (np.arange(self.n_rows) if self.row_index is None else self.row_index)
+
+    def _own(self, given: Columns | None) -> dict[str, Values]:
+        """Return columns of the audited rows; those of all rows are cut."""
+        n_all = self.n_rows + (0 if self.unlabelled is None else len(self.unlabelled))
+        own = dict(given or {})
+        if self.row_index is not None:
+            for name, values in own.items():
+                own[name] = take_rows(values, self.row_index) if len(values) == n_all else values
+        return own
 
     @property
     def rate_is_estimated(self) -> bool:
@@ -283,20 +343,20 @@ class LabelAudit:
 
     # ------------------------------------------------------------------ tables and files
 
-    def columns(self, ids: Columns | None = None, first_row: int = 0) -> dict[str, Any]:
+    def to_columns(self, ids: Columns | None = None, first_row: int = 0) -> dict[str, Any]:
         """Return all rows as named columns, in their order.
 
         ``ids`` are columns to put first, ``first_row`` is the number of the first row. The others are ``row``,
         ``given_label``, ``suggested_label``, ``is_suspect``, ``tier``, ``plausibility``, ``confidence`` and ``score``.
         """
-        return exports.list_rows(self, ids, first_row)
+        return exports.list_rows(self, self._own(ids), first_row)
 
     def cleaned_columns(
         self, ids: Columns | None = None, first_row: int = 0, *, how: str = DEFAULT_HOW,
         min_confidence: float | None = None, tier: str = DEFAULT_TIER,
     ) -> dict[str, Any]:  # fmt: skip
         """Return cleaned labels as the columns ``row``, ``label``, ``given_label`` and ``confidence``; see `clean`."""
-        return exports.list_cleaned(self, Cleaning(how, min_confidence, tier), ids, first_row)
+        return exports.list_cleaned(self, Cleaning(how, min_confidence, tier), self._own(ids), first_row)
 
     def to_frame(self) -> Any:
         """Return all rows as a pandas frame, with the index of X where that is a frame."""
@@ -304,9 +364,10 @@ class LabelAudit:
             import pandas
         except ImportError:
             raise ImportError(
-                "LabelAudit.to_frame needs pandas (pip install pandas); `columns` gives the same as a dict."
+                "LabelAudit.to_frame needs pandas (pip install pandas); `to_columns` gives the same as a dict."
             ) from None
-        return pandas.DataFrame(self.columns(), index=getattr(self._X, "index", None))
+        index = getattr(self, "_index", getattr(self._X, "index", None))
+        return pandas.DataFrame(self.to_columns(), index=index)
 
     def to_csv(
         self, path: str | os.PathLike[str], *, ids: Columns | None = None, suspects_only: bool = False,
@@ -315,7 +376,7 @@ class LabelAudit:
         """Write the rows as CSV, the most doubtful first; an old file is replaced only when the new one is complete.
 
         A table of suspects only (of both tiers) has two more columns: the rows that cast most of the votes, and their
-        labels.
+        labels. Rows without a label follow them, in the tier "no label", with the suggested one.
         """
         with replacing(path, "suspects_csv" if suspects_only else "csv") as file:
             exports.write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
@@ -323,7 +384,7 @@ class LabelAudit:
     def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
         """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order."""
         with replacing(path, "audit_json") as file:
-            exports.write_json(self, file, ids)
+            exports.write_json(self, file, self._own(ids))
 
     def to_html(
         self, path: str | os.PathLike[str], *, title: str = "Label audit", ids: Columns | None = None,
@@ -350,11 +411,11 @@ class LabelAudit:
             Shows the annotators whose answers the labels come from, and the rows to ask again.
         """
         claim([(path, "page")])  # before the work
-        shown = {name: one for name, one in (("texts", texts), ("images", images)) if one is not None}
+        shown = self._own({name: one for name, one in (("texts", texts), ("images", images)) if one is not None})
         check_ids(shown, self.n_rows)
         made = render_page(
-            self, title=title, ids=check_ids(ids, self.n_rows, COLUMNS), texts=texts, images=images, notes=notes or {},
-            first_row=first_row, consensus=consensus,
+            self, title=title, ids=check_ids(self._own(ids), self.n_rows, COLUMNS), texts=shown.get("texts"),
+            images=shown.get("images"), notes=notes or {}, first_row=first_row, consensus=consensus,
         )  # fmt: skip
         with replacing(path, "page") as file:
             file.write(made.encode())

@@ -75,6 +75,7 @@ def fit_onto(
     from nearkin import streams
 
     assert onto.onto is not None
+    source.check_in_batches()
     late = _late_labels(source, onto)
     if late is None and source.label is not None and source.labels is not None:
         raise InputError(
@@ -88,6 +89,7 @@ def fit_onto(
         "label": source.label or source.labels,
         "features": source.features or None,
         "drop": source.drop or None,
+        "text": source.text or None,
     }
     wishes = wanted.list_wishes()
     model = None

@@ -10,6 +10,8 @@ from typing import Any, TypeVar, dataclass_transform
 
 import click
 
+from nearkin.errors import InputError
+
 __all__ = [
     "DATA", "MODEL", "PATH", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr", "folder_option",
     "given_options", "listed", "names_option", "option", "options", "output_option", "quiet_option", "seed_option",
@@ -166,8 +168,23 @@ class Source:
 
     label: str | None = option(metavar="COL", help="Column of labels (npz: array).  [npz: y]")
     labels: Path | None = option(help="File of labels: npy, or text with one label a line.")
-    features: list[str] = names_option(metavar="COL[,COL]", help="Use these columns only (npz: one array).")
-    drop: list[str] = names_option(metavar="COL[,COL]", help="Columns to exclude, such as an id. Repeatable.")
+    features: list[str] = names_option(metavar="COL[,COL]", help="Learn from these columns only (npz: one array).")
+    drop: list[str] = names_option(metavar="COL[,COL]", help="Columns not to use at all. Repeatable.")
+    text: list[str] = names_option(metavar="COL[,COL]", help="Columns of texts, to learn from as such.")
+    image: list[str] = names_option(
+        metavar="COL[,COL]", help="Columns of picture files, to learn from; paths start at the folder of DATA."
+    )
+    embedding: Path | None = option(
+        help="npy file of one vector for each row, to learn from instead of texts or pictures."
+    )
+
+    def check_in_batches(self) -> None:
+        """Refuse what cannot be read in batches."""
+        for flag, given in (("--image", self.image), ("--embedding", self.embedding)):
+            if given:
+                raise InputError(
+                    f"{flag} is for a file that is read whole; leave it out, or bring vectors in a column."
+                )
 
 
 @options
@@ -178,6 +195,7 @@ class Passed:
         "--id", multiple=True, metavar="COL", help="Column to copy to the output. Repeatable."
     )
     array: str | None = option(metavar="NAME", help="npz: array with the features.  [default: X]")
+    embedding: Path | None = option(help="npy file of one vector for each row, if the model was fitted with one.")
     drop: list[str] = names_option(
         metavar="COL[,COL]", help="Columns to exclude; needed only if the model knows no column names."
     )

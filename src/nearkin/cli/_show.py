@@ -17,10 +17,12 @@ from nearkin.progress import hold_interrupts, listening
 
 __all__ = [
     "bold", "columns", "count", "echo", "live_line", "note_unnamed", "pairs", "percent", "progress_bar", "size",
-    "sum_up",
+    "sum_up", "tell_columns",
 ]  # fmt: skip
 
 WIDTH = 80
+#: Columns of plain numbers that are told one by one, and columns of other kinds.
+_PLAIN, _TOLD = 6, 40
 #: A space at which no line is broken; shown as a plain one.
 _GLUE = "\N{NO-BREAK SPACE}"
 #: Seconds between two drawings of the live line.
@@ -101,6 +103,17 @@ def sum_up(some: Sequence[Any], most: int = 10) -> str:
     """Return the first of some things, and how many more there are."""
     rest = len(some) - most
     return ", ".join(str(one) for one in some[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def tell_columns(uses: Sequence[Any]) -> list[tuple[str, str]]:
+    """Return one line for each column that is not simply a number, and one for those that are, if they are many."""
+    plain = [one for one in uses if one.told == "number"]
+    told = [one for one in uses if len(plain) < _PLAIN or one.told != "number"]
+    more = len(told) - _TOLD
+    lines = [("column", str(one)) for one in told[:_TOLD]]
+    if plain and len(plain) >= _PLAIN:
+        lines.append(("columns", f"{len(plain):,} of numbers, as they are"))
+    return lines + ([("columns", f"and {more:,} more; the page has them all")] if more > 0 else [])
 
 
 def note_unnamed(n_columns: int) -> None:

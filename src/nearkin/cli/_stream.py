@@ -51,7 +51,7 @@ class StreamOptions:
     )  # fmt: skip
     shuffle: bool = option(help="Stream: read the row groups in an order drawn by --seed.")
     missing: str = option(
-        type=click.Choice(["error", "drop"]), default="error",
+        type=click.Choice(["error", "drop", "fill"]), default="error",
         help="Stream: what to do with rows that lack a number or a label.",
     )  # fmt: skip
     text_labels: bool = option(help="Stream of CSV: labels are text even if they look like numbers.")
@@ -88,12 +88,13 @@ def open_stream(data: Sequence[Path], source: Source, options: StreamOptions, se
     """Return the stream behind the arguments of a command."""
     from nearkin import streams
 
+    source.check_in_batches()
     if source.label is not None and source.labels is not None:
         raise InputError("--label names a column and --labels a file; give one of them.")
     opened = streams.open(
         [str(one) for one in data], label=source.label or source.labels, features=source.features or None,
         drop=source.drop, batch_rows=options.batch_rows, shuffle=options.shuffle, seed=seed, missing=options.missing,
-        text_labels=options.text_labels,
+        text_labels=options.text_labels, text=source.text,
     )  # fmt: skip
     assert isinstance(opened, streams.FileStream)
     return opened

@@ -28,7 +28,7 @@ from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError, Option
 
 if TYPE_CHECKING:
-    from nearkin.search import Adaptation, Feedback, Outlook, SimilarityAdapter
+    from nearkin.search import Adaptation, Decisions, Feedback, Outlook, SimilarityAdapter
 
 __all__ = ["adapt"]
 
@@ -101,6 +101,7 @@ class Sources:
         type=click.Choice(("raise", "skip", "keep")), metavar="raise|skip|keep",
         help="What to do with repeated rows.  [default: keep for triplets and clicks, else skip]",
     )  # fmt: skip
+    decisions: Path | None = option(help="Decisions of the page: wrong clicks do not count as clicks.")
     max_rows: int = option(default=10_000_000, help="Rows of feedback held in memory; of more, lists are drawn.")
 
     @property
@@ -108,9 +109,9 @@ class Sources:
         """What the library does with rows that cannot be used."""
         return "raise" if self.strict else "skip"
 
-    def read(self) -> tuple[Vectors, Vectors, Feedback]:
-        """Return queries, items and feedback."""
-        from nearkin.search import read_feedback, read_vectors
+    def read(self) -> tuple[Vectors, Vectors, Feedback, Decisions | None]:
+        """Return queries, items, feedback and what was decided about it."""
+        from nearkin.search import read_decisions, read_feedback, read_vectors
 
         queries = Vectors(*read_vectors(self.queries, self.query_ids, self.id_column))
         items = Vectors(*read_vectors(self.items, self.item_ids, self.id_column))
@@ -122,7 +123,10 @@ class Sources:
             grade=self.grade, clicks_as=self.clicks_as, bad=self.bad, duplicates=self.duplicates,
             max_rows=self.max_rows,
         )  # fmt: skip
-        return queries, items, feedback
+        if self.decisions is None:
+            return queries, items, feedback, None
+        decided = read_decisions(self.decisions, query_ids=queries.ids, item_ids=items.ids)
+        return queries, items, decided.apply(feedback), decided
 
     @contextmanager
     def naming_files(self) -> Iterator[None]:
@@ -197,11 +201,35 @@ class Outputs:
     numpy: Path | None = output_option("map", help="Also write the map as npz for numpy alone.")
     onnx: Path | None = output_option("onnx", help="Also write the map as ONNX.")
     report: Path | None = output_option("report", help="Also write the figures as JSON.")
+    page: Path | None = output_option(
+        "clicks", metavar="PAGE", help="Also write a page: the report, and clicks that look wrong."
+    )
+    query_texts: Path | None = option(help="Texts of the queries for the page, one a line.")
+    item_texts: Path | None = option(help="Texts of the items for the page, one a line.")
+    title: str | None = option(metavar="TEXT", help="Heading of the page.  [default: names of the feedback]")
 
-    def write(self, done: Adaptation) -> None:
-        """Write all files."""
+    def read_texts(self) -> dict[str, list[str] | None]:
+        """Return the texts for the page."""
+        given = {"query_texts": self.query_texts, "item_texts": self.item_texts}
+        if self.page is None and (any(given.values()) or self.title is not None):
+            flag = next((name for name, one in given.items() if one is not None), "title").replace("_", "-")
+            raise InputError(f"--{flag} is for the page; name one with --page.")
+        return {name: None if path is None else _read_lines(path) for name, path in given.items()}
+
+    def check_texts(self, texts: dict[str, list[str] | None], queries: Vectors, items: Vectors) -> None:
+        """Refuse texts that are not one for every vector, before anything is learned."""
+        for (name, held), vectors in zip(texts.items(), (queries, items), strict=True):
+            if held is not None and len(held) != len(vectors.X):
+                path = getattr(self, name)
+                raise InputError(f"{path} holds {len(held):,} lines for {len(vectors.X):,} vectors.")
+
+    def write(self, done: Adaptation, **about_page: Any) -> None:
+        """Write all files; ``about_page`` is what the page needs."""
         from nearkin.saving import save
-        from nearkin.search import write_numpy, write_onnx
+        from nearkin.search import write_click_page, write_numpy, write_onnx
+
+        if self.page is not None:
+            write_click_page(done, path=self.page, **{**about_page, "title": self.title or about_page["title"]})
 
         save(done.adapter, self.output)
         if self.numpy is not None:
@@ -249,15 +277,20 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
         search.require_onnx()
     adapter = learning.open_adapter(sources.bad)
     with _own_options():
+        texts = outputs.read_texts()
         with _show.progress_bar(quiet=quiet):
-            queries, items, feedback = sources.read()
-        about = _describe_log(queries, items, feedback)
+            queries, items, feedback, decided = sources.read()
+        outputs.check_texts(texts, queries, items)
+        about = _describe_log(queries, items, feedback, decided)
         with sources.naming_files(), _show.progress_bar(quiet=quiet):
             done = search.adapt(
                 queries.X, items.X, feedback, adapter=adapter, bad=sources.bad, test_from=sources.test_from,
                 foretell=None if quiet else partial(_foretell, about), **vars(check),
             )  # fmt: skip
-    outputs.write(done)
+    outputs.write(
+        done, queries=queries.X, items=items.X, query_ids=queries.ids, item_ids=items.ids, **texts,
+        kept=() if decided is None else decided.kept, title=", ".join(one.name for one in sources.feedback),
+    )  # fmt: skip
     if not quiet:
         _summarise(done, feedback)
         size = _show.size(outputs.output.stat().st_size)
@@ -266,6 +299,8 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
             ("version", str(done.adapter.versions_[-1])),
             ("saved", f"{outputs.output} ({size})"),
         ]
+        if outputs.page is not None:
+            last.append(("page", f"{outputs.page} ({_show.size(outputs.page.stat().st_size)})"))
         _show.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
 
 
@@ -279,7 +314,17 @@ def _own_options() -> Iterator[None]:
         raise
 
 
-def _describe_log(queries: Vectors, items: Vectors, feedback: Feedback) -> list[tuple[str, str]]:
+def _read_lines(path: Path) -> list[str]:
+    """Return the texts of a file, one a line."""
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text with one text a line.") from None
+
+
+def _describe_log(
+    queries: Vectors, items: Vectors, feedback: Feedback, decided: Decisions | None
+) -> list[tuple[str, str]]:  # fmt: skip
     """Return what was read, before anything is learned."""
     told = _show.count(len(feedback), *_LISTS[feedback.form])
     if feedback.form in ("impressions", "judgements"):
@@ -297,6 +342,10 @@ def _describe_log(queries: Vectors, items: Vectors, feedback: Feedback) -> list[
         lines.append(
             ("held", f"1 list in {round(1 / feedback.share):,}, because the log has more rows than --max-rows")
         )
+    if decided is not None:
+        gone = f"; {decided.n_unknown:,} about queries or items that are not there" if decided.n_unknown else ""
+        wrong = int(decided.is_wrong.sum())
+        lines.append(("decisions", f"{wrong:,} clicked pairs are wrong, {len(decided.kept):,} are right{gone}"))
     for number, (reason, n) in enumerate(feedback.skipped.items()):
         first = feedback.first_skipped.get(reason, "")
         lines.append(("" if number else "left out", f"{n:,} x {reason}" + (f" (first: {first})" if first else "")))
@@ -308,7 +357,7 @@ def _foretell(about: list[tuple[str, str]], outlook: Outlook) -> None:
     learned, chosen = (_show.count(n, "query", "queries") for n in (outlook.n_learned, outlook.n_chosen))
     held = _show.count(outlook.n_held_out, "query", "queries")
     parts = [
-        f"{100 * gain:g}\N{NO-BREAK SPACE}points:\N{NO-BREAK SPACE}{n:,}" + (f" ({more:,} more)" if more else "")
+        f"of\N{NO-BREAK SPACE}{_show.count(round(100 * gain), 'point')} {n:,}" + (f" ({more:,} more)" if more else "")
         for (gain, n), more in zip(outlook.needed.items(), outlook.missing.values(), strict=True)
     ]
     lines = [
@@ -316,7 +365,7 @@ def _foretell(about: list[tuple[str, str]], outlook: Outlook) -> None:
         ("learns from", learned),
         ("chooses on", chosen),
         ("tests on", f"{held} that are never learned from"),
-        ("would take", f"test queries to show a gain of {', '.join(parts)}"),
+        ("needed", f"test queries to show a gain {', '.join(parts)}"),
     ]
     if outlook.n_held_out < _FEW:
         lines.append(("note", f"{held} can show only a very large gain; the intervals below are wide."))

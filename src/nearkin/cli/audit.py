@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import DATA, Share, Source, option, options, output_option, quiet_option, seed_option, takes
+from nearkin.cli._options import (
+    DATA,
+    Share,
+    Source,
+    option,
+    options,
+    output_option,
+    quiet_option,
+    seed_option,
+    takes,
+)
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
 
@@ -68,19 +78,30 @@ class AuditOptions(Source):
         "[default: wrong]",
     )
     ids: tuple[str, ...] = option(
-        "--id", multiple=True, metavar="COL", help="Column that names rows, in page and tables. Repeatable."
+        "--id",
+        multiple=True,
+        metavar="COL",
+        help="Column that names rows, in page and tables; learned from only if --features names it. Repeatable.",
     )
     group: str | None = option(
         metavar="COL", help="Column of groups, such as patients: rows of a group do not vouch for each other."
     )
-    text: str | None = option(metavar="COL", help="Column of texts to show beside the rows.")
-    image: str | None = option(metavar="COL", help="Column of image files to show; paths start at the folder of DATA.")
+    show: str | None = option(metavar="COL", help="Column to show beside the rows, not to learn from.")
     noise_rate: float | str = option(
         type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto",
         help="Share of wrong labels, if you know it; auto estimates it.",
     )  # fmt: skip
     title: str | None = option(metavar="TEXT", help="Heading of the page.  [default: name of DATA]")
     seed: int = seed_option("result")
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Columns that are not learned from, and what for."""
+        found = dict.fromkeys(self.ids, "names the rows (--id)")
+        for name, words in ((self.group, "groups the rows (--group)"), (self.show, "shown (--show)")):
+            if name:
+                found.setdefault(name, words)
+        return found
 
     @property
     def cleaning(self) -> dict[str, Any]:
@@ -98,8 +119,10 @@ class AuditOptions(Source):
 @command(
     "Find wrong labels and write a page about them.",
     "nearkin audit reviews.parquet --label stars --id review --text body",
+    "nearkin audit passengers.csv --label survived -o passengers.html",
     "nearkin audit wine.csv --label cultivar --drop bottle -o wine.html",
-    "nearkin audit photos.parquet --label animal --image file -o photos.html",
+    "nearkin audit photos.csv --label animal --image file -o photos.html",
+    "nearkin audit photos/ -o photos.html",
     "nearkin audit embeddings.npy --labels labels.txt -o report.html",
     "nearkin audit data.npz --label y --cleaned labels.csv --how relabel",
 )
@@ -110,13 +133,16 @@ class AuditOptions(Source):
 def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     """Find the labels in DATA that are probably wrong, and show why.
 
-    DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
-    features. Writes one HTML page that needs no network, and a table of the
-    suspects beside it; both are named after DATA unless you name them.
+    DATA is CSV with a header row, Excel, Parquet, npz or npy. Its columns may
+    hold numbers, categories, dates, texts and gaps; columns that name or count
+    the rows are left out, and a line for each says what became of it. Writes
+    one HTML page that needs no network, and a table of the suspects beside it;
+    both are named after DATA unless you name them. DATA may also be a folder
+    of pictures in folders, one for each class.
     No model is needed: a jury of neighbours and regressions votes on every
     label, and no voter has seen the label it judges.
     """
-    from nearkin.audit import CLEANED, COLUMNS, audit_labels
+    from nearkin.audit import CLEANED, COLUMNS, audit_rows
     from nearkin.tables import check_names, read_training, write_columns
 
     cleaning = given.cleaning
@@ -124,34 +150,40 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
         raise InputError(f"{given.output}: the page is HTML, so its name must end in .html.")
     check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
     begun = time.perf_counter()
-    shown = [one for one in (given.text, given.image, given.group) if one]
-    rows = read_training(data, given.label, given.labels, given.features, given.drop, [*given.ids, *shown])
+    image = given.image or (["file"] if data.is_dir() else [])
+    shown = dict.fromkeys([*given.text[:1], *image[:1]], "shown")
+    rows = read_training(
+        data, given.label, given.labels, given.features, given.drop, shown | given.others, given.text, image,
+        given.embedding,
+    )  # fmt: skip
     assert rows.y is not None
-    pictures = None if given.image is None else _pictures(rows, given.image, data)
+    pictures = _pictures(rows, image[0], data) if image else None
     ids = {name: rows.others[name] for name in given.ids}
+    beside = given.show or next(iter(given.text), None)
     with _show.progress_bar(quiet=quiet):
-        found = audit_labels(
-            rows.X, rows.y, random_state=given.seed, noise_rate=given.noise_rate,
+        found = audit_rows(
+            rows, random_state=given.seed, noise_rate=given.noise_rate,
             groups=None if given.group is None else rows.others[given.group],
         )  # fmt: skip
         found.to_html(
             given.output,
             title=given.title or data.name,
             ids=ids,
-            texts=None if given.text is None else rows.others[given.text],
+            texts=None if beside is None else [str(one) for one in rows.others[beside]],
             images=pictures,
             notes={"Data": data.name, "Label": rows.label or (given.labels.name if given.labels else "y")},
             first_row=1,
         )
         found.to_csv(given.suspects, ids=ids, suspects_only=True, first_row=1)
         if given.every is not None:
-            write_columns(given.every, found.columns(ids, first_row=1), "audit")
+            write_columns(given.every, found.to_columns(ids, first_row=1), "audit")
         cleaned = None if given.cleaned is None else found.cleaned_columns(ids, first_row=1, **cleaning)
         if given.cleaned is not None and cleaned is not None:
             write_columns(given.cleaned, cleaned, "cleaned")
     if not quiet:
         lines = [
             *found.summary(),
+            *_show.tell_columns(rows.columns),
             ("time", f"{time.perf_counter() - begun:.1f} s"),
             *_written(given, cleaned, len(rows.X)),
         ]
@@ -161,10 +193,11 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
 
 def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:
     """Return the files of the pictures; one of the first must be there."""
-    from nearkin.audit.page import require_pillow
+    from nearkin.tables import require_pillow
 
     require_pillow()
-    paths = [data.parent / str(one) for one in rows.others[image]]
+    folder = data if data.is_dir() else data.parent
+    paths = [folder / str(one) for one in rows.others[image]]
     if not any(path.is_file() for path in paths[:_TRIED]):
         raise InputError(f"--image {image}: there is no file {paths[0]}; paths start at the folder of {data.name}.")
     return paths

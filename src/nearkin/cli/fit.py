@@ -165,8 +165,9 @@ def fit(
 ) -> int:  # fmt: skip
     """Learn a classifier from DATA and save it.
 
-    DATA is CSV with a header row, Parquet, npz or npy. Numeric columns are
-    features. Some labels may be wrong: their share is estimated, and its
+    DATA is CSV with a header row, Excel, Parquet, npz or npy. Its columns may
+    hold numbers, categories, dates, texts and gaps; the model keeps how they
+    were read. Some labels may be wrong: their share is estimated, and its
     effect on predictions undone. Options you leave out keep the library's
     defaults.
 
@@ -181,7 +182,9 @@ def fit(
         return fit_onto(data, source, outputs.output, wanted, stream, onto, quiet=quiet)
     if outputs.output is None:
         raise click.UsageError("Missing option '-o' / '--output'.", click.get_current_context())
-    if not stream.applies_to(data):
+    from nearkin.tables import holds_picture_folders
+
+    if (len(data) == 1 and holds_picture_folders(data[0])) or not stream.applies_to(data):
         _fit_table(data[0], source, outputs.output, outputs.suspects, wanted, quiet=quiet)
     elif outputs.suspects is None:
         with _stream.logging_refusal(stream):
@@ -206,15 +209,19 @@ def _fit_table(
 
     begun = time.perf_counter()
     model = wanted.make_classifier(in_batches=False)
-    rows = read_training(data, source.label, source.labels, source.features, source.drop)
+    rows = read_training(
+        data, source.label, source.labels, source.features, source.drop, text=source.text, image=source.image,
+        embedding=source.embedding,
+    )  # fmt: skip
     assert rows.y is not None
     warn_of_lookalikes(rows.y, f"column {rows.label!r} of {data}" if rows.label else str(source.labels))
     with _show.progress_bar(quiet=quiet):
         model.fit(rows.X, rows.y)
-    remember_names(model, rows.names, rows.label)
+    remember_names(model, rows.names, rows.label, rows.needed_encoder)
     hold_rows(model, rows.X, rows.y)  # so that more files can be learned later
     files = [data, *([source.labels] if source.labels is not None else [])]
-    note_files(model, [files], [len(rows.X)], drop=source.drop, features=source.features or None)
+    if not data.is_dir():
+        note_files(model, [files], [len(rows.X)], drop=source.drop, features=source.features or None, text=source.text)
     save(model, output)
     if suspects is not None:
         write_columns(suspects, _doubts(model, rows), "doubts")
@@ -248,7 +255,7 @@ def _fit_stream(
             whole = model.set_params(learner=whole).fit(X, y)
             hold_rows(whole, X, y, options.voters, n_rows=stream.n_rows)
         learner = getattr(whole, "learner_", whole)
-        remember_names(whole, stream.names, stream.label)
+        remember_names(whole, stream.names, stream.label, stream.columns and stream.columns.encoder)
         _enter_files(whole, stream, source, options)
         save(whole, output)
         if not quiet:
@@ -267,8 +274,8 @@ def _enter_files(model: Any, stream: FileStream, source: Source, options: Stream
     files = [[one, *([labels[one]] if one in labels else [])] for one in stream.paths]
     sizes = [stream.of_file(one).n_rows for one in stream.paths]
     note_files(
-        model, files, sizes, drop=source.drop, features=source.features or None, batch_rows=options.batch_rows,
-        missing=options.missing, text_labels=options.text_labels,
+        model, files, sizes, drop=source.drop, features=source.features or None, text=source.text,
+        batch_rows=options.batch_rows, missing=options.missing, text_labels=options.text_labels,
     )  # fmt: skip
 
 
@@ -321,9 +328,11 @@ def _describe_table(model: Any, rows: LabelledRows) -> list[tuple[str, str]]:
         most = (-rates).argsort(kind="stable")
         named = [f"{model.classes_[i]}\N{NO-BREAK SPACE}{_show.percent(rates[i])}" for i in most[:5]]
         by_class = "; by true class " + ", ".join(named) + (", ..." if len(most) > 5 else "")
+    n_skipped = 0 if rows.unlabelled is None else len(rows.unlabelled.X)
     return [
-        ("rows", f"{len(rows.X):,}"),
+        ("rows", f"{len(rows.X):,}" + (f"; {n_skipped:,} more without a label, skipped" if n_skipped else "")),
         ("features", f"{rows.X.shape[1]:,}"),
+        *_show.tell_columns(rows.columns),
         ("classes", f"{len(classes)}: {_show.sum_up(sizes)}"),
         *(_describe_learner(model.learner_) if hasattr(model, "learner_") else _describe_jury(model.decision_.jury)),
         ("noise rate", f"{_show.percent(model.noise_rate_)} ({how}){by_class}"),
@@ -346,7 +355,7 @@ def _doubts(model: Any, rows: LabelledRows) -> dict[str, Any]:
     score = getattr(model, "score_", model.plausibility_)
     order = np.argsort(score, kind="stable")
     return {
-        "row": order + 1,
+        "row": (order if rows.numbers is None else rows.numbers[order]) + 1,
         "label": np.asarray(rows.y)[order],
         "plausibility": model.plausibility_[order],
         "score": score[order],

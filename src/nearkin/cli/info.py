@@ -54,6 +54,7 @@ def _describe_fitted(facts: dict[str, Any]) -> Lines:
     names, counters = facts["feature_names"], facts["counters"]
     lines = [
         ("features", f"{facts['n_features']:,}" + (f": {_show.sum_up(names, 16)}" if names else " without names")),
+        *(("column", one) for one in facts["columns"] or ()),
         ("label", facts["label"] or "without a name"),
         ("classes", f"{len(facts['classes']):,}: {_show.sum_up(facts['classes'], 16)}"),
     ]

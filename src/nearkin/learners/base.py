@@ -29,6 +29,7 @@ from nearkin.parameters import LearningRule, Parameter
 from nearkin.rows import Change, Moments, MovingScale, Rows, Scaling, check_range, check_rows
 from nearkin.settings import all_or_nothing, at_one_moment, check_settings, generator
 from nearkin.stored import ArrayOf, Part, stored
+from nearkin.tables import encode_rows
 from nearkin.triplets import Triplets, TripletSource, as_source
 
 __all__ = ["OnlineLearner"]
@@ -363,6 +364,7 @@ class OnlineLearner(BaseEstimator):
 
     def check_rows(self, X: ArrayLike, *, reset: bool = False) -> Array | sparse.csr_array:
         """Validate rows: dense or CSR, finite, with the features and the type of numbers that were learned."""
+        X = encode_rows(self, X, reset=reset)
         return check_rows(self, X, dtype=self._dtypes(reset), reset=reset)
 
     def _dtypes(self, reset: bool) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from importlib import resources
 from typing import Any
 
 from nearkin._version import __version__
 from nearkin.errors import printable
 
-__all__ = ["Page"]
+__all__ = ["Page", "as_json"]
 
 #: Characters of anything that is written into a page as text.
 _LONGEST = 1000
@@ -49,6 +50,14 @@ class Page:
             title=title, kind=self.kind, version=__version__, style=self._style, script=self._script,
             style_hash=_hash(self._style), script_hash=_hash(self._script), **facts,
         )  # fmt: skip
+
+
+def as_json(value: Any) -> str:
+    r"""JSON that may stand inside a script element: nothing in it can end the element or begin a comment."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _read(package: str | None, name: str) -> str:

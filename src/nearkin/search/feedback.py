@@ -417,7 +417,7 @@ def _drop_repeated(
         begin = np.flatnonzero(np.concatenate([[True], ~again]))
         grade = grade.copy()
         grade[order[begin]] = np.maximum.reduceat(grade[order], begin)
-    tally.add("duplicate", n_repeated, f"row {first}" if found.row is None else f"data row {first + 1:,}")
+    tally.add("duplicate", n_repeated, "" if found.row is None else f"row {first}")
     kept = np.ones(len(key), dtype=bool)
     kept[repeated] = False
     parts = {name: None if (one := getattr(found, name)) is None else one[kept] for name in ("rank", "time", "row")}

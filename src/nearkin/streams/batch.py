@@ -18,7 +18,7 @@ from nearkin.errors import InputError, Option, Row, placed_at
 from nearkin.labels import as_labels
 from nearkin.streams.columns import Columns, note_new
 from nearkin.streams.identity import digest_rows
-from nearkin.tables import ArrowTable, Chunk, Layout, find_gap, layout_of
+from nearkin.tables import ArrowTable, Chunk, Layout, TableEncoder, find_gap, is_mixed, layout_of
 
 __all__ = ["Batch", "IteratorStream", "Place", "Stream", "check_chunk"]
 
@@ -117,7 +117,7 @@ def check_chunk(
     kept = whole & ~chunk.no_label
     if kept.all():
         return Batch(chunk.X, chunk.y, kept, place(0), place=place)
-    if missing == "drop":
+    if missing in ("drop", "fill"):
         return Batch(chunk.X[kept], chunk.y[kept], kept, place(0), place=place)
     row = int(np.argmin(kept))
     problem = f"column {label!r} holds no label" if label else "there is no label"
@@ -163,7 +163,7 @@ class IteratorStream:
         """Return the same rows with these columns in this order; see `nearkin.streams.columns.Named`."""
         self._learned, self._labels = learned, labels
         if self._layout is not None:
-            self._layout = self._layout.arranged(learned.widths, labels, "the stream")
+            self._layout = self._layout.arranged(learned.widths, labels, "the stream", learned.encoder)
         return self
 
     def batches(self, epoch: int, first: int = 0) -> Iterator[Batch]:
@@ -230,11 +230,12 @@ class IteratorStream:
                 learned = self._learned
                 features = self.features if learned is None else list(learned.widths)
                 self._layout = layout_of(
-                    one.schema, where, lambda name: len(one.column(name)[0]), self.label, features, self.drop
-                )
+                    one.schema, where, lambda name: len(one.column(name)[0]), self.label, features, self.drop,
+                    lambda names: ArrowTable(where, names, one.num_rows, one.column), fills=self.missing == "fill",
+                )  # fmt: skip
                 if learned is not None:
                     note_new(where, one.schema.names, learned, self.label, *self.drop)
-                    self._layout = self._layout.arranged(learned.widths, self._labels, where)
+                    self._layout = self._layout.arranged(learned.widths, self._labels, where, learned.encoder)
             return self._layout.chunk(ArrowTable(where, one.schema.names, one.num_rows, one.column))
         if not (isinstance(one, tuple) and len(one) == 2):
             raise InputError(f"{where}: a pair (X, y) or an Arrow record batch was expected; got {type(one).__name__}.")
@@ -251,9 +252,15 @@ class IteratorStream:
         """Return a frame with its columns in the order of those before; anything else as it is."""
         if not hasattr(X, "columns") or not all(isinstance(one, str) for one in X.columns):
             return X
-        names = list(X.columns)
+        names = [str(one) for one in X.columns]
         if self._learned is None:
             self._learned = Columns(dict.fromkeys(names, 0), "number")
+            if self.missing == "fill" or is_mixed(X):
+                encoder = TableEncoder(drop=[one for one in self.drop if one in names]).fit(X)
+                self._learned = Columns(dict.fromkeys(encoder.codes_, 0), "number", encoder)
+        if self._learned.encoder is not None:
+            note_new(where, names, self._learned)
+            return self._learned.encoder.transform(X)
         if names == list(self._learned.widths):
             return X
         layout = Layout(names, [0] * len(names), "", self._learned.labels, "float64")

@@ -6,34 +6,40 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from nearkin.errors import quote_names
-from nearkin.stored import Count, Table, Text, stored
-from nearkin.tables import Layout, label_kind
+from nearkin.stored import Count, Maybe, Part, Table, Text, stored
+from nearkin.tables import Layout, TableEncoder, label_kind
 
-__all__ = ["Columns", "Named", "arrange", "known_columns", "note_new", "without_names"]
+__all__ = ["Columns", "Named", "arrange", "keep_encoder", "known_columns", "note_new", "without_names"]
 
 #: An entry of a vector.
 _ENTRY = re.compile(r"(.+)\[(\d+)\]")
 
 
-@stored(widths=Table(Text(), Count()), labels=Text("whole", "decimal", "number", "text"))
+@stored(
+    widths=Table(Text(), Count()), labels=Text("whole", "decimal", "number", "text"),
+    encoder=Maybe(Part("TableEncoder")),
+)  # fmt: skip
 @dataclass(frozen=True)
 class Columns:
     """Names of feature columns in their order, each with the length of its vectors (0: plain numbers), and how labels
-    are written.
+    are written. An encoder, where there is one, makes the features of these columns.
     """
 
     widths: dict[str, int]
     labels: str
+    encoder: TableEncoder | None = field(default=None, compare=False)
 
     @classmethod
     def of_layout(cls, layout: Layout) -> Columns:
         """Return the columns that a layout reads."""
+        if layout.encoder is not None:
+            return cls(dict.fromkeys(layout.encoder.codes_, 0), layout.kind, layout.encoder)
         return cls({name: int(width) for name, width in zip(layout.columns, layout.widths, strict=True)}, layout.kind)
 
     @classmethod
@@ -55,7 +61,8 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """One name for every feature; an entry of a vector is called ``name[i]``."""
-        return Layout(list(self.widths), list(self.widths.values()), "", self.labels, "float64").names
+        widths = list(self.widths.values())
+        return Layout(list(self.widths), widths, "", self.labels, "float64", encoder=self.encoder).names
 
 
 class Named(Protocol):
@@ -77,7 +84,9 @@ def known_columns(model: Any) -> Columns | None:
     if history is not None and history.columns is not None:
         found: Columns = history.columns
         return found
-    names = getattr(model, "feature_names_in_", None)
+    names, encoder = getattr(model, "feature_names_in_", None), getattr(model, "encoder_", None)
+    if encoder is not None:
+        return Columns(dict.fromkeys(encoder.codes_, 0), "text" if _texts(model) else "number", encoder)
     if names is None:
         return None
     return Columns.of_names([str(one) for one in names], "text" if _texts(model) else "number")
@@ -117,8 +126,18 @@ def _parts_of(model: Any) -> list[Any]:
     return [model, *(one for one in inside if hasattr(one, "partial_fit"))]
 
 
+def keep_encoder(model: Any) -> None:
+    """Let a model that was learned from a stream encode tables as the stream was encoded."""
+    known = known_columns(model)
+    if known is not None and known.encoder is not None:
+        model.encoder_ = known.encoder
+
+
 def note_new(place: str, held: Any, learned: Columns, *others: str | None) -> None:
     """Warn of columns that a model has not learned."""
-    if new := [name for name in held if name and name not in learned.widths and name not in others]:
+    known = {*learned.widths, *others}
+    if learned.encoder is not None:
+        known |= {one.name for one in learned.encoder.columns_}
+    if new := [name for name in held if name and name not in known]:
         problem = f"{place} has columns that the model has not learned, which are left out: {quote_names(new)}."
         warnings.warn(problem, stacklevel=4)

@@ -71,7 +71,7 @@ class FileStream:
         Rows of a batch.
     seed : int or None
         None to read in the order of the files; otherwise every pass draws the order of the units anew.
-    missing : {"error", "drop"}
+    missing : {"error", "drop", "fill"}
         What to do with rows that lack a number or a label.
     join : LabelJoin or None, default=None
         Puts labels in the place of the ids that were read instead.
@@ -117,7 +117,7 @@ class FileStream:
         layout = self.reader.layout  # type: ignore[attr-defined]
         note_new(self.paths[0], layout.columns, learned)
         kind = labels if self.join is None else layout.kind
-        layout = layout.arranged(learned.widths, kind, self.paths[0])
+        layout = layout.arranged(learned.widths, kind, self.paths[0], learned.encoder)
         return replace(self, reader=replace(self.reader, layout=layout))  # type: ignore[type-var]
 
     @property
@@ -180,7 +180,7 @@ class FileStream:
 
     def identity(self) -> dict[str, Any]:
         """Return what must be the same for a checkpoint to go on: files by content and in order, columns, options."""
-        own = asdict(self.reader)  # type: ignore[call-overload]
+        own = _plain(self.reader)
         layout, labels = own.get("layout", own), own.get("labels", {})
         files = [describe_file(one) for path in self.paths for one in (path, labels.get(path)) if one is not None]
         return {
@@ -194,7 +194,7 @@ class FileStream:
         numbers = list(dict.fromkeys(piece.unit for pieces in batches for piece in pieces))
         place = {number: i for i, number in enumerate(numbers)}
         return {
-            "reader": {"kind": self.reader.kind, **asdict(self.reader)},  # type: ignore[call-overload]
+            "reader": {"kind": self.reader.kind, **_plain(self.reader)},
             "units": [asdict(self.units[number]) for number in numbers],
             "label": self.label, "batch_rows": self.batch_rows, "missing": self.missing,
             "batches": [[[place[one.unit], one.start, one.stop] for one in pieces] for pieces in batches],
@@ -211,6 +211,16 @@ class FileStream:
         options = {name: plain[name] for name in ("label", "batch_rows", "missing")}
         stream = cls(kind(**own), units, seed=None, **options)
         return stream, [[Piece(*one) for one in pieces] for pieces in plain["batches"]]
+
+
+def _plain(reader: Any) -> dict[str, Any]:
+    """Return the values of a reader; an encoder stays what it is."""
+    encoder = getattr(getattr(reader, "layout", None), "encoder", None)
+    if encoder is None:
+        return asdict(reader)
+    plain = asdict(replace(reader, layout=replace(reader.layout, encoder=None)))
+    plain["layout"]["encoder"] = encoder
+    return plain
 
 
 @dataclass(eq=False)

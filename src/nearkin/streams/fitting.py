@@ -14,6 +14,7 @@ from nearkin.discriminant import Discriminant
 from nearkin.learners import LPAODML, OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.streams.batch import Stream
+from nearkin.streams.columns import keep_encoder
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.pupil import Model, Pupil
 from nearkin.streams.run import Options, Report, Run
@@ -99,6 +100,7 @@ def fit_stream(
     """
     options = Options(epochs, checkpoint, checkpoint_every, resume, log, log_every, on_report, n_voters, false_alarms)
     learn_stream(model, source, options, classes, prequential=prequential).decide()
+    keep_encoder(model)
     return model
 
 

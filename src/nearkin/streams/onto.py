@@ -43,7 +43,7 @@ __all__ = ["FileNote", "Outcome", "fit_onto", "note_files"]
 #: How files are read unless told otherwise; a model keeps it.
 _READING: dict[str, Any] = {
     "label": None, "on": None, "features": None, "drop": [], "batch_rows": 4096, "missing": "error",
-    "text_labels": False,
+    "text_labels": False, "text": [],
 }  # fmt: skip
 
 #: Seconds between two saves while files are learned.
@@ -134,8 +134,8 @@ def fit_onto(
         classifier can take them up: its learner begins anew from the rows held, which get the median of the first new
         rows there.
     **reading
-        Any of `label`, `features`, `drop`, `batch_rows`, `missing` and `text_labels` of `nearkin.streams.open`. The
-        model keeps them: later calls need not give them, and something else is refused by name.
+        Any of `label`, `features`, `drop`, `text`, `batch_rows`, `missing` and `text_labels` of `nearkin.streams.open`.
+        The model keeps them: later calls need not give them, and something else is refused by name.
 
     Returns
     -------
@@ -379,6 +379,8 @@ class _Onto:
         if known is not None and path not in self.labels:
             held = column_names(Path(path)) or []
             others = {*known.widths, label, reading["on"], *drop, ""}
+            if known.encoder is not None:
+                others |= {one.name for one in known.encoder.columns_}
             new = [] if features else [name for name in held if name not in others]
             if new and self.new_columns == "error":
                 raise InputError(
@@ -387,6 +389,12 @@ class _Onto:
                     fix=Option("new_columns"),
                 )
             takes = self.new_columns == "learn"
+            if new and takes and known.encoder is not None:
+                raise InputError(
+                    f"{path} has new columns ({quote_names(new)}), and a model whose table is encoded takes none up; "
+                    "fit a new one, or leave them out with {fix}.",
+                    fix=Option("new_columns", "leave"),
+                )
             text = f"new columns are {'taken up' if takes else 'left out'}: {quote_names(new)}" if new else ""
             if gone := [name for name in known.widths if name not in held]:
                 more = f" (also {quote_names(gone[1:])})" if len(gone) > 1 else ""
@@ -403,6 +411,7 @@ class _Onto:
         stream = open_stream(
             path, label=reading["on"] if late else label, features=features, drop=drop, missing=reading["missing"],
             batch_rows=reading["batch_rows"], text_labels=late or reading["text_labels"],
+            text=reading["text"] if known is None else (),
         )  # fmt: skip
         assert isinstance(stream, FileStream)
         if late:
@@ -489,7 +498,7 @@ class _Onto:
             Pupil(self.model).decide()
         known = known_columns(self.model)
         if known is not None and self.model.__sklearn_is_fitted__():
-            remember_names(self.model, known.names, self.reading["label"])
+            remember_names(self.model, known.names, self.reading["label"], known.encoder)
         if self.history.waiting is not None and self.how["log"] is not None:
             watch = self.history.watch
             Journal(self.how["log"]).tell("waiting", watch.n_batches, watch.n_rows, **self.history.waiting.facts())

@@ -29,7 +29,7 @@ def open_stream(
     *,
     label: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
     features: Sequence[str] | None = None, drop: Sequence[str] = (), batch_rows: int = 4096, shuffle: bool = False,
-    seed: int = 0, missing: str = "error", text_labels: bool = False,
+    seed: int = 0, missing: str = "error", text_labels: bool = False, text: Sequence[str] = (),
 ) -> FileStream | IteratorStream:  # fmt: skip
     """Open a stream of labelled rows that need not fit into memory.
 
@@ -52,11 +52,13 @@ def open_stream(
         Whether to read the row groups (ranges of an array, blocks of lines) in an order drawn anew for every pass.
     seed : int, default=0
         For that order.
-    missing : {"error", "drop"}, default="error"
+    missing : {"error", "drop", "fill"}, default="error"
         A row without a label, or with a missing or infinite number, is an error that names file and row; or it is
-        dropped and counted.
+        dropped and counted; or its missing numbers are filled, as they always are where a `TableEncoder` is needed.
     text_labels : bool, default=False
         CSV: take labels as text even if they look like numbers.
+    text : list of str
+        Columns of texts, to be learned from as such.
 
     Returns
     -------
@@ -65,7 +67,9 @@ def open_stream(
 
     Notes
     -----
-    Nothing is read but headers, and the line ends of CSV files. Memory is one batch, whatever the size of the files.
+    Nothing is read but headers, the line ends of CSV files, and the first rows. Where these are not all numbers, a
+    `nearkin.TableEncoder` is learned from them, which makes the features of all rows; the model keeps it. Memory is one
+    batch, whatever the size of the files.
 
     Examples
     --------
@@ -77,11 +81,13 @@ def open_stream(
     >>> [len(batch.X) for batch in stream.batches(epoch=0)]
     [50, 50, 20]
     """
-    check_argument(_OWNER, "missing", missing, OneOf(("error", "drop")))
+    check_argument(_OWNER, "missing", missing, OneOf(("error", "drop", "fill")))
     check_argument(_OWNER, "batch_rows", batch_rows, Integer(2, 1_000_000_000))
     check_argument(_OWNER, "seed", seed, Integer(0))
     features = [features] if isinstance(features, str) else features
-    drop = [drop] if isinstance(drop, str) else drop
+    drop, text = ([one] if isinstance(one, str) else one for one in (drop, text))
+    if features is not None:
+        features = [*features, *(one for one in text if one not in features)]
     paths = _as_paths(source)
     if paths is None:
         if shuffle:
@@ -95,9 +101,10 @@ def open_stream(
     if kind == "arrays":
         plan = NpyReader.plan(files, _label_files(label, features, drop))
     elif kind == "parquet":
-        plan = ParquetReader.plan(files, column, features, drop)
+        plan = ParquetReader.plan(files, column, features, drop, text=text, fills=missing == "fill")
     else:
-        plan = CsvReader.plan(files, column, features, drop, text_labels=text_labels)
+        fills = missing == "fill"
+        plan = CsvReader.plan(files, column, features, drop, text_labels=text_labels, text=text, fills=fills)
     if not plan[1]:
         raise InputError(f"{files[0]}{' and the others' if len(files) > 1 else ''}: no rows.")
     order = int(seed) if shuffle else None
@@ -163,6 +170,7 @@ def list_files(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[str], str]
 def _kind(path: str) -> str:
     advice = {
         ".npz": "it cannot be read in pieces; save its arrays as npy files",
+        **dict.fromkeys((".xlsx", ".xlsm"), "a workbook cannot be read in pieces; save it as CSV or Parquet"),
         ".gz": "a compressed text cannot be read in pieces; decompress it, or write Parquet",
     }.get(Path(path).suffix.lower())
     if advice is not None:

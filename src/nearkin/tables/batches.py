@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, quote_names
+from nearkin.tables.encoder import TableEncoder
 from nearkin.tables.table import ArrowTable, Table, check_label_type, is_list, is_text, single_or_double
 
 __all__ = ["COLUMN_BYTES", "Chunk", "Layout", "Reader", "Unit", "layout_of", "note_others"]
@@ -79,7 +80,8 @@ class Layout:
 
     ``widths`` holds the numbers in each feature column: 0 if it is plain, the length of its vectors if it holds those.
     ``kind`` says how labels are written: "whole", "decimal", "number" or "text"; ``dtype`` is that of the features.
-    A layout ``is_fixed`` if a model has learned its columns, so that none can be left out.
+    A layout ``is_fixed`` if a model has learned its columns, so that none can be left out. An ``encoder`` makes the
+    features of columns that are not all numbers.
     """
 
     columns: Sequence[str]
@@ -88,10 +90,13 @@ class Layout:
     kind: str
     dtype: str
     is_fixed: bool = False
+    encoder: TableEncoder | None = None
 
     @property
     def names(self) -> list[str]:
         """One name for every feature; an entry of a vector is called ``name[i]``."""
+        if self.encoder is not None:
+            return self.encoder.get_feature_names_out().tolist()
         out: list[str] = []
         for name, width in zip(self.columns, self.widths, strict=True):
             out += [f"{name}[{i}]" for i in range(width)] if width else [name]
@@ -100,20 +105,37 @@ class Layout:
     @property
     def needed(self) -> list[str]:
         """Columns to read."""
-        return [*self.columns, self.label]
+        return [*(self.columns if self.encoder is None else self.encoder.codes_), self.label]
 
-    def arranged(self, learned: Mapping[str, int], kind: str | None, place: str) -> Layout:
+    def encoded(self, table: Table, *, is_named: bool, text: Sequence[str] = (), fills: bool = False) -> Layout:
+        """Return the layout with an encoder learned from the first rows, if these are not all numbers.
+
+        Numbers alone need none unless it ``fills`` gaps. A column of numbers with a few cells of something else is left
+        to those who read it, who refuse it.
+        """
+        others = [one for one in table.names if one and one not in self.columns]
+        encoder = TableEncoder(features=list(self.columns) if is_named else None, drop=others, text=list(text))
+        raw = {name: table.raw(name) for name in self.columns}
+        if not fills and not text and all(one.numbers is not None for one in raw.values()):
+            return self
+        encoder.fit(table)
+        odd = [one for one in encoder.columns_ if raw[one.name].numbers is None and "no number" not in one.told]
+        return replace(self, encoder=encoder, dtype="float64") if odd or fills or text else self
+
+    def arranged(
+        self, learned: Mapping[str, int], kind: str | None, place: str, encoder: TableEncoder | None = None
+    ) -> Layout:
         """Return the layout of the columns that a model has learned, by name and in its order.
 
         ``learned`` holds their widths, and ``kind`` says how its labels are written, if that is known; "words" are text
-        of which none looks like a number.
+        of which none looks like a number. ``encoder`` is that of the model.
         """
         widths = dict(zip(self.columns, self.widths, strict=True))
         if missing := [name for name in learned if name not in widths]:
             others = f" (also {quote_names(missing[1:])})" if len(missing) > 1 else ""
             held = quote_names(self.columns)
             raise InputError(f"{place} has no column {missing[0]!r}{others}, which the model needs; it holds {held}.")
-        for name, width in learned.items():
+        for name, width in learned.items() if encoder is None else ():
             if widths[name] != width:
                 words = [f"vectors of {one:,} numbers" if one else "single numbers" for one in (widths[name], width)]
                 raise InputError(f"{place}: column {name!r} holds {words[0]}; the model has learned {words[1]}.")
@@ -125,10 +147,16 @@ class Layout:
             raise InputError(
                 f"{place}: label column {self.label!r} holds {words[0]}; the model has learned {words[1]}."
             )
-        return replace(self, columns=list(learned), widths=list(learned.values()), kind=own, is_fixed=True)
+        dtype = self.dtype if encoder is None else "float64"
+        return replace(
+            self, columns=list(learned), widths=list(learned.values()), kind=own, is_fixed=True, dtype=dtype,
+            encoder=encoder,
+        )  # fmt: skip
 
     def chunk(self, table: Table) -> Chunk:
         """Return features and labels of a table."""
+        if self.encoder is not None:
+            return Chunk(self.encoder.transform(table), *table.classes(self.label, self.kind))
         X = np.empty((table.n_rows, sum(max(1, width) for width in self.widths)), self.dtype)
         at = 0
         for (name, block), width in zip(
@@ -166,12 +194,25 @@ def layout_of(
     label: str | None,
     features: Sequence[str] | None,
     drop: Sequence[str],
+    sample: Callable[[Sequence[str]], Table] | None = None,
+    *,
+    text: Sequence[str] = (),
+    fills: bool = False,
 ) -> Layout:
-    """Return the layout of Arrow tables; ``width`` finds the length of vectors where the type does not tell it."""
+    """Return the layout of Arrow tables; ``width`` finds the length of vectors where the type does not tell it.
+
+    ``sample`` reads the first rows of some columns, of which an encoder is learned where they are not all numbers.
+    """
     empty = ArrowTable(path, schema.names, 0, schema.empty_table().column)
-    empty.check_known([*(features or ()), *drop])
+    empty.check_known([*(features or ()), *drop, *text])
     label = empty.check_label(label)
     chosen = empty.choose(label, features, drop)
+    if sample is not None and (text or fills or any(empty.raw(one).numbers is None for one in chosen)):
+        kind = schema.field(label).type
+        kind = getattr(kind, "value_type", kind)
+        check_label_type(kind, label, path)
+        layout = Layout(chosen, [0] * len(chosen), label, "text" if is_text(kind) else "number", "float64")
+        return layout.encoded(sample(chosen), is_named=features is not None, text=text, fills=fills)
     found = empty.features(chosen)
     kinds = [schema.field(name).type for name in chosen]
     widths = [

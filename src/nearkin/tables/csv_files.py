@@ -31,6 +31,8 @@ _PROBE = 20
 _BLOCK = 1 << 22
 #: Longest field that Python's reader takes; its own limit is less than a line of 20,000 columns.
 _FIELD = 1 << 30
+#: First bytes of UTF-16.
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_csv(path: Path) -> Table:
@@ -39,7 +41,7 @@ def read_csv(path: Path) -> Table:
         header, delimiter = _header(path)
         names = _names(header)
         types = dict.fromkeys(header, "string")
-        table = _parse(path, delimiter, types)
+        table = None if _is_wide(path) else _parse(path, delimiter, types)
         if table is not None and table.column_names == header and table.num_rows:
             columns = dict(zip(names, table.columns, strict=True))
             return ArrowTable(str(path), names, table.num_rows, columns.__getitem__, holds_cells=True)
@@ -89,31 +91,40 @@ class CsvReader:
         drop: Sequence[str],
         *,
         text_labels: bool = False,
+        text: Sequence[str] = (),
+        fills: bool = False,
     ) -> tuple[CsvReader, list[Unit]]:
-        """Return a reader of the files and their blocks of lines; ``text_labels`` keeps labels as they are written."""
+        """Return a reader of the files and their blocks of lines; ``text_labels`` keeps labels as they are written.
+
+        An encoder is learned from the first block where that is not all numbers; see `Layout.encoded`.
+        """
         headers: dict[str, Sequence[Any]] = {}
         takes_all = features is None
         units: list[Unit] = []
         for path in paths:
             require_pyarrow(path)
             with _readable(Path(path)):
+                if _is_wide(Path(path)):
+                    raise InputError(f"{path} is UTF-16, which cannot be read in pieces; save it as UTF-8.")
                 header, delimiter = _header(Path(path))
                 units += _find_units(path)
             names = _names(header)
             headers[path] = names, delimiter
             table = CellTable(path, {name: [] for name in names}, 0)
             if path == paths[0]:
-                table.check_known([*(features or ()), *drop])
+                table.check_known([*(features or ()), *drop, *text])
                 features = table.choose(table.check_label(label), features, drop)
             table.check_known([*(features or ()), str(label)])
         layout = Layout(list(features or ()), [0] * len(features or ()), str(label), "text", "float64")
         if takes_all:
-            note_others({path: names for path, (names, _) in headers.items()}, layout.needed, drop)
+            note_others({path: names for path, (names, _) in headers.items()}, [*layout.columns, layout.label], drop)
         reader = cls(layout, headers)
-        if units and not text_labels:
-            kind = label_kind(reader._table(units[0]).values(str(label)))
-            reader = cls(replace(layout, kind=kind), headers)
-        return reader, units
+        if not units:
+            return reader, units
+        first = reader._table(units[0], as_text=True)
+        layout = layout.encoded(first, is_named=not takes_all, text=text, fills=fills)
+        kind = layout.kind if text_labels else label_kind(first.values(str(label)))
+        return cls(replace(layout, kind=kind), headers), units
 
     def read(self, unit: Unit, start: int, size: int) -> Iterator[Chunk]:
         """Yield the rows of a unit from ``start`` on, at most ``size`` at a time."""
@@ -126,12 +137,13 @@ class CsvReader:
         for at in range(start, unit.n_rows, size):
             yield chunk[at : at + size]
 
-    def _table(self, unit: Unit) -> Table:
+    def _table(self, unit: Unit, *, as_text: bool = False) -> Table:
         names, delimiter = self.headers[unit.path]
         with Path(unit.path).open("rb") as file:
             file.seek(unit.at[0])
             text = file.read(unit.at[1] - unit.at[0])
-        types = {**dict.fromkeys(self.layout.columns, "float64"), self.layout.label: "string"}
+        numbers = "string" if as_text or self.layout.encoder is not None else "float64"
+        types = {**dict.fromkeys(self.layout.needed, numbers), self.layout.label: "string"}
         table = _parse(text, delimiter, types, names)
         if table is not None:
             return ArrowTable(
@@ -158,7 +170,15 @@ def _open(path: Path) -> TextIO:
 
 
 def _text(file: Any) -> TextIO:
-    return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    begins = file.read(2)
+    file.seek(0)
+    return io.TextIOWrapper(file, encoding="utf-16" if begins in _WIDE else "utf-8-sig", newline="")
+
+
+def _is_wide(path: Path) -> bool:
+    """Whether a file is UTF-16, as spreadsheets write it, by its first bytes."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        return file.read(2) in _WIDE
 
 
 def _header(path: Path) -> tuple[list[str], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,37 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
 from nearkin.tables.csv_files import read_csv, read_csv_names
+from nearkin.tables.encoder import ColumnUse, TableEncoder
+from nearkin.tables.excel_files import read_excel
+from nearkin.tables.images import read_picture_folder
 from nearkin.tables.numpy_files import Arrays, read_arrays, read_labels
 from nearkin.tables.parquet_files import read_parquet, read_parquet_names
-from nearkin.tables.table import Table, check_classes, check_regular, find_gap, single_or_double
+from nearkin.tables.table import JoinedTable, Table, check_classes, check_regular, find_gap, single_or_double
 
-__all__ = ["LabelledRows", "column_names", "kind_of", "open_table", "read_for_model", "read_matrix", "read_training"]
+__all__ = [
+    "LabelledRows",
+    "column_names",
+    "encode_table",
+    "kind_of",
+    "open_table",
+    "read_for_model",
+    "read_matrix",
+    "read_training",
+]
+
+#: Name of the column that a file of vectors becomes.
+EMBEDDING = "embedding"
 
 _SUFFIXES = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".npy", ".npz"), "arrays"),
+    **dict.fromkeys((".xlsx", ".xlsm"), "excel"),
 }
 _READERS: dict[str, Callable[[Path], Table | Arrays]]
-_READERS = {"csv": read_csv, "parquet": read_parquet, "arrays": read_arrays}
+_READERS = {"csv": read_csv, "parquet": read_parquet, "arrays": read_arrays, "excel": read_excel}
 #: Files that people try, and what to do with them.
-_FOREIGN = dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "a spreadsheet, which is not read; save it as CSV")
+_FOREIGN = dict.fromkeys((".xls", ".ods"), "a spreadsheet of a kind that is not read; save it as .xlsx or CSV")
 _FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "arrays", b"\x93NUM": "arrays"}
 
 
@@ -36,7 +52,9 @@ class LabelledRows:
     """Rows for a model, and what else the file says about them.
 
     ``X`` is finite and ``names`` are those of its columns. ``no_label`` tells which labels of ``y`` are missing,
-    ``others`` are columns to pass on, and ``n_unnamed`` columns without a name were left out.
+    ``others`` are columns to pass on, of all rows of the file, and ``n_unnamed`` columns without a name were left out.
+    ``encoder`` made the features of a table, and ``columns`` says what became of every column. Rows to learn from have
+    labels; ``numbers`` are theirs in the file, and those of ``unlabelled``, the other rows, where there are any.
     """
 
     X: Array
@@ -46,6 +64,21 @@ class LabelledRows:
     no_label: NDArray[np.bool_] | None = None
     others: Mapping[str, Sequence[Any] | NDArray[Any]] = field(default_factory=dict)
     n_unnamed: int = 0
+    encoder: TableEncoder | None = None
+    columns: list[ColumnUse] = field(default_factory=list)
+    numbers: NDArray[np.int64] | None = None
+    unlabelled: LabelledRows | None = None
+
+    @property
+    def needed_encoder(self) -> TableEncoder | None:
+        """What made the features, unless they are numbers as they stand in the table."""
+        return None if self.encoder is None or self.encoder.is_plain_ else self.encoder
+
+    def take(self, rows: NDArray[np.bool_]) -> LabelledRows:
+        """Return some of the rows."""
+        at = np.flatnonzero(rows)
+        y, no_label = (None if one is None else one[at] for one in (self.y, self.no_label))
+        return replace(self, X=self.X[at], y=y, no_label=no_label, numbers=at)
 
 
 def open_table(path: Path) -> Table | Arrays:
@@ -54,7 +87,7 @@ def open_table(path: Path) -> Table | Arrays:
 
 
 def kind_of(path: Path) -> str:
-    """Return "csv", "parquet" or "arrays"."""
+    """Return "csv", "parquet", "excel" or "arrays"."""
     check_regular(path)
     suffix = path.with_suffix("").suffix if path.suffix.lower() == ".gz" else path.suffix
     kind = _SUFFIXES.get(suffix.lower())
@@ -64,13 +97,17 @@ def kind_of(path: Path) -> str:
         with path.open("rb") as file:
             kind = _FIRST_BYTES.get(file.read(4))
     if kind is None:
-        raise InputError(f"cannot tell the format of {path}: its name must end in .csv, .tsv, .parquet, .npz or .npy.")
+        raise InputError(
+            f"cannot tell the format of {path}: its name must end in .csv, .tsv, .xlsx, .parquet, .npz or .npy."
+        )
     return kind
 
 
 def column_names(path: Path) -> list[str] | None:
     """Return the names of the columns of a file, "" for those without one; None of arrays, which have no names."""
     kind = kind_of(path)
+    if kind == "excel":
+        return read_excel(path).names
     return None if kind == "arrays" else read_csv_names(path) if kind == "csv" else read_parquet_names(path)
 
 
@@ -80,33 +117,83 @@ def read_training(
     labels: Path | None = None,
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
-    others: Sequence[str] = (),
+    others: Mapping[str, str] | Sequence[str] = (),
+    text: Sequence[str] = (),
+    image: Sequence[str] = (),
+    embedding: Path | None = None,
 ) -> LabelledRows:
-    """Read features and labels to learn from; every row needs both.
+    """Read features and labels to learn from; what a table holds beside numbers is encoded.
 
-    Labels stand in the column (or array) ``label`` or in the file ``labels``. ``others`` are columns to pass on, which
-    are not features.
+    Labels stand in the column (or array) ``label`` or in the file ``labels``; rows without one are set apart.
+    ``others`` are columns to pass on, perhaps with what they are for; they are features only if ``features`` names
+    them. Columns of ``text`` are read as texts, those of ``image`` as picture files, unless vectors stand for them: a
+    column of vectors, or the file ``embedding`` with one for each row. A folder of pictures has the columns ``file``
+    and ``class``.
     """
     if label is not None and labels is not None:
         raise InputError(
             "{label} names a column and {labels} a file; give one of them.",
             label=Option("label"), labels=Option("labels"),
         )  # fmt: skip
-    source = open_table(path)
+    source = open_table(path) if not path.is_dir() else read_picture_folder(path)
+    if path.is_dir():
+        label, image = label or ("class" if labels is None else None), image or ["file"]
     if isinstance(source, Arrays):
+        if embedding is not None:
+            raise InputError(f"{path} holds vectors already; leave {{embedding}} out.", embedding=Option("embedding"))
         rows = _from_arrays(source, label, labels, features, drop)
     else:
-        source.check_known([*features, *drop, *others])
+        source = _join(source, embedding)
+        source.check_known([*features, *drop, *others, *text, *image])
         label = None if labels is not None else source.check_label(label)
-        chosen = source.choose(label, features, [*drop, *others])
-        rows = LabelledRows(*source.matrix(chosen), label=label, n_unnamed=source.n_unnamed)
-    rows.others = _pass_on(source, others, len(rows.X))
+        rows = encode_table(source, label, features, drop, others, text, image)
+    rows.others = _pass_on(source, list(others), len(rows.X))
     _check_whole(rows, path)
     if labels is not None:
         title, (rows.y, rows.no_label) = str(labels), read_labels(labels)
     else:
         title, (rows.y, rows.no_label) = f"column {rows.label!r} of {path}", source.labels(str(rows.label))
     _check_labels(rows, title)
+    assert rows.no_label is not None
+    if rows.no_label.any():
+        return replace(rows.take(~rows.no_label), unlabelled=rows.take(rows.no_label))
+    return rows
+
+
+def encode_table(
+    table: Table, label: str | None, features: Sequence[str] = (), drop: Sequence[str] = (),
+    others: Mapping[str, str] | Sequence[str] = (), text: Sequence[str] = (), image: Sequence[str] = (),
+) -> LabelledRows:  # fmt: skip
+    """Return the features of a table, numbers as they are, all else by an encoder; see `read_training`."""
+    if twice := [one for one in features if one in drop]:
+        raise InputError(
+            f"column {twice[0]!r} is in {{features}} and in {{drop}}; name it in one of them.",
+            features=Option("features"), drop=Option("drop"),
+        )  # fmt: skip
+    used = set(table.names) - {"", label, *drop}
+    has_vectors = any(table.has_vectors(one) for one in (features or used))
+    media = [one for one in [*text, *image] if (one in features if features else not has_vectors)]
+    passed = [one for one in [*others, *text, *image] if one not in [*features, *media]]
+    chosen = table.choose(label, features or None, [*drop, *passed])
+    encoder = TableEncoder(
+        features=list(features) or None,
+        drop=[one for one in table.names if one and one not in chosen],
+        text=[one for one in text if one in media],
+        image=[one for one in image if one in media],
+    )
+    X = encoder.fit_transform(table)
+    words = {**dict.fromkeys([*text, *image], "shown"), **dict.fromkeys(others, "passed on")}
+    words |= others if isinstance(others, Mapping) else {}
+    left_out = [ColumnUse(one, "dropped", "left out: dropped as you asked", 0) for one in drop if one != label]
+    left_out += [
+        ColumnUse(one, "shown", f"not learned: {words[one]}", 0) for one in dict.fromkeys(passed) if one not in drop
+    ]
+    columns = [*encoder.columns_, *left_out]
+    if encoder.is_plain_:
+        rows = LabelledRows(*table.matrix(encoder.codes_))
+    else:
+        rows = LabelledRows(X, encoder.get_feature_names_out().tolist())
+    rows.label, rows.n_unnamed, rows.encoder, rows.columns = label, table.n_unnamed, encoder, columns
     return rows
 
 
@@ -120,19 +207,25 @@ def read_for_model(
     others: Sequence[str] = (),
     array: str | None = None,
     drop: Sequence[str] = (),
+    encoder: TableEncoder | None = None,
+    embedding: Path | None = None,
 ) -> LabelledRows:
     """Read features in the order of a fitted model, and labels if there are any.
 
     ``wanted`` are the names of the model's features, None if it was fitted without any: then all columns but those to
     ``drop`` are features. With ``needs_label`` a file without the column ``label`` is refused. ``others`` are columns
-    to pass on, and ``array`` is the one with the features in an npz file.
+    to pass on, and ``array`` is the one with the features in an npz file. ``encoder`` is that of the model, if it has
+    one; arrays hold what it would make.
     """
-    source = open_table(path)
+    source = read_picture_folder(path) if path.is_dir() else open_table(path)
     if isinstance(source, Arrays):
         rows = LabelledRows(_as_floats(source.features(array)))
     else:
+        source = _join(source, embedding)
         source.check_known([*others, *([label] if label and needs_label else [])])
-        if wanted is None:
+        if encoder is not None:
+            rows = LabelledRows(encoder.transform(source), encoder.get_feature_names_out().tolist())
+        elif wanted is None:
             rows = LabelledRows(*source.matrix(source.choose(label, None, [*drop, *others])))
         else:
             rows = _match(source, wanted)
@@ -156,6 +249,21 @@ def read_matrix(source: Table | Arrays, drop: Sequence[str]) -> Array:
         rows = LabelledRows(*source.matrix(source.choose(None, None, drop)))
     _check_whole(rows, source.path)
     return rows.X
+
+
+def _join(table: Table, embedding: Path | None) -> Table:
+    """Return a table with the vectors of a file beside it, if one is given."""
+    if embedding is None:
+        return table
+    found = open_table(embedding)
+    if not isinstance(found, Arrays):
+        raise InputError(f"{embedding} must be an npy or npz file, with one vector for each row.")
+    vectors = _as_floats(found.features(None))
+    if len(vectors) != table.n_rows:
+        raise InputError(f"{embedding} holds {len(vectors):,} vectors for the {table.n_rows:,} rows of {table.path}.")
+    if EMBEDDING in table.names:
+        raise InputError(f"{table.path} has a column {EMBEDDING!r} already; leave it or the file out.")
+    return JoinedTable(table, EMBEDDING, vectors)
 
 
 def _from_arrays(
@@ -230,12 +338,10 @@ def _check_labels(rows: LabelledRows, title: str) -> None:
     _check_length(rows, title)
     y, missing = rows.y, rows.no_label
     assert y is not None and missing is not None
-    if missing.any():
-        raise InputError(
-            f"{title} holds no label in data row {int(missing.argmax()) + 1:,} ({int(missing.sum()):,} in all); "
-            "fill or drop such rows."
-        )
+    if missing.all():
+        raise InputError(f"{title} holds no label at all.")
     check_classes(y, missing, title)
+    y = y[~missing]
     classes = np.unique(y)
     n_classes = len(classes)
     if n_classes == 1:

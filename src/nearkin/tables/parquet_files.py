@@ -17,6 +17,8 @@ __all__ = ["ParquetReader", "open_parquet", "read_parquet", "read_parquet_names"
 
 #: Columns read together if there are many.
 _TOGETHER = 256
+#: Rows from which an encoder is learned.
+_FIRST = 1 << 16
 
 
 def read_parquet(path: Path) -> Table:
@@ -68,9 +70,13 @@ class ParquetReader:
 
     @classmethod
     def plan(
-        cls, paths: Sequence[str], label: str | None, features: Sequence[str] | None, drop: Sequence[str]
-    ) -> tuple[ParquetReader, list[Unit]]:
-        """Return a reader of the files and their row groups."""
+        cls, paths: Sequence[str], label: str | None, features: Sequence[str] | None, drop: Sequence[str],
+        *, text: Sequence[str] = (), fills: bool = False,
+    ) -> tuple[ParquetReader, list[Unit]]:  # fmt: skip
+        """Return a reader of the files and their row groups.
+
+        An encoder is learned from the first rows where these are not all numbers; see `Layout.encoded`.
+        """
         layout: Layout | None = None
         units, largest = [], 0
         names: dict[str, list[str]] = {}
@@ -78,7 +84,10 @@ class ParquetReader:
             with open_parquet(path) as file:
                 schema, metadata = file.schema_arrow, file.metadata
                 if layout is None:
-                    layout = layout_of(schema, path, partial(_width, file, path), label, features, drop)
+                    layout = layout_of(
+                        schema, path, partial(_width, file, path), label, features, drop,
+                        partial(_first_rows, file, path), text=text, fills=fills,
+                    )  # fmt: skip
                 table = ArrowTable(path, schema.names, 0, schema.empty_table().column)
                 table.check_known(layout.needed)
                 names[path] = table.names
@@ -92,7 +101,7 @@ class ParquetReader:
                     first += group.num_rows
         assert layout is not None
         if features is None:
-            note_others(names, layout.needed, drop)
+            note_others(names, [*layout.columns, layout.label], drop)
         return cls(layout, largest + COLUMN_BYTES * len(layout.needed)), units
 
     def read(self, unit: Unit, start: int, size: int) -> Iterator[Chunk]:
@@ -134,6 +143,15 @@ def open_parquet(path: str | Path) -> Any:
         file = parquet.ParquetFile(path, pre_buffer=False)
         file.schema_arrow.empty_table()  # which fails if names or types are damaged
         return file
+
+
+def _first_rows(file: Any, path: str, columns: Sequence[str]) -> Table:
+    """Return the first rows of some columns."""
+    with decoding(path):
+        batch = next(file.iter_batches(_FIRST, columns=list(columns), use_threads=False), None)
+    if batch is None:
+        raise InputError(f"{path} holds no rows.")
+    return ArrowTable(path, batch.schema.names, batch.num_rows, batch.column)
 
 
 def _width(file: Any, path: str, name: str) -> int:

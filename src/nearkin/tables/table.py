@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
-from nearkin.tables.cells import BadCell, parse_labels, parse_numbers, unquote_formulas
+from nearkin.tables.cells import NO_NUMBER, BadCell, parse_labels, parse_numbers, unquote_formulas
+from nearkin.tables.raw import Cells, RawColumn
 
 __all__ = [
-    "ArrowTable", "CellTable", "Table", "check_classes", "check_regular", "decoding", "find_gap", "require_pyarrow",
-    "single_or_double",
+    "ArrowTable", "CellTable", "JoinedTable", "Table", "check_classes", "check_regular", "decoding", "find_gap",
+    "require_pyarrow", "single_or_double",
 ]  # fmt: skip
 
 Labels = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -35,8 +36,10 @@ class Table(ABC):
     A column without a name is called "" and taken for a row index.
     """
 
-    def __init__(self, path: str, names: Sequence[str], n_rows: int, first_row: int = 0):
+    def __init__(self, path: str, names: Sequence[str], n_rows: int, first_row: int = 0, folder: str | None = None):
         self.path, self.n_rows, self.first_row = path, n_rows, first_row
+        #: Where paths in cells start.
+        self.folder = str(Path(path).parent) if folder is None else folder
         self.names = ["" if one.startswith(_INDEX) else one for one in names]
 
     @abstractmethod
@@ -51,6 +54,10 @@ class Table(ABC):
     def values(self, name: str) -> list[Any]:
         """Return a column as it stands in the file."""
 
+    @abstractmethod
+    def raw(self, name: str) -> RawColumn:
+        """Return a column as it came, for an encoder."""
+
     def _short(self, name: str, labels: list[str]) -> list[str]:
         """Return labels, none of which may be so long that an array of all would not fit into memory."""
         row = max(range(len(labels)), key=lambda i: len(labels[i]), default=0)
@@ -58,6 +65,10 @@ class Table(ABC):
             problem = f"column {name!r} holds a text of {len(labels[row]):,} characters; is it a label at all?"
             raise InputError(problem, place=self.place(row))
         return labels
+
+    def has_vectors(self, name: str) -> bool:
+        """Whether a column holds vectors, such as embeddings."""
+        return False
 
     @property
     def n_unnamed(self) -> int:
@@ -94,6 +105,13 @@ class Table(ABC):
             held = quote_names(name for name in self.names if name)
             raise InputError(
                 f"{{label}} is needed: which column of {self.path} holds the labels? It holds {held}.",
+                label=Option("label"),
+            )
+        several = [one.strip() for one in label.split(",")]
+        if label not in self.names and len(several) > 1 and set(several) <= set(self.names):
+            raise InputError(
+                "{label} takes one column. For answers of several annotators use nearkin consensus; several labels per "
+                "row (multi-label) are audited one column at a time.",
                 label=Option("label"),
             )
         self.check_known([label])
@@ -149,8 +167,10 @@ class Table(ABC):
 class CellTable(Table):
     """Columns of text that mean what `nearkin.tables.cells` says."""
 
-    def __init__(self, path: str, columns: dict[str, list[str]], n_rows: int, first_row: int = 0):
-        super().__init__(path, list(columns), n_rows, first_row)
+    def __init__(
+        self, path: str, columns: dict[str, list[str]], n_rows: int, first_row: int = 0, folder: str | None = None
+    ):
+        super().__init__(path, list(columns), n_rows, first_row, folder)
         self._columns = columns
 
     def numbers(self, name: str) -> NDArray[Any]:
@@ -162,6 +182,13 @@ class CellTable(Table):
     def values(self, name: str) -> list[str]:
         return unquote_formulas(self._columns[name])
 
+    def raw(self, name: str) -> RawColumn:
+        try:
+            numbers = self.numbers(name)
+        except BadCell:
+            return RawColumn.of_cells(name, Cells.of(self.values(name)))
+        return RawColumn(name, self.n_rows, "numbers", numbers, texts=lambda: Cells.of(self._columns[name]))
+
 
 class ArrowTable(Table):
     """Columns that Arrow holds, found by ``column``; with ``holds_cells`` text stands for what it says, as in CSV."""
@@ -172,6 +199,9 @@ class ArrowTable(Table):
     ):  # fmt: skip
         super().__init__(path, names, n_rows, first_row)
         self._column, self._holds_cells = column, holds_cells
+
+    def has_vectors(self, name: str) -> bool:
+        return is_list(self._column(name).type)
 
     def numbers(self, name: str) -> NDArray[Any]:
         column = self._whole(name)
@@ -197,7 +227,8 @@ class ArrowTable(Table):
         with self._decoding(name):
             missing = np.asarray(column.is_null(nan_is_null=True))
             if holds_text:
-                return np.array(self._short(name, column.fill_null("").to_pylist()), dtype=np.str_), missing
+                texts = np.array(self._short(name, column.fill_null("").to_pylist()), dtype=np.str_)
+                return texts, missing | (np.char.strip(texts) == "")
             return np.asarray(column.fill_null(False if str(column.type) == "bool" else 0)), missing
 
     def values(self, name: str) -> list[Any]:
@@ -206,12 +237,47 @@ class ArrowTable(Table):
             found = column.to_pylist()
         return unquote_formulas(found) if self._holds_cells and is_text(column.type) else found
 
+    def raw(self, name: str) -> RawColumn:
+        column = self._whole(name)
+        with self._decoding(name):
+            if self._holds_cells and is_text(column.type):
+                numbers = _cast_cells(column, has_gaps=True)
+                if numbers is None:
+                    return RawColumn.of_cells(name, _cells(column, self.values(name)))
+                return RawColumn(name, self.n_rows, "numbers", numbers, texts=lambda: _cells(column))
+            return _raw_arrow(name, column)
+
     def _whole(self, name: str) -> Any:
         column = self._column(name)
         return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
     def _decoding(self, name: str) -> AbstractContextManager[None]:
         return decoding(f"{self.path}, column {name!r}")
+
+
+class JoinedTable(Table):
+    """A table with one more column, of vectors."""
+
+    def __init__(self, table: Table, name: str, vectors: NDArray[Any]):
+        super().__init__(table.path, [*table.names, name], table.n_rows, table.first_row, table.folder)
+        self._table, self._name, self._vectors = table, name, vectors
+
+    def has_vectors(self, name: str) -> bool:
+        return name == self._name or self._table.has_vectors(name)
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        return self._vectors if name == self._name else self._table.numbers(name)
+
+    def labels(self, name: str, kind: str | None = None) -> Labels:
+        return self._table.labels(name, kind)
+
+    def values(self, name: str) -> list[Any]:
+        return self._vectors.tolist() if name == self._name else self._table.values(name)
+
+    def raw(self, name: str) -> RawColumn:
+        if name == self._name:
+            return RawColumn(name, self.n_rows, "vectors", self._vectors)
+        return self._table.raw(name)
 
 
 @contextmanager
@@ -260,7 +326,8 @@ def check_classes(y: NDArray[Any], missing: NDArray[np.bool_], title: str, first
     if fraction.any():
         row = int(fraction.argmax())
         raise InputError(
-            f"{title} holds {y[row]} in data row {first_row + row + 1:,}; a label names a class, not a quantity."
+            f"{title} holds {y[row]} in data row {first_row + row + 1:,}; a label names a class, not a quantity. "
+            "Divide a numeric target (regression) into classes first."
         )
 
 
@@ -295,16 +362,60 @@ def check_label_type(kind: Any, name: str, path: str) -> None:
         raise InputError(f"{path}: label column {name!r} holds {kind}; whole numbers or text are needed.")
 
 
-def _cast_cells(column: Any) -> NDArray[Any] | None:
-    """Return finite numbers of a column of text at Arrow's speed; None if it holds anything else."""
+def _cast_cells(column: Any, *, has_gaps: bool = False) -> NDArray[Any] | None:
+    """Return finite numbers of a column of text at Arrow's speed; None if it holds anything else.
+
+    With ``has_gaps`` missing numbers are NaN, and infinite ones are let through.
+    """
     import pyarrow as pa
     from pyarrow import compute
 
+    cells = compute.utf8_trim_whitespace(column)
+    if has_gaps:
+        gaps = compute.is_in(cells, value_set=pa.array(sorted(NO_NUMBER), type=cells.type))
+        cells = compute.if_else(gaps, pa.scalar(None, type=cells.type), cells)
     try:
-        numbers = compute.cast(compute.utf8_trim_whitespace(column), pa.float64()).to_numpy(zero_copy_only=False)
+        numbers = compute.cast(cells, pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
         return None
-    return numbers if np.isfinite(numbers).all() else None
+    return numbers if has_gaps or np.isfinite(numbers).all() else None
+
+
+def _cells(column: Any, values: Sequence[Any] | None = None) -> Cells:
+    """Return the texts of a column; ``values`` are they as they stand in the file, where these differ."""
+    coded = column.dictionary_encode()
+    if hasattr(coded, "combine_chunks"):
+        coded = coded.combine_chunks()
+    texts = coded.dictionary.to_pylist()
+    if values is not None and any(text is not None and text.startswith("'") for text in texts):
+        return Cells.of(values)
+    return Cells.numbered(texts, np.asarray(coded.indices.fill_null(-1)).astype(np.int64))
+
+
+def _raw_arrow(name: str, column: Any) -> RawColumn:
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    kind = column.type
+    if types.is_dictionary(kind) and not is_text(kind.value_type):
+        column = column.dictionary_decode()
+        kind = column.type
+    if types.is_dictionary(kind) or is_text(kind):
+        return RawColumn.of_cells(name, _cells(column))
+    if types.is_timestamp(kind) or types.is_date(kind):
+        plain = compute.cast(column, pa.timestamp("us"), safe=False)
+        return RawColumn.of_array(name, plain.to_numpy(zero_copy_only=False).astype("datetime64[us]"))
+    if types.is_duration(kind):
+        return RawColumn.of_array(name, column.to_numpy(zero_copy_only=False).astype("timedelta64[us]"))
+    if types.is_null(kind):
+        return RawColumn(name, len(column), "nothing", np.full(len(column), np.nan))
+    if is_list(kind):
+        return RawColumn(name, len(column), "vectors", _vectors(column))
+    words = "true or false" if types.is_boolean(kind) else str(kind)
+    try:
+        return RawColumn(name, len(column), words, _numbers(column))
+    except BadCell:
+        return RawColumn(name, len(column), words)  # which nothing is made of
 
 
 def _numbers(column: Any) -> NDArray[Any]:

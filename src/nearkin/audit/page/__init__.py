@@ -11,7 +11,6 @@ import numpy as np
 from nearkin._version import __version__
 from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
-from nearkin.audit.page.thumbnails import require_pillow
 from nearkin.noise.estimate import LEVEL
 from nearkin.pages import Page
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from nearkin.audit.consensus import Consensus
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["render_page", "require_pillow"]
+__all__ = ["render_page"]
 
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
@@ -28,8 +27,12 @@ _HEAD = 8
 #: Classes that are listed with their suspects.
 _CLASSES = 10
 _BINS = 20
+#: Columns of the table that are listed.
+_COLUMNS = 500
 #: Rows to ask again that are listed.
 _ASKED = 20
+#: Annotators that are listed, of the best and of the worst.
+_SHOWN = 50
 #: Confidence from which suggested labels are taken, to choose from.
 _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
@@ -61,6 +64,7 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     learned = {} if isinstance(model.learner, str) else {"Learner": " ".join(f"{model.learner_!r}".split())}
     return {
         "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
+        **_tell_columns(audit),
         "Voters": "; ".join(voters),
         **learned,
         "Noise rate": rate,
@@ -75,6 +79,18 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
         "Numbers of rows": f"begin with {first_row}",
         "Made by": f"nearkin {__version__}",
     }
+
+
+def _tell_columns(audit: LabelAudit) -> dict[str, str]:
+    """What became of the columns, and the rows without a label."""
+    found = {}
+    if audit.columns:
+        found["Columns"] = "; ".join(str(one).replace(";", ",") for one in audit.columns[:_COLUMNS])
+        if len(audit.columns) > _COLUMNS:
+            found["Columns"] += f"; and {len(audit.columns) - _COLUMNS:,} more"
+    if audit.unlabelled is not None:
+        found["Rows without a label"] = f"{len(audit.unlabelled):,}; the CSV of suspects suggests a label for each"
+    return found
 
 
 def _figures(audit: LabelAudit) -> dict[str, Any]:
@@ -94,9 +110,14 @@ def _answered(consensus: Consensus | None, ids: Columns, first_row: int) -> dict
     if consensus is None:
         return None
     names = next(iter(ids.values()), None)
+    order = sorted(consensus.annotators, key=lambda one: -one.quality)
+    n_left_out = max(0, len(order) - 2 * _SHOWN)
+    if n_left_out:
+        order = [*order[:_SHOWN], *order[-_SHOWN:]]
     asked = consensus.ask_again[:_ASKED].tolist()
     return {
-        "annotators": sorted(consensus.annotators, key=lambda one: -one.quality),
+        "annotators": order,
+        "n_left_out": n_left_out,
         "rows": [
             (
                 names[i] if names is not None else i + first_row,

@@ -20,11 +20,12 @@ from nearkin.arrays import Array, Index
 from nearkin.audit.exports import Values
 from nearkin.audit.page.thumbnails import thumbnails
 from nearkin.noise.model import split_rows
+from nearkin.pages import as_json
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["as_json", "choose_rows", "collect", "draw_map", "pack"]
+__all__ = ["choose_rows", "collect", "draw_map", "pack"]
 
 #: Suspects whose evidence is in the page, neighbours of each, suspects that are listed, and points of the map.
 _EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 1500, 5, 30000, 4000
@@ -53,7 +54,14 @@ def collect(
     if audit.n_suspects > len(explained):
         left_out.append(f"The evidence of all but the {len(explained):,} most doubtful rows.")
     evidence, near = _evidence(audit, explained)
-    arrays = {**_labels(audit, order, left_out), **_suspects(audit, order), **evidence, **_map(audit, left_out)}
+    numbers = {} if audit.row_index is None else {"number": audit.row_index.astype(np.uint32)}
+    arrays = {
+        **numbers,
+        **_labels(audit, order, left_out),
+        **_suspects(audit, order),
+        **evidence,
+        **_map(audit, left_out),
+    }
     data: dict[str, Any] = {
         "n": audit.n_rows,
         "first": first_row,
@@ -267,14 +275,6 @@ def pack(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 def pack_json(value: Any) -> str:
     """A JSON value as deflated text."""
     return _deflated(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace"))
-
-
-def as_json(value: Any) -> str:
-    r"""JSON that may stand inside a script element: nothing in it can end the element or begin a comment."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _deflated(data: bytes) -> str:

@@ -4,23 +4,6 @@
   const PAGE = matchMedia("(max-width: 720px)").matches ? 20 : 50;
   const KINDS = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array };
 
-  /* Text from the data is only ever set as text, never as markup. */
-  function make(tag, properties = {}, ...children) {
-    const node = document.createElement(tag);
-    for (const [name, value] of Object.entries(properties)) {
-      if (name in node) node[name] = value;
-      else node.setAttribute(name, value);
-    }
-    node.append(...children);
-    return node;
-  }
-  function draw(tag, attributes, ...children) {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    node.append(...children);
-    return node;
-  }
-
   async function inflate(text) {
     const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -48,17 +31,11 @@
   const texts = data.texts ? await inflateJson(data.texts) : {};
   const pictures = data.pictures || {};
   const classes = data.classes;
-  /* Control characters, reordering marks and halves of characters are shown as escapes; only downloads hold them. */
-  const visible = (text) => text.replace(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (one) => {
-    const code = one.codePointAt(0), short = { 9: "\\t", 10: "\\n", 13: "\\r" }[code];
-    const hex = code.toString(16);
-    return short || (code < 256 ? `\\x${hex.padStart(2, "0")}` : code < 65536 ? `\\u${hex.padStart(4, "0")}` : `\\U${hex.padStart(8, "0")}`);
-  });
   const paragraphs = (text) => text.split(/([\n\t])/).map((one, i) => (i % 2 ? one : visible(one))).join("");
   const names = classes.map(visible);
   const n = held.row.length;
   const share = (steps) => steps / data.steps;
-  const number = (row) => row + data.first;
+  const number = (row) => (held.number ? held.number[row] : row) + data.first;
   const nameOf = (row) => visible(ids ? ids[row] : row in someIds ? someIds[row] : String(number(row)));
 
   /* ---------------------------------------------------------------- colours */
@@ -376,12 +353,6 @@
 
   /* ---------------------------------------------------------------- cleaned labels */
 
-  /* What a spreadsheet would run as a formula gets an apostrophe in front, as in the CSV of nearkin, which removes it. */
-  const isFormula = (text) => /^'*[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text);
-  const quoted = (text) => {
-    const safe = isFormula(text) ? `'${text}` : text;
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
   /* 1 suggested, 2 given, 3 drop; a row without a decision follows the rule of its tier below the table. */
   function fate(i) {
     if (decisions[i]) return decisions[i];

@@ -11,20 +11,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-__all__ = ["require_pillow", "thumbnails"]
+from nearkin.tables import require_pillow
+
+__all__ = ["thumbnails"]
 
 #: Edge of a picture in pixels (shown at half of it), and JPEG quality.
 _EDGE = 128
 _QUALITY = 60
-
-
-def require_pillow() -> Any:
-    """Return Pillow's module Image, or raise with the way to install it."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError("pictures need Pillow; install it with: pip install 'nearkin[images]'") from None
-    return Image
 
 
 def thumbnails(

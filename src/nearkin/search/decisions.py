@@ -1,0 +1,88 @@
+"""What people decided about doubtful clicks, and what becomes of the clicks."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nearkin.arrays import Index, Mask
+from nearkin.errors import InputError, placed_at, quote_names
+from nearkin.search.feedback import Feedback
+from nearkin.search.inputs import IdTable
+from nearkin.tables import open_log, unquote_formulas
+
+__all__ = ["Decisions", "read_decisions"]
+
+_COLUMNS = ("query", "item", "decision")
+_WORDS = {"wrong": True, "keep": False}
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Clicks that were looked at: query and item by row number, and whether the click is wrong.
+
+    ``n_unknown`` decisions were about queries or items that are no longer there.
+
+    Examples
+    --------
+    >>> feedback = Feedback.from_clicks([0, 0], [1, 2], query_ids=1, item_ids=3)
+    >>> wrong = Decisions(np.array([0]), np.array([2]), np.array([True]))
+    >>> wrong.apply(feedback).relevant.tolist()
+    [True, False]
+    """
+
+    query: Index
+    item: Index
+    is_wrong: Mask
+    n_unknown: int = 0
+
+    @property
+    def kept(self) -> set[tuple[int, int]]:
+        """Clicks that are right."""
+        kept = ~self.is_wrong
+        return set(zip(self.query[kept].tolist(), self.item[kept].tolist(), strict=True))
+
+    def apply(self, feedback: Feedback) -> Feedback:
+        """Return the feedback in which wrong clicks count as shown but not clicked."""
+        wrong = self.query[self.is_wrong] * feedback.n_items + self.item[self.is_wrong]
+        return feedback.without_clicks(np.isin(feedback.row_query * feedback.n_items + feedback.item, wrong))
+
+
+def read_decisions(
+    path: str | os.PathLike[str], *, query_ids: ArrayLike | int, item_ids: ArrayLike | int
+) -> Decisions:  # fmt: skip
+    """Read the decisions that a page of clicks downloads: CSV or JSON lines of query, item and decision.
+
+    A decision is ``keep`` or ``wrong``; of several about one click the last holds.
+    """
+    file = open_log(Path(path))
+    missing = [one for one in _COLUMNS if one not in file.names]
+    if missing:
+        raise InputError(
+            f"{path} holds no decisions: the columns query, item and decision are needed; it holds "
+            f"{quote_names(file.names)}."
+        )
+    queries, items = IdTable(query_ids, "queries"), IdTable(item_ids, "items")
+    made: dict[tuple[int, int], bool] = {}
+    n_unknown = 0
+    for part in file.parts(_COLUMNS):
+        values = [list(part.columns[one]) for one in _COLUMNS]
+        if file.kind == "csv":
+            values = [unquote_formulas(one) for one in values]
+        with placed_at(path):
+            for row, reason in part.odd:
+                raise InputError(f"data row {row + 1:,}: {reason}.")
+            for row, word in zip(part.rows, values[2], strict=True):
+                if word not in _WORDS:
+                    raise InputError(f"data row {row + 1:,} holds {word!r}; a decision is keep or wrong.")
+        for q, i, word in zip(queries.find(values[0]), items.find(values[1]), values[2], strict=True):
+            if q < 0 or i < 0:
+                n_unknown += 1
+            else:
+                made[int(q), int(i)] = _WORDS[word]
+    pairs = np.array(list(made), dtype=np.int64).reshape(-1, 2)
+    return Decisions(pairs[:, 0], pairs[:, 1], np.array(list(made.values()), dtype=bool), n_unknown)

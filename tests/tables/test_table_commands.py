@@ -1,0 +1,103 @@
+"""Tables as people have them: on the command line."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import nearkin
+from nearkin.cli import main
+from nearkin.tables import open_table, read_training
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    n = 160
+    kind = rng.choice(["oak", "elm", "fir"], n)
+    size = np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n))
+    y = np.where((kind == "oak") ^ (np.nan_to_num(size) > 1.0), "tall", "small")
+    made = {"no": [f"t{i}" for i in range(n)], "kind": kind, "size": size, "site": rng.choice(["a", "b"], n), "y": y}
+    return pd.DataFrame(made)
+
+
+def run(*args):
+    return CliRunner().invoke(main, [str(one) for one in args])
+
+
+def test_an_audit_of_a_mixed_table_says_what_became_of_every_column(table, tmp_path):
+    table.assign(y=[None, *table.y[1:]]).to_csv(tmp_path / "t.csv", index=False)
+    done = run("audit", tmp_path / "t.csv", "--label", "y", "-o", tmp_path / "t.html", "--group", "site")
+    assert done.exit_code == 0, done.stderr
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "no label 1 row, each with a suggestion" in lines
+    assert "column no: left out: it names the rows" in lines
+    assert "column kind: category, 3 values" in lines
+    assert "column site: not learned: groups the rows (--group)" in lines
+    assert "kind: category, 3 values" in (tmp_path / "t.html").read_text()
+    assert open_table(tmp_path / "t_suspects.csv").values("tier")[-1] == "no label"
+
+
+def test_an_id_that_is_named_stays_a_feature(table, tmp_path):
+    table.to_csv(tmp_path / "t.csv", index=False)
+    ways = ([], ["--features", "kind,size", "--id", "size"], ["--id", "size"])
+    names = [
+        [one.name for one in read_training(tmp_path / "t.csv", "y", others=others, features=features).columns
+         if not one.is_left_out]
+        for others, features in (((), ()), (["size"], ["kind", "size"]), (["size"], ()))
+    ]  # fmt: skip
+    assert names == [["kind", "size", "site"], ["kind", "size"], ["kind", "site"]], ways
+
+
+@pytest.mark.parametrize("how", ["whole", "stream", "onto"])
+def test_a_model_of_a_mixed_table_predicts_from_any_file(table, tmp_path, how):
+    table[:120].to_csv(tmp_path / "old.csv", index=False)
+    table[120:].to_parquet(tmp_path / "new.parquet")
+    model = tmp_path / "m.nearkin"
+    ways = {"whole": ["-o", model], "stream": ["--stream", "-o", model], "onto": ["--onto", model]}
+    assert run("fit", tmp_path / "old.csv", "--label", "y", "--drop", "no", *ways[how]).exit_code == 0
+    done = run("predict", model, tmp_path / "new.parquet", "-o", tmp_path / "p.csv")
+    assert float(done.stderr.split()[1]) > 80, done.stderr
+    assert "column         kind: category, 3 values" in run("info", model).stdout
+    assert nearkin.load(model).predict(table[120:]).tolist() == open_table(tmp_path / "p.csv").values("prediction")
+    if how == "onto":  # later files are read as the first was
+        table[120:].drop(columns="size").assign(size="").to_csv(tmp_path / "gone.csv", index=False)
+        done = run("fit", tmp_path / "gone.csv", "--label", "y", "--onto", model)
+        assert done.exit_code == 0, done.stderr
+        assert nearkin.load(model).history_.ledger.learned[-1].n_rows == 40
+
+
+def test_gaps_in_a_stream_of_numbers_are_filled_if_asked(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=100), "b": rng.normal(size=100), "y": np.arange(100) % 2})
+    table.loc[3, "a"] = np.nan
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit = ["fit", tmp_path / "t.csv", "--stream", "--label", "y", "-o", tmp_path / "m"]
+    refused = run(*fit)
+    assert refused.exit_code == 2 and "data row 4: column 'a' holds no value" in refused.stderr
+    assert run(*fit, "--missing", "fill").exit_code == 0
+
+
+def test_wide_text_compressed_text_and_workbooks_are_read(table, tmp_path):
+    text = table.to_csv(index=False)
+    (tmp_path / "wide.csv").write_text(text, encoding="utf-16")
+    (tmp_path / "small.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "plain.csv").write_text(text)
+    paths = ["wide.csv", "small.csv.gz"]
+    try:
+        table.to_excel(tmp_path / "book.xlsx", index=False)
+        paths.append("book.xlsx")
+    except ImportError:
+        (tmp_path / "book.xlsx").write_bytes(b"PK")
+        assert "pip install 'nearkin[excel]'" in run("audit", tmp_path / "book.xlsx", "--label", "y").stderr
+    expected = read_training(tmp_path / "plain.csv", "y")
+    for path in paths:
+        found = read_training(tmp_path / path, "y")
+        np.testing.assert_allclose(found.X, expected.X, atol=1e-12)
+        assert found.y.tolist() == expected.y.tolist()
+    refused = run("fit", tmp_path / "wide.csv", "--stream", "--label", "y", "-o", tmp_path / "m")
+    assert refused.exit_code == 2 and "save it as UTF-8" in refused.stderr
