@@ -31,7 +31,10 @@ def is_mixed(X: Any) -> bool:
     if len(set(table.names)) < len(table.names):
         return False  # which scikit-learn takes or refuses
     for name in table.names:
-        column = table.raw(name)
+        try:
+            column = table.raw(name)
+        except (BadCell, InputError):
+            return True  # to be refused by name
         if column.numbers is None or column.kind in ("true or false", "durations") or column.numbers.ndim > 1:
             if column.kind != "true or false":
                 return True
