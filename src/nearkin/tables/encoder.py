@@ -278,11 +278,11 @@ def encode_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
             encoded = encoder.fit_transform(X)
         estimator.encoder_ = encoder
         return encoded
-    encoder = getattr(estimator, "encoder_", None)
-    if encoder is None or not is_frame(X):
+    known: TableEncoder | None = getattr(estimator, "encoder_", None)
+    if known is None or not is_frame(X):
         return X
     with owned_by(estimator):
-        return encoder.transform(X)
+        return known.transform(X)
 
 
 def _is_plain(column: RawColumn, code: Code) -> bool:

@@ -94,7 +94,7 @@ class FrameTable(Table):
         return np.asarray(filled) if len({type(one) for one in held}) == 1 else _objects(filled), missing
 
     def values(self, name: str) -> list[Any]:
-        return self._column(name).to_list()  # type: ignore[no-any-return]
+        return self._column(name).to_list()
 
     def raw(self, name: str) -> RawColumn:
         series = self._column(name)
@@ -115,7 +115,7 @@ class ArrayTable(Table):
         raise InputError("an array has no column of labels; give them on their own.")
 
     def values(self, name: str) -> list[Any]:
-        return self._array[:, int(name[1:])].tolist()  # type: ignore[no-any-return]
+        return self._array[:, int(name[1:])].tolist()
 
     def raw(self, name: str) -> RawColumn:
         column = self._array[:, int(name[1:])]

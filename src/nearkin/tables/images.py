@@ -59,10 +59,10 @@ def describe_pictures(paths: Sequence[Path]) -> Array:
     """Return a row of numbers for each picture; NaN for one that cannot be read."""
     out = np.full((len(paths), _width()), np.nan, dtype=np.float32)
     for start in range(0, len(paths), _AT_ONCE):
-        pixels = [_read(one) for one in paths[start : start + _AT_ONCE]]
-        at = [i for i, one in enumerate(pixels) if one is not None]
-        if at:
-            out[[start + i for i in at]] = _describe(np.stack([pixels[i] for i in at]))
+        found = {i: _read(paths[i]) for i in range(start, min(start + _AT_ONCE, len(paths)))}
+        pixels = {i: one for i, one in found.items() if one is not None}
+        if pixels:
+            out[list(pixels)] = _describe(np.stack(list(pixels.values())))
     return out
 
 
@@ -93,10 +93,10 @@ def _describe(pixels: Array) -> Array:
     share = place - low
     rows = np.arange(_EDGE) // _CELL
     cell = (np.arange(n)[:, None, None] * k + rows[:, None]) * k + rows
-    edges = np.zeros(n * k * k * _BINS)
+    total = np.zeros(n * k * k * _BINS)
     for bin_, part in ((low % _BINS, 1.0 - share), ((low + 1) % _BINS, share)):  # the two directions beside an edge
-        edges += np.bincount((cell * _BINS + bin_).ravel(), (size * part).ravel(), minlength=len(edges))
-    edges = edges.reshape(n, k, k, _BINS).astype(np.float32)
+        total += np.bincount((cell * _BINS + bin_).ravel(), (size * part).ravel(), minlength=len(total))
+    edges = total.reshape(n, k, k, _BINS).astype(np.float32)
     energy = np.pad((edges**2).sum(axis=3), ((0, 0), (1, 1), (1, 1)))
     around = sum(energy[:, i : i + k, j : j + k] for i in range(3) for j in range(3))
     edges /= np.sqrt(around + 0.05)[..., None]
