@@ -5,6 +5,6 @@ missing. The modules `matrix_sweep` and `factor_sweeps` hold the sweeps, `cuda` 
 `pipeline` keeps a device busy, `device_search` maps rows and finds neighbours, `device_cells` finds those of a jury.
 """
 
-from nearkin.accelerator.device import computing_device, computing_on, find
+from nearkin.accelerator.device import computing_device, computing_on, find, keep_device
 
-__all__ = ["computing_device", "computing_on", "find"]
+__all__ = ["computing_device", "computing_on", "find", "keep_device"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "computing_device", "computing_on", "find", "full_precision", "name_of_type", "shared_memory", "step_settings",
-    "to_device", "to_host",
+    "computing_device", "computing_on", "find", "full_precision", "keep_device", "name_of_type", "shared_memory",
+    "step_settings", "to_device", "to_host",
 ]  # fmt: skip
 
 _INSTALL = "pip install 'nearkin[gpu]'"
@@ -85,6 +85,20 @@ def computing_on(device: str, owner: str) -> Iterator[None]:
         yield
     finally:
         _computing.reset(token)
+
+
+def keep_device(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return work that computes, in whatever thread, where this thread computes now."""
+    device = _computing.get()
+
+    def there(*arguments: Any) -> Any:
+        token = _computing.set(device)
+        try:
+            return work(*arguments)
+        finally:
+            _computing.reset(token)
+
+    return there
 
 
 def computing_device() -> Any:

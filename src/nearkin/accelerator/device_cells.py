@@ -12,8 +12,8 @@ from nearkin.arrays import Array, Index
 
 __all__ = ["DeviceCells"]
 
-#: Scores at a time.
-_SCORES = 1 << 29
+#: Scores at a time; several threads may ask.
+_SCORES = 1 << 27
 
 
 class DeviceCells:

@@ -20,7 +20,7 @@ from nearkin.audit.label_audit import LabelAudit
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import announce_cost
-from nearkin.labels import as_labels, find_missing, warn_of_lookalikes
+from nearkin.labels import as_labels, find_missing, refuse_several, warn_of_lookalikes
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.rows import check_finite, explain_rows
@@ -236,6 +236,7 @@ def _audit(
             owner=owner,
         )
     warn_of_lookalikes(labels, "y")
+    refuse_several(labels, owner)
     if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
         raise InputError("all rows of X are equal, so nothing tells right labels from wrong ones.", owner=owner)
     if isinstance(learner, RobustKNeighborsClassifier):

@@ -22,6 +22,7 @@ from nearkin.jury.decision import check_size, decide
 from nearkin.jury.local_scaling import narrow
 from nearkin.jury.outside import check_models, check_probabilities
 from nearkin.jury.voters import WIDE, default_learner
+from nearkin.kernels import worker_pool
 from nearkin.labels import as_names, check_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
@@ -467,10 +468,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _scale_narrow(self, rows: Array, scaling: Scaling) -> Array:
         """Scaled rows in single precision; no more than a block of them is held in any other."""
         scaled = np.empty(rows.shape, np.float32)
-        for start in range(0, len(rows), _AT_ONCE):
+
+        def scale(start: int) -> None:
             part = Rows(rows[start : start + _AT_ONCE], scaling)
             check_range(part, self, "Is that value right?", start)
             scaled[start : start + _AT_ONCE] = narrow(part.dense)
+
+        with worker_pool() as run:
+            run(scale, range(0, len(rows), _AT_ONCE))
         return scaled
 
     def _check_rows(self, X: ArrayLike, *, reset: bool) -> Any:
