@@ -310,7 +310,8 @@ def jury(rows: int) -> dict:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     audit = audit_labels(X, y, random_state=0, device="cuda")
-    found |= {"rows": rows, "audit": time.perf_counter() - start, "right": float((audit.is_suspect == (y != right)).mean()),
+    found |= {"rows": rows, "audit": time.perf_counter() - start,
+              "right": float((audit.is_suspect == (y != right)).mean()),
               "beyond_gb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20}  # fmt: skip
     return found
 
@@ -338,9 +339,10 @@ def describe_jury(one: dict) -> list[str]:
     times = {device: one[f"fit_{device}"] + one[f"predict_{device}"] for device in ("cpu", "cuda")}
     return [
         f"Default audit of {one['rows']:,} x 512, the whole call: {one['audit']:.1f} s (goal: 30),",
-        f"{one['beyond_gb']:.1f} GB of host memory beyond the rows (goal: 1); {one['right']:.2%} of the rows are judged right.",
-        f"Default classifier, fit and predict of 100,000 x 128: {times['cuda']:.1f} s; with two threads of the processor",
-        f"{times['cpu']:.1f} s, {times['cpu'] / times['cuda']:.1f} times as long (goal: 20).",
+        f"{one['beyond_gb']:.1f} GB of host memory beyond the rows (goal: 1);",
+        f"{one['right']:.2%} of the rows are judged right.",
+        f"Default classifier, fit and predict of 100,000 x 128: {times['cuda']:.1f} s;",
+        f"with two threads of the processor {times['cpu']:.1f} s, {times['cpu'] / times['cuda']:.1f} times as long (goal: 20).",
         f"Accuracy {one['accuracy_cuda']:.2%} and {one['accuracy_cpu']:.2%}.",
         f"60,000 x 512: {one['differ']} of {one['suspects']:,} suspects differ from those found on the processor,",
         f"plausibilities by {one['plausibility']:.0e} at most.",

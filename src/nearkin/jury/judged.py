@@ -120,6 +120,9 @@ class JudgedRows:
     def votes_on(self, jury: Jury, weights: Array) -> VotesOn:
         """Votes on all rows, by members that count as much as ``weights`` says."""
         left_out = jury.left_out(weights)
+        # Voters solve and find at the first use what they need for all others, so that comes before threads.
+        left_out(np.arange(1))
+        jury.answers(self.rows[:1], weights)
 
         def votes(part: Any) -> Array:
             inside, members, outside, others = self._split(part)
@@ -161,6 +164,5 @@ def _judge_blocks(numbers: Index, ask: Callable[[Index], Array]) -> Iterator[tup
     parts = [slice(start, start + _AT_ONCE) for start in range(0, len(numbers), _AT_ONCE)]
     ask = keep_device(ask)
     with worker_pool() as run:
-        # The first block alone: voters solve and find at the first use what all others need.
-        for some in (parts[:1], *(parts[i : i + _TOGETHER] for i in range(1, len(parts), _TOGETHER))):
+        for some in (parts[i : i + _TOGETHER] for i in range(0, len(parts), _TOGETHER)):
             yield from zip(some, run(lambda part: ask(numbers[part]), some), strict=True)
