@@ -18,9 +18,11 @@ from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
 __all__ = [
     "Labels", "as_labels", "as_names", "check_labels", "find_missing", "first_appearance",
-    "sorted_classes",
-    "warn_of_lookalikes",
+    "refuse_several", "sorted_classes", "warn_of_lookalikes",
 ]  # fmt: skip
+
+#: Signs that join several labels in one text.
+_JOINING = "|;,"
 
 
 def check_labels(y: Any, n_rows: int, owner: str) -> NDArray[Any]:
@@ -159,6 +161,30 @@ def warn_of_lookalikes(labels: NDArray[Any], what: str) -> None:
             problem = f"the labels {other!r} and {one!r} look the same and are two classes; is that meant?"
             warnings.warn(f"{what}: {problem}", stacklevel=3)
             return
+
+
+def refuse_several(labels: NDArray[Any], owner: str) -> None:
+    """Refuse texts that are lists of labels: some name one label, others the same ones joined by a sign.
+
+    >>> refuse_several(np.array(["big", "old", "big|old", "big|red|old"]), "audit_labels")
+    Traceback (most recent call last):
+    nearkin.errors.InputError: audit_labels: 'big|old' is several labels in one (multi-label): 'big' and 'old'. Audit \
+    a column of yes and no for each label by itself, or write combinations that are classes without '|'.
+    """
+    names = first_appearance(labels)[0]
+    if not all(isinstance(one, str) for one in names):
+        return
+    for sign in _JOINING:
+        alone = {one.strip() for one in names if sign not in one}
+        joined = [(one, [part.strip() for part in one.split(sign)]) for one in names if sign in one]
+        known = [one for one, parts in joined if alone.issuperset(parts)]
+        if known and len({len(parts) for _, parts in joined}) + len(known) > 2:
+            parts = [part.strip() for part in known[0].split(sign)]
+            raise InputError(
+                f"{known[0]!r} is several labels in one (multi-label): {parts[0]!r} and {parts[1]!r}. Audit a column "
+                f"of yes and no for each label by itself, or write combinations that are classes without {sign!r}.",
+                owner=owner,
+            )
 
 
 def first_appearance(labels: NDArray[Any]) -> tuple[list[Any], Codes]:

@@ -611,19 +611,16 @@ def _moments(X: Any) -> tuple[Array, Array]:
         scaled.data /= safe[scaled.indices]
         mean, variance = mean_variance_axis(scaled, axis=0)
     else:
-        X = X.tocsc() if is_sparse else X
-        safe, mean, variance = np.empty((3, X.shape[1]))
-        step = max(1, _MOMENT_NUMBERS // X.shape[0])
-        for start in range(0, len(safe), step):  # all columns at once would be a second, larger X
-            part = slice(start, start + step)
-            block = X[:, part].toarray(order="C") if is_sparse else X[:, part]
-            largest = np.maximum(block.max(axis=0), -block.min(axis=0)).astype(np.float64)
-            safe[part] = np.where(largest > 0, largest, 1.0)
-            scaled = block / safe[part]
-            mean[part] = scaled.mean(axis=0)
-            scaled -= mean[part]
-            scaled *= scaled
-            variance[part] = scaled.mean(axis=0)
+        size = max(1, _MOMENT_NUMBERS // max(1, X.shape[1]))  # all rows at once would be a second, larger X
+        parts = [slice(start, start + size) for start in range(0, X.shape[0], size)]
+
+        def blocks() -> Iterator[Array]:
+            return (X[part].toarray() if is_sparse else X[part] for part in parts)
+
+        largest = np.max([np.maximum(one.max(axis=0), -one.min(axis=0)) for one in blocks()], axis=0)
+        safe = np.where(largest > 0, largest, 1.0).astype(np.float64)
+        mean = np.sum([(one / safe).sum(axis=0) for one in blocks()], axis=0) / X.shape[0]
+        variance = np.sum([np.square(one / safe - mean).sum(axis=0) for one in blocks()], axis=0) / X.shape[0]
     std = np.sqrt(variance)
     # A column that is constant up to rounding would be blown up to pure rounding noise.
     noise = 8 * np.finfo(X.dtype).eps * (np.abs(mean) + 1e-300)

@@ -1,5 +1,8 @@
 """Several answers per row: labels, annotators, rows to ask again, and what is refused."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas
 import polars
@@ -138,6 +141,16 @@ def test_annotators_may_be_columns_of_the_frame(kind):
         find_consensus(frame, ["a", "d"])
 
 
+def test_a_frame_may_hold_categories_and_gaps():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    number = np.where(rng.random(120) < 0.1, np.nan, 2 * y + rng.normal(size=120))
+    frame = pandas.DataFrame({"number": number, "word": np.where(rng.random(120) < 0.9, np.array(["x", "y"])[y], "z")})
+    answers = ask(y, rng, (0.75, 0.75, 0.75), 1.0).astype(object)
+    answers[:4] = None
+    assert (find_consensus(frame, answers, random_state=0).label == y).mean() > 0.95
+
+
 BAD = {
     "quantities": ([[1.5, 2.0], [0.5, 1.0]], r"find_consensus: the answer 1.5 is a quantity.*regression.*digitize"),
     "several labels": ([[["a", "b"], ["a"]], [["b"], ["a"]]], r"several labels \(multi-label\)"),
@@ -173,6 +186,7 @@ def test_lists_are_checked():
         (np.zeros((6, 3), dtype=int), r"3 columns.*find_consensus\(X, answers\).*multi-label"),
         ([["a"], ["a", "b"], ["b"], ["a"], ["b"], ["a"]], "multi-label"),
         ([{"a"}, {"b"}, {"a"}, {"b"}, {"a"}, {"b"}], "multi-label"),
+        (["a", "b", "a|b", "b|c", "c", "a|b|c"], r"'a\|b' is several labels in one \(multi-label\)"),
         ([0.5, 1.25, 3.5, 0.1, 0.2, 0.3], r"numeric target \(regression\)"),
     ],
 )
@@ -186,6 +200,22 @@ def test_the_labels_have_an_audit_of_their_own(wine):
     assert found.audit.given_label.tolist() == found.label.tolist()
     with pytest.raises(ValueError, match="without features"):
         _ = find_consensus(None, [["a", "b"], ["b", "b"]]).audit
+
+
+def test_the_program_of_the_page_runs_as_printed(tmp_path, monkeypatch, capsys):
+    page = Path(__file__).resolve().parents[2] / "docs" / "annotators.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "docs/annotators.md", "exec"), {})
+    assert "% right [" in capsys.readouterr().out and (tmp_path / "consensus.html").exists()
+
+
+@pytest.mark.parametrize(
+    "classes", [["Paris, France", "Lyon, France"], ["a|b", "c"], ["red, small", "red, large", "blue, small"]]
+)
+def test_names_with_a_comma_are_classes(classes):
+    X = np.random.default_rng(0).normal(size=(30, 2)) + np.arange(30)[:, None] % len(classes)
+    assert nearkin.audit_labels(X, [classes[i % len(classes)] for i in range(30)], random_state=0).n_rows == 30
 
 
 # ------------------------------------------------------------------ the command line
@@ -255,3 +285,10 @@ def test_the_command_refuses_in_one_line_and_writes_nothing(files, line, words):
     done = run(*line)
     assert done.exit_code == 2 and words in done.output and done.output.count("\n") == 1, done.output
     assert sorted(folder.iterdir()) == before
+
+
+def test_the_audit_sends_columns_of_annotators_to_the_consensus(files):
+    done = CliRunner().invoke(main, ["audit", "wine.csv", "--label", "a,b"])
+    assert done.exit_code == 2 and "--label takes one column" in done.output and "nearkin consensus" in done.output
+    done = CliRunner().invoke(main, ["audit", "wine.csv", "--label", "f0"])
+    assert done.exit_code == 2 and "numeric target (regression)" in done.output

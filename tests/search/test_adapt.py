@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import nearkin
 from nearkin.cli import main
-from nearkin.search import METRICS, Feedback, SimilarityAdapter, adapt, evaluate
+from nearkin.search import METRICS, Feedback, SimilarityAdapter, adapt, evaluate, hash_rows
 from search_worlds import aligned, as_feedback, clicks, mean_average_precision, turned
 
 
@@ -57,6 +57,37 @@ def test_candidates_are_what_was_judged_and_some_others():
     assert evaluate([[1.0]], items, feedback, candidates="all")["mrr"].mean == pytest.approx(1 / 4)
     few = {evaluate([[1.0]], items, feedback, candidates=1, random_state=s)["mrr"].mean for s in range(20)}
     assert few == {1 / 2, 1 / 3}
+
+
+def test_a_handful_of_queries_shows_wide_intervals(rng):
+    queries, items, relevant = turned(rng, n_queries=40, n_items=60, n_topics=4, d=8)
+    clicked, skipped = ([int(np.flatnonzero(one)[0]) for one in which] for which in (relevant, ~relevant))
+    done = adapt(queries, items, as_feedback(relevant, np.arange(40), clicked, skipped), random_state=0)
+    assert done.n_held_out < 15 and done.kept_identity
+    for part in (done.before, done.after, done.gain, done.rivals):
+        assert all(one.high - one.low > 0.2 for one in part.values())
+
+
+def test_a_split_by_time_keeps_the_split_by_query(rng):
+    queries, items, relevant = turned(rng, n_queries=200, n_items=100, d=8)
+    n = 2000
+    q = rng.integers(0, 200, n)
+    shown = np.array([[rng.choice(np.flatnonzero(one)), rng.choice(np.flatnonzero(~one))] for one in relevant[q]])
+    feedback = Feedback.from_impressions(
+        np.repeat(np.arange(n), 2), np.repeat(q, 2), shown.ravel(), [1, 0] * n, query_ids=200, item_ids=100,
+        time=np.repeat(1772366400.0 + np.arange(n), 2),
+    )  # fmt: skip
+    told = []
+    done = adapt(queries, items, feedback, test_from=1772366400 + 1200, foretell=told.append, random_state=0)
+    tests = done.adapter.held_out_.part_of(hash_rows(queries))[2]
+    is_late = done.feedback.time >= 1772366400 + 1200
+    np.testing.assert_array_equal(is_late, tests[done.feedback.query])
+    assert sum(done.skipped.values()) == n - len(done.feedback) > 0
+    assert told[0].n_held_out == done.n_held_out and told[0].missing[0.01] == done.needed[0.01] - done.n_held_out
+    for when, message in (("2020-01-01", "leaves nothing before"), ("2030-01-01", "leaves nothing from then on"),
+                          ("soon", "must be a time")):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            adapt(queries, items, feedback, test_from=when)
 
 
 def test_zero_vectors_in_feedback_are_named_or_counted(rng):
@@ -164,7 +195,7 @@ def test_ids_and_columns_may_have_other_names(files, rng):
     ("query,item,relevant\n0,1,-2\n", "data row 1 holds '-2' in 'relevant'"),
     ("query,item,relevant\n0,1,1\n0,1,0\n", "data row 2 repeats an earlier one"),
     ("query,clicked,skipped\n0,,1\n", "bad.csv: data row 1: column 'clicked' holds nothing"),
-    ("query,clicked,skipped\n0,1,2\n", "of 1 queries with feedback"),
+    ("query,clicked,skipped\n0,1,2\n", "1 queries with feedback are too few"),
 ])  # fmt: skip
 def test_bad_feedback_ends_with_one_line_and_no_file(files, table, message):
     folder, *_ = files

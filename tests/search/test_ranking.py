@@ -66,5 +66,11 @@ def test_an_interval_holds_the_true_mean_about_as_often_as_it_says(rng):
     assert 0.88 <= held / 200 <= 0.99
 
 
+def test_few_equal_scores_do_not_look_certain(rng):
+    assert bootstrap(np.ones(5), rng, (0.0, 1.0)).low == pytest.approx(0.025 ** (1 / 5), abs=0.03)
+    held = [bootstrap(rng.random(8) < 0.9, rng, (0.0, 1.0)) for _ in range(200)]
+    assert np.mean([one.low <= 0.9 <= one.high for one in held]) > 0.93
+
+
 def test_an_interval_is_shown_as_mean_and_ends():
     assert str(Interval(-0.0123, -0.05, 0.02)) == "-0.012 [-0.050, 0.020]"

@@ -1,5 +1,7 @@
 """Softmax and ridge maps, beside literal twins; and which clicks look wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -109,3 +111,17 @@ def test_one_click_is_enough_and_says_nothing(rng, world):
     clicks = Clicks(queries, items, feedback, queries.mean(axis=0))
     assert np.isfinite(learn_map(clicks, rng)[0]).all()
     assert np.isfinite(click_plausibility(clicks, np.zeros((24, 24)), rng)).all()
+
+
+def test_clicks_of_low_grade_count_less(rng, world):
+    queries, items, relevant = world
+    feedback, wrong = log_of(rng, relevant, 400, 0.4)
+    worth = feedback.relevant * 1.0
+    worth[feedback.relevant] = np.where(wrong, 0.05, 1.0)
+    found = []
+    for one in (feedback, replace(feedback, worth=worth)):
+        move, plausibility = learn_map(Clicks(queries, items, one, queries.mean(axis=0)), np.random.default_rng(0))
+        assert ((plausibility > 0) & (plausibility < 1)).all()
+        mapped = queries + (queries - queries.mean(axis=0)) @ move.T
+        found.append(mean_average_precision(mapped, items, relevant))
+    assert found[1] > found[0] + 0.01

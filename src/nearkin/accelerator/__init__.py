@@ -2,9 +2,9 @@
 
 Nothing here loads torch before a learner with ``device="cuda"`` learns. `find` returns a usable device or says what is
 missing. The modules `matrix_sweep` and `factor_sweeps` hold the sweeps, `cuda` starts device code in CUDA C,
-`pipeline` keeps a device busy, and `device_search` maps rows and finds neighbours.
+`pipeline` keeps a device busy, `device_search` maps rows and finds neighbours, `device_cells` finds those of a jury.
 """
 
-from nearkin.accelerator.device import find
+from nearkin.accelerator.device import computing_device, computing_on, find, keep_device
 
-__all__ = ["find"]
+__all__ = ["computing_device", "computing_on", "find", "keep_device"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-__all__ = ["find", "full_precision", "name_of_type", "shared_memory", "step_settings", "to_device", "to_host"]
+__all__ = [
+    "computing_device", "computing_on", "find", "full_precision", "keep_device", "name_of_type", "shared_memory",
+    "step_settings", "to_device", "to_host",
+]  # fmt: skip
 
 _INSTALL = "pip install 'nearkin[gpu]'"
 
@@ -60,6 +64,46 @@ def find(device: str, owner: str) -> Any:
             f"numbered from 0. Use 'cuda:{count - 1}' or less."
         )
     return found
+
+
+#: Where the jury computes.
+_computing: ContextVar[Any] = ContextVar("nearkin_device", default=None)
+
+
+@contextmanager
+def computing_on(device: str, owner: str) -> Iterator[None]:
+    """Let the searches of a jury inside the block run on a device; "cpu" is the processor.
+
+    Examples
+    --------
+    >>> with computing_on("cpu", "my program"):
+    ...     computing_device() is None
+    True
+    """
+    token = _computing.set(None if device == "cpu" else find(device, owner))
+    try:
+        yield
+    finally:
+        _computing.reset(token)
+
+
+def keep_device(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return work that computes, in whatever thread, where this thread computes now."""
+    device = _computing.get()
+
+    def there(*arguments: Any) -> Any:
+        token = _computing.set(device)
+        try:
+            return work(*arguments)
+        finally:
+            _computing.reset(token)
+
+    return there
+
+
+def computing_device() -> Any:
+    """Return the `torch.device` on which a jury computes now; None for the processor."""
+    return _computing.get()
 
 
 @contextmanager

@@ -63,6 +63,10 @@ class Answers:
         """
         columns, names = _columns_of(table, annotators)
         n = len(columns[0])
+        if type(table) is np.ndarray and table.dtype.kind in "iuf":
+            is_given = np.isfinite(table) if missing is None else np.isfinite(table) & (table != missing)
+            row, annotator = np.nonzero(is_given)
+            return cls._of(row, annotator, table[row, annotator].tolist(), names, n)
         rows, who, labels = [], [], []
         for number, column in enumerate(columns):
             answered = np.flatnonzero([not _is_blank(one, missing) for one in column])

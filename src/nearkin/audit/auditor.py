@@ -13,17 +13,18 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from nearkin.accelerator import computing_on
 from nearkin.arrays import Array
 from nearkin.audit.exports import take_rows
 from nearkin.audit.label_audit import LabelAudit
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import announce_cost
-from nearkin.labels import as_labels, find_missing, warn_of_lookalikes
+from nearkin.labels import as_labels, find_missing, refuse_several, warn_of_lookalikes
 from nearkin.learners import OnlineLearner
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.rows import check_finite, explain_rows
-from nearkin.settings import SEED, OneOf, Real, all_or_nothing, declare, exclusive, setting
+from nearkin.settings import DEVICE, SEED, OneOf, Real, all_or_nothing, declare, exclusive, setting
 from nearkin.stored import ArrayOf, Part, stored
 from nearkin.tables import LabelledRows, TableEncoder, as_table, encode_table, is_frame, is_mixed
 
@@ -40,6 +41,7 @@ def audit_labels(
     groups: ArrayLike | str | None = None,
     pred_probs: ArrayLike | None = None,
     voters: Any = (),
+    device: str = "cpu",
 ) -> LabelAudit:
     """Find labels that are probably wrong, what they should be, and how many there are.
 
@@ -70,6 +72,8 @@ def audit_labels(
         classes. They join the jury as one more voter.
     voters : sequence of scikit-learn classifiers, default=()
         More voters. Each is fitted five times on scaled rows, to judge rows that it has not seen.
+    device : str, default="cpu"
+        "cuda" or "cuda:N" searches among many rows on an NVIDIA GPU; the votes are those of "cpu" up to rounding.
 
     Returns
     -------
@@ -87,17 +91,18 @@ def audit_labels(
     (0.2, True)
     """
     given = {"groups": groups, "pred_probs": pred_probs}
-    return _audit(X, y, learner, random_state, noise_rate, "audit_labels", voters, given)
+    return _audit(X, y, learner, random_state, noise_rate, "audit_labels", voters, given, device)
 
 
 def audit_rows(
-    rows: LabelledRows, random_state: Any = None, *, noise_rate: float | str = "auto", groups: Any = None
-) -> LabelAudit:
+    rows: LabelledRows, random_state: Any = None, *, noise_rate: float | str = "auto", groups: Any = None,
+    device: str = "cpu",
+) -> LabelAudit:  # fmt: skip
     """Audit the rows of a file; see `audit_labels`. Groups are those of all rows, with or without a label."""
     if groups is not None and rows.numbers is not None:
         groups = take_rows(groups, rows.numbers)
     given = {"groups": groups, "pred_probs": None}
-    return _audit(rows, rows.y, None, random_state, noise_rate, "audit_labels", (), given)
+    return _audit(rows, rows.y, None, random_state, noise_rate, "audit_labels", (), given, device)
 
 
 @stored(
@@ -147,6 +152,7 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
     )  # fmt: skip
     random_state: Any = setting(None, SEED, doc="Seed.")
     voters: Any = setting((), kind="sequence of classifiers", doc="See `audit_labels`.")
+    device: str = setting("cpu", DEVICE, doc="See `audit_labels`.")
 
     @all_or_nothing
     def fit(
@@ -172,8 +178,9 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
         """
         given = {"groups": groups, "pred_probs": pred_probs}
         self.audit_ = _audit(
-            X, y, self.learner, self.random_state, self.noise_rate, type(self).__name__, self.voters, given
-        )
+            X, y, self.learner, self.random_state, self.noise_rate, type(self).__name__, self.voters, given,
+            self.device,
+        )  # fmt: skip
         model = self.audit_.classifier
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
         if hasattr(model, "feature_names_in_"):
@@ -197,7 +204,7 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
 
 def _audit(
     X: Any, y: Any, learner: Any, random_state: Any, noise_rate: float | str, owner: str, voters: Any,
-    given: dict[str, Any],
+    given: dict[str, Any], device: str,
 ) -> LabelAudit:  # fmt: skip
     if sparse.issparse(X):
         raise InputError(
@@ -229,6 +236,7 @@ def _audit(
             owner=owner,
         )
     warn_of_lookalikes(labels, "y")
+    refuse_several(labels, owner)
     if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
         raise InputError("all rows of X are equal, so nothing tells right labels from wrong ones.", owner=owner)
     if isinstance(learner, RobustKNeighborsClassifier):
@@ -239,8 +247,10 @@ def _audit(
             )
         return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels, **found)
     chosen = "auto" if learner is None else learner
-    model = RobustKNeighborsClassifier(chosen, noise_rate=noise_rate, random_state=random_state, voters=voters)
-    with _announced(X, n_classes):
+    model = RobustKNeighborsClassifier(
+        chosen, noise_rate=noise_rate, random_state=random_state, voters=voters, device=device
+    )
+    with _announced(X, n_classes), computing_on(device, owner):
         with owned_by(owner, instead_of=model):
             model.fit(X, labels, **given)
         if not isinstance(model.decision_, JuryDecision):

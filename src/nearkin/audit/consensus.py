@@ -30,7 +30,7 @@ _ROUNDS = 2
 #: Confidence below which a row is worth another answer.
 _SURE = 0.8
 #: Answers of an annotator to rows of a class from which on a mistake is told.
-_TOLD = 2.0
+_TOLD = 3
 
 
 def find_consensus(
@@ -278,27 +278,26 @@ class Consensus:
         codes, pooled = self.answers.codes, self.pooled
         m = codes.n_annotators
         n = np.bincount(codes.annotator, minlength=m)
+        answers_of = np.split(np.argsort(codes.annotator, kind="stable"), np.cumsum(n)[:-1])
         same = np.bincount(codes.annotator, weights=self._agrees, minlength=m) / np.maximum(n, 1)
         return [
             Annotator(
                 name, int(n[a]), float(pooled.quality[a]), float(pooled.low[a]), float(pooled.high[a]), float(same[a]),
-                self._name_mistake(a),
+                self._name_mistake(answers_of[a]),
             )
             for a, name in enumerate(self.answers.annotators)
         ]  # fmt: skip
 
-    def _name_mistake(self, annotator: int) -> str:
-        """Return the mistake that the annotator made most often."""
+    def _name_mistake(self, mine: Index) -> str:
+        """Return the mistake that is made most often in some answers."""
         codes, k = self.answers.codes, len(self.classes)
-        mine = codes.annotator == annotator
-        counts = np.bincount(self.code[codes.row[mine]] * k + codes.code[mine], minlength=k * k).reshape(k, k)
-        total = counts.sum(axis=1, keepdims=True)
-        np.fill_diagonal(counts, 0)
-        true, given = np.unravel_index(counts.argmax(), counts.shape)
-        if counts[true, given] < _TOLD:
+        true, given = self.code[codes.row[mine]], codes.code[mine]
+        pairs, counts = np.unique((true * k + given)[true != given], return_counts=True)
+        if not len(counts) or counts.max() < _TOLD:
             return ""
-        names = self.classes.tolist()
-        return f"{names[given]} for {names[true]} ({100 * counts[true, given] / total[true, 0]:.0f} %)"
+        (at, answer), most = divmod(int(pairs[counts.argmax()]), k), int(counts.max())
+        names = self.classes[[answer, at]].tolist()
+        return f"{names[0]} for {names[1]} ({100 * most / int((true == at).sum()):.0f} %)"
 
     @cached_property
     def audit(self) -> LabelAudit:

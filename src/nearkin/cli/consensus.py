@@ -50,7 +50,9 @@ class ConsensusOptions:
     id_column: str | None = option(
         "--id", metavar="COL", help="Column that names rows, in the output and in --answers.  [default: 1, 2, 3, ...]"
     )
+    features: list[str] = names_option(metavar="COL[,COL]", help="Use these columns only.")
     drop: list[str] = names_option(metavar="COL[,COL]", help="Columns to exclude. Repeatable.")
+    text: list[str] = names_option(metavar="COL[,COL]", help="Columns of texts, to learn from as such.")
     missing: str | None = option(metavar="LABEL", help="A value that is no answer, such as -1, beside empty cells.")
     output: Path = output_option(
         "consensus", "-o", "--output", callback=_after_data,
@@ -75,12 +77,13 @@ def consensus(data: Path, given: ConsensusOptions, quiet: bool) -> None:
     """Find the label of every row of DATA that several people answered.
 
     Answers are columns of DATA, one a person, or a list with a line per answer.
-    Empty cells are no answer. The other columns are features, by which a jury
-    votes on every row without having seen its answers. Writes the labels with
+    Empty cells are no answer. The other columns are features, encoded as by
+    nearkin audit; by them a jury votes on every row without having seen its
+    answers. Writes the labels with
     their confidence and the order in which to ask again.
     """
     from nearkin.audit import ANNOTATORS, CONSENSUS, find_consensus
-    from nearkin.tables import Arrays, check_names, open_table, read_matrix, write_columns
+    from nearkin.tables import Arrays, check_names, encode_table, open_table, write_columns
 
     begun = time.perf_counter()
     if bool(given.annotators) == (given.answers is not None):
@@ -94,22 +97,24 @@ def consensus(data: Path, given: ConsensusOptions, quiet: bool) -> None:
     source = open_table(data)
     if isinstance(source, Arrays):
         raise InputError(f"{data} has no named columns; give a table (CSV or Parquet).")
-    source.check_known([*given.annotators, *ids, *given.drop])
+    source.check_known([*given.annotators, *ids, *given.features, *given.drop, *given.text])
     names = {name: source.values(name) for name in ids}
     with owned_by(None, instead_of="Answers"):
         answers = _read_columns(source, given) if given.annotators else _read_list(given, names, source.n_rows)
-    X = read_matrix(source, [*given.annotators, *ids, *given.drop])
+    others = dict.fromkeys(ids, "names the rows (--id)") | dict.fromkeys(given.annotators, "answers (--annotators)")
+    rows = encode_table(source, None, given.features, given.drop, others, given.text)
     with _show.progress_bar(quiet=quiet):
-        found = find_consensus(X, answers, random_state=given.seed)
+        found = find_consensus(rows.X, answers, random_state=given.seed)
         write_columns(given.output, {**names, **found.to_columns(first_row=1)}, "consensus")
         if given.quality is not None:
             write_columns(given.quality, found.annotators_to_columns(), "annotators")
         if given.page is not None:
-            told = {"Data": data.name, "Labels": "consensus of several answers"}
-            found.to_html(given.page, title=data.name, ids=names, notes=told, first_row=1)
+            notes = {"Data": data.name, "Labels": "consensus of several answers"}
+            found.to_html(given.page, title=data.name, ids=names, notes=notes, first_row=1)
     if not quiet:
         written = (("labels in", given.output), ("annotators in", given.quality), ("page", given.page))
-        lines = [*found.summary(), ("time", f"{time.perf_counter() - begun:.1f} s")]
+        told = [one for one in rows.columns if one.name not in given.annotators]
+        lines = [*found.summary(), *_show.tell_columns(told), ("time", f"{time.perf_counter() - begun:.1f} s")]
         _show.echo(_show.pairs([*lines, *((name, str(path)) for name, path in written if path is not None)]))
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
+from nearkin.accelerator import keep_device
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.jury import CastVotes, Jury, Votes
+from nearkin.kernels import worker_pool
 from nearkin.noise.model import VotesOn
 from nearkin.stored import ArrayOf, stored
 
@@ -19,8 +22,9 @@ __all__ = ["MOST_MEMBERS", "JudgedRows", "choose_members", "has_others"]
 MOST_MEMBERS = 3 << 14
 _OF_CLASS = 30
 
-#: Rows that are judged at the same time.
+#: Rows that a thread judges at once, and most such blocks that are held.
 _AT_ONCE = 1 << 13
+_TOGETHER = 16
 
 
 def has_others(n: int) -> bool:
@@ -116,6 +120,9 @@ class JudgedRows:
     def votes_on(self, jury: Jury, weights: Array) -> VotesOn:
         """Votes on all rows, by members that count as much as ``weights`` says."""
         left_out = jury.left_out(weights)
+        # Voters solve and find at the first use what they need for all others, so that comes before threads.
+        left_out(np.arange(1))
+        jury.answers(self.rows[:1], weights)
 
         def votes(part: Any) -> Array:
             inside, members, outside, others = self._split(part)
@@ -124,9 +131,7 @@ class JudgedRows:
                 (inside, members, left_out),
                 (outside, others, lambda some: jury.answers(self.rows[some], weights)),
             ):
-                for start in range(0, len(at), _AT_ONCE):
-                    some = slice(start, start + _AT_ONCE)
-                    said = ask(numbers[some])
+                for some, said in _judge_blocks(numbers, ask):
                     if found is None:
                         found = np.empty((len(inside) + len(outside), said.shape[1]))
                     found[at[some]] = said
@@ -152,3 +157,12 @@ class JudgedRows:
         parts = np.concatenate([ours.parts, theirs.parts], axis=1)[:, order]
         nearest = np.concatenate([ours.is_nearest, theirs.is_nearest], axis=1)[:, order]
         return CastVotes(ours.voters, self.members[voting], parts, nearest)
+
+
+def _judge_blocks(numbers: Index, ask: Callable[[Index], Array]) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of rows with the votes on them; several threads judge."""
+    parts = [slice(start, start + _AT_ONCE) for start in range(0, len(numbers), _AT_ONCE)]
+    ask = keep_device(ask)
+    with worker_pool() as run:
+        for some in (parts[i : i + _TOGETHER] for i in range(0, len(parts), _TOGETHER)):
+            yield from zip(some, run(lambda part: ask(numbers[part]), some), strict=True)

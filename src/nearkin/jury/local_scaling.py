@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
+from nearkin.accelerator import computing_device
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.cells import Cells, group_rows
@@ -57,6 +59,9 @@ _SPARE_IN_CELLS = 160
 #: Squared distance from the centre, as a multiple of the largest among the rows, beyond which a query is far: single
 #: precision no longer tells its distances apart.
 _FAR = 1e4
+
+#: Rows that a device holds, by whose they are; models are saved and copied without them.
+_on_devices: WeakKeyDictionary[LocalNeighbours, Any] = WeakKeyDictionary()
 
 #: Smallest scale of a row, as a share of the median: otherwise rows with many duplicates would be near everything.
 _LEAST = 1e-3
@@ -233,6 +238,8 @@ class LocalNeighbours:
         """Numbers of the k nearest of the rows in the cells nearest to each row; or what ``take`` makes of them."""
         cells, items, n = self._cells, self._items, len(rows.rows)
         assert cells is not None
+        if (device := computing_device()) is not None:
+            return take(*self._there(device).nearest(rows.rows, rows.numbers, k, n_probes))
         tiles = [items.at(part) for part in cells.parts]
 
         def look(asked: _Rows, guess: bool) -> tuple[Array, Index, Index]:
@@ -260,6 +267,17 @@ class LocalNeighbours:
                 made += run(search, parts[start : start + _TOGETHER])
                 progress.advance("comparing rows", parts[min(start + _TOGETHER, len(parts)) - 1].stop, n)
         return np.concatenate(made) if made else take(np.empty((0, k)), np.empty((0, k), np.int32))
+
+    def _there(self, device: Any) -> Any:
+        """All rows on a device, where they stay as long as this object is in use."""
+        from nearkin.accelerator.device_cells import DeviceCells
+
+        held = _on_devices.get(self)
+        if held is None or held.device != device or held.factors_here is not self._factors:
+            cells, items = self._cells, self._items
+            assert cells is not None
+            held = _on_devices[self] = DeviceCells(*items, cells.centres, cells.sizes, device)
+        return held
 
 
 def narrow(rows: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from nearkin.accelerator import computing_on
 from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
@@ -20,6 +22,7 @@ from nearkin.jury.decision import check_size, decide
 from nearkin.jury.local_scaling import narrow
 from nearkin.jury.outside import check_models, check_probabilities
 from nearkin.jury.voters import WIDE, default_learner
+from nearkin.kernels import worker_pool
 from nearkin.labels import as_names, check_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
@@ -27,6 +30,7 @@ from nearkin.noise import NoiseModel
 from nearkin.parameters import MappedParameter
 from nearkin.rows import Rows, Scaling, check_range, check_rows
 from nearkin.settings import (
+    DEVICE,
     SEED,
     Integer,
     OneOf,
@@ -182,6 +186,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         rows that it has not seen, and once on all rows for `predict`. Files keep their votes on the training rows, but
         not the models themselves.""",
     )  # fmt: skip
+    device: str = setting(
+        "cpu", DEVICE,
+        doc=""""cuda" or "cuda:N" lets the jury of many rows search on an NVIDIA GPU, which needs torch and Triton; the
+        votes are those of "cpu" up to rounding.""",
+    )  # fmt: skip
 
     @classmethod
     def algorithm5(
@@ -267,7 +276,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             rows = np.ascontiguousarray(rows)  # sums of a frame, column by column, would round differently
             self._scaling = replace(Scaling.learn(rows, "pairs"), is_tame=True)
             # The decision holds the scaled rows no longer than it needs them.
-            with owned_by(self), announce_cost(len(rows), rows.shape[1], len(self.classes_)):
+            with owned_by(self), announce_cost(len(rows), rows.shape[1], len(self.classes_)), self._computing():
                 self.decision_ = decide(self._scale_narrow(rows, self._scaling), codes, *settings, **outside)
             self.__dict__.pop("_learner", None)  # of an earlier fit
         else:
@@ -278,7 +287,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 has_start = self._learner.state_.start is not None  # which is part of the map
                 is_matrix = parameter.has_matrix and (rows.shape[1] <= WIDE or has_start)
                 space = self._learner.components_ if is_matrix else parameter.copy()
-                with owned_by(self):
+                with owned_by(self), self._computing():
                     self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space, **outside)
             else:
                 self._refuse_outside(outside)
@@ -337,13 +346,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class with most votes; equal votes go to the nearest neighbour among them."""
         model = self._as_fitted()
-        shares = model.decision_.predict_proba(model._ready(X))
-        return model.classes_[shares.argmax(axis=1)]
+        return model.classes_[model._find_shares(X).argmax(axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the share of the votes of each class, in the order of `classes_`; rows sum to 1."""
-        model = self._as_fitted()
-        return model.decision_.predict_proba(model._ready(X))
+        return self._as_fitted()._find_shares(X)
 
     def kneighbors(self, X: ArrayLike, n_neighbors: int | None = None) -> tuple[Array, Index]:
         """Return the training rows that decide about each row.
@@ -430,6 +437,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             check_is_fitted(self)
             return copy.copy(self)
 
+    def _find_shares(self, X: ArrayLike) -> Array:
+        with self._computing():
+            return self.decision_.predict_proba(self._ready(X))
+
+    def _computing(self) -> AbstractContextManager[None]:
+        return computing_on(self.device, type(self).__name__)
+
     def _jury_decision(self, method: str) -> JuryDecision:
         if not isinstance(self.decision_, JuryDecision):
             raise AttributeError(
@@ -454,10 +468,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _scale_narrow(self, rows: Array, scaling: Scaling) -> Array:
         """Scaled rows in single precision; no more than a block of them is held in any other."""
         scaled = np.empty(rows.shape, np.float32)
-        for start in range(0, len(rows), _AT_ONCE):
+
+        def scale(start: int) -> None:
             part = Rows(rows[start : start + _AT_ONCE], scaling)
             check_range(part, self, "Is that value right?", start)
             scaled[start : start + _AT_ONCE] = narrow(part.dense)
+
+        with worker_pool() as run:
+            run(scale, range(0, len(rows), _AT_ONCE))
         return scaled
 
     def _check_rows(self, X: ArrayLike, *, reset: bool) -> Any:

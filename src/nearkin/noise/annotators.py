@@ -40,7 +40,14 @@ _ENDS = (0.025, 0.975)
 
 @dataclass(frozen=True)
 class AnswerCodes:
-    """Answers as whole numbers: row, annotator and class of each.
+    """Answers as whole numbers.
+
+    Parameters
+    ----------
+    row, annotator, code : ndarray of int64 of shape (n_answers,)
+        Row, annotator and class of each answer, from 0.
+    n_rows, n_annotators, n_classes : int
+        How many there are, with those without an answer.
 
     Examples
     --------
@@ -80,6 +87,12 @@ class PooledAnswers:
         How far answers are taken as independent of each other.
     score : float
         Mean logarithm of the probability that the other answers and the votes give to an answer.
+
+    Examples
+    --------
+    >>> answers = AnswerCodes(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]), 2, 2, 2)
+    >>> pool_answers(answers).shares.argmax(axis=1).tolist()
+    [0, 1]
     """
 
     shares: Array

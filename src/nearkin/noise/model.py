@@ -27,7 +27,7 @@ VotesOn = Callable[[Any], Array]
 _AT_ONCE = 1 << 22
 
 #: Most rows that are voted on at once.
-_ROWS_AT_ONCE = 1 << 14
+_ROWS_AT_ONCE = 1 << 17
 
 #: Rounds of voting, each with the weights found before.
 _ROUNDS = 3

@@ -40,6 +40,8 @@ _MEMORY = 100_000
 _SHOWN = 3.1
 #: A query counts for no more than so many standard deviations of the queries that choose, and that is at least so much.
 _WIDE, _LEAST = 4.0, 0.05
+#: Queries that choose from which on their spread is trusted.
+_ENOUGH = 20
 #: Gains of which the report says how many queries would show them.
 _GAINS = (0.01, 0.02, 0.05)
 
@@ -185,9 +187,11 @@ class Adaptation:
             figures[name] = {key: asdict(one) for key, one in figures[name].items()}
         figures |= {"kept_identity": self.kept_identity, "strength": self.adapter.strength_, "verdict": self.verdict}
         if self.feedback is not None:
-            lists = {"n_lists": len(self.feedback), "n_clicks": self.feedback.n_clicks}
-            lists |= {"n_lists_without_click": self.feedback.n_without_click, "share_of_log": self.feedback.share}
-            figures |= {**lists, "first_skipped": self.feedback.first_skipped}
+            figures |= {
+                "n_lists": len(self.feedback), "n_clicks": self.feedback.n_clicks,
+                "n_lists_without_click": self.feedback.n_without_click, "share_of_log": self.feedback.share,
+                "first_skipped": self.feedback.first_skipped,
+            }  # fmt: skip
         with replacing(path, "json") as file:
             file.write(json.dumps(figures, indent=2).encode())
 
@@ -299,10 +303,10 @@ def adapt(
     _, of_chooser, of_judge = pool.part_of(pool.key)
     chooser, judge = (Judge(pool, which, items, item_key) for which in (of_chooser, of_judge))
     if not len(learn) or not len(chooser) or not len(judge):
-        n_queries = len(np.unique(feedback.query))
+        n_queries, n_learned = (len(np.unique(one.query)) for one in (feedback, learn))
         raise InputError(
-            f"{holdout:g} of {n_queries} queries with feedback cannot be held out while others remain to learn from; "
-            "give more queries, or another share.",
+            f"{n_queries:,} queries with feedback are too few: {n_learned:,} would teach, {len(chooser):,} choose and "
+            f"{len(judge):,} test, and each part needs some; give more queries, or another share.",
             owner="feedback",
         )
     before = judge.score(judge.queries, k)
@@ -329,7 +333,7 @@ def adapt(
     after = judge.score(_moved(adapter, judge.queries, adapter.move_, strength), k)
     pool.n_looks += 1
     gain = {
-        name: anytime_interval(after[name] - before[name], pool.n_looks, min(1.0, max(_WIDE * spread[name], _LEAST)))
+        name: anytime_interval(after[name] - before[name], pool.n_looks, _bound(spread[name], len(chooser)))
         for name in before
     }
     before_, after_ = (
@@ -342,6 +346,11 @@ def adapt(
         feedback.skipped | skipped, learner, _measure_rivals(adapter, clicks, judge, metric, k, rng), needed,
         plausibility, feedback,
     )  # fmt: skip
+
+
+def _bound(spread: float, n_chosen: int) -> float:
+    """Return the largest size of a gain that counts; few queries do not tell how far gains spread."""
+    return min(1.0, max(_WIDE * spread, _LEAST)) if n_chosen >= _ENOUGH else 1.0
 
 
 def _open_pool(adapter: SimilarityAdapter, items: Array, holdout: float) -> HeldOut:

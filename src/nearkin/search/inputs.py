@@ -180,8 +180,9 @@ class IdTable:
             found = np.fromiter((get(one, -1) for one in wanted), np.int64, len(wanted))
         except TypeError:  # a value that cannot be a key, such as a list
             found = np.full(len(wanted), -1, np.int64)
-        for at in np.flatnonzero(found < 0):
-            found[at] = get(_write_id(wanted[at]), -1)
+        for at in np.flatnonzero(found < 0).tolist():
+            written = _write_id(wanted[at])
+            found[at] = -1 if written is None else get(written, -1)
         return found
 
 
@@ -248,7 +249,7 @@ def _is_whole(value: Any) -> bool:
 
 @dataclass
 class Tally:
-    """What was left out of a log, by reason: how many rows, and where the first of them stands."""
+    """What was left out of a log, by reason: how many rows, and where the first of them stands, if that is known."""
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
@@ -256,7 +257,8 @@ class Tally:
     def add(self, reason: str, count: int, place: str) -> None:
         """Count rows."""
         self.counts[reason] = self.counts.get(reason, 0) + count
-        self.first.setdefault(reason, place)
+        if place:
+            self.first.setdefault(reason, place)
 
 
 class Log:
@@ -326,10 +328,10 @@ class Log:
         """Drop rows that hold nothing in a column."""
         values = self.columns[name]
         if isinstance(values, (list, tuple)):
-            values = _without_lists(values)
-            nothing = {one for one in set(values) if _is_missing(one)}
+            plain = _without_lists(values)
+            nothing = {one for one in set(plain) if _is_missing(one)}
             if nothing:
-                missing = np.fromiter((one in nothing or one != one for one in values), bool, self.n_rows)
+                missing = np.fromiter((one in nothing or one != one for one in plain), bool, self.n_rows)
                 self.drop(missing, f"column {name!r} holds nothing", f"missing {name}")
 
     def value(self, name: str, row: int) -> Any:

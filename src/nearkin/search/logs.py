@@ -6,7 +6,7 @@ import ast
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -232,7 +232,7 @@ class _Reader:
             log.need("impression")
             return _number_impressions(log.columns["impression"], query)
         if self.form == "lists":
-            return log.columns["list"]
+            return np.asarray(log.columns["list"])
         return self._number_runs(log, query)
 
     def _number_runs(self, log: Log, query: Index) -> Index:
@@ -299,7 +299,7 @@ class _Reader:
             source += [at] * len(ids)
         of_row = np.array(source, dtype=np.int64)
         more = {name: _pick(columns[name], of_row) for name in ("query", "time") if name in columns}
-        found = {**flat, **more, "list": self.n_lists + of_row}
+        found: dict[str, Any] = {**flat, **more, "list": self.n_lists + of_row}
         self.n_lists += len(rows)
         return found, rows[of_row]
 
@@ -311,8 +311,7 @@ class _Reader:
             names = (self.names.get("item", "item"), "id", *_ALIASES["item"])
             marks = (self.names.get("clicked", "clicked"), *_ALIASES["clicked"])
             ids = [next((one[name] for name in names if name in one), None) for one in shown]
-            flags = [next((one[name] for name in marks if name in one), 0) or 0 for one in shown]
-            return ids, flags, ""
+            return ids, [next((one[name] for name in marks if name in one), 0) or 0 for one in shown], ""
         flags = None if clicks is None else mark_clicks(shown, clicks, self.clicks_as)
         return (list(shown), flags, "") if flags is not None else ([], [], "clicks that are not in the list")
 
@@ -331,7 +330,7 @@ class _Reader:
         lists = [(one, two) for one, two in zip(shown, clicked, strict=True) if one and two]
         if not lists or isinstance(lists[0][0][0], dict):
             return
-        fits = {how: sum(mark_clicks(*one, how) is not None for one in lists) for how in _CLICKS_AS[1:]}
+        fits: dict[str, int] = {how: sum(mark_clicks(*one, how) is not None for one in lists) for how in _CLICKS_AS[1:]}
         flags = all(str(one).lower() in ("0", "1", "true", "false") for _, two in lists for one in two)
         if not flags or (fits["flags"] == fits["ids"] and max(len(one) for one, _ in lists) == 1):
             fits.pop("flags")
@@ -425,18 +424,21 @@ def _mix(number: Index) -> Index:
 def _sample(found: Entries, share: float) -> Entries:
     """Return the rows of a share of all lists."""
     kept = _mix(found.group) < np.int64(share * 2.0**62) * 2
-    return Entries(**{name: None if one is None else one[kept] for name, one in vars(found).items()})
+    held: dict[str, Any] = {name: None if one is None else one[kept] for name, one in vars(found).items()}
+    return Entries(**held)
 
 
-def _join(parts: Iterable[Entries]) -> Entries:
-    parts = [vars(one) for one in parts]
-    none = np.empty(0, np.int64)
+def _join(parts: Sequence[Entries]) -> Entries:
+    """Return the rows of all parts, which are emptied column by column to save memory."""
     if not parts:
+        none = np.empty(0, np.int64)
         return Entries(none, none, none, np.empty(0))
-    joined = {}
-    for name in parts[0]:
-        held = [one[name] for one in parts]
+    joined: dict[str, Any] = {}
+    for name in vars(parts[0]):
+        held = [vars(one)[name] for one in parts]
         joined[name] = None if any(one is None for one in held) else np.concatenate(held)
+        for one in parts:
+            setattr(one, name, None)
     return Entries(**joined)
 
 

@@ -187,7 +187,7 @@ def click_plausibility(clicks: Clicks, D: Array, rng: np.random.Generator) -> Ar
     pairs = ShownPairs.from_feedback(clicks.feedback)
     row = pairs.of_row[clicks.rows]
     usual = pairs.exposure.sum() / max(1.0, len(clicks.feedback.item))
-    own = np.log((pairs.clicks[row] - 1.0 + 0.3) / np.maximum(pairs.exposure[row] - usual + 0.3, 0.05))
+    own = np.log((pairs.clicks[row] - clicks.worth + 0.3) / np.maximum(pairs.exposure[row] - usual + 0.3, 0.05))
     near_clicks, near_exposure = _ask_neighbours(clicks, D, pairs, rng)
     lift = np.log((near_clicks + 0.02) / (near_exposure + 0.02))[row]
     different, number = np.unique(clicks.item, return_inverse=True)

@@ -6,7 +6,8 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -28,8 +29,8 @@ __all__ = ["LogFile", "LogPart", "open_log"]
 _PART = 1 << 16
 #: Objects that tell the names of the columns of JSON lines.
 _PROBE = 200
-#: Characters of a field of CSV; more is a quote that was never closed.
-_FIELD = 1 << 20
+#: Characters of a field of CSV; more is a quote that was never closed. And how often reading begins anew after one.
+_FIELD, _RESTARTS = 1 << 20, 20
 _LINES = (".jsonl", ".ndjson", ".json")
 
 
@@ -41,7 +42,7 @@ class LogPart:
     with None for what is missing. ``odd`` holds a row number and a reason for every row that could not be read.
     """
 
-    columns: dict[str, Sequence[Any] | NDArray[Any]]
+    columns: Mapping[str, Sequence[Any] | NDArray[Any]]
     rows: NDArray[np.int64]
     odd: list[tuple[int, str]] = field(default_factory=list)
 
@@ -92,39 +93,70 @@ def _csv_parts(path: Path, columns: list[str], size: int) -> Iterator[LogPart]:
     at = [names.index(one) for one in columns]
     limit = csv.field_size_limit(_FIELD)
     try:
-        with decoding(path, "a readable CSV file"), _open(path) as raw:
-            file = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
-            reader = csv.reader(file, delimiter=delimiter, strict=True)
-            number = -1  # the header
-            while rows := _csv_rows(reader, path, number, size + (number < 0)):
-                if number < 0:
-                    rows, number = rows[1:], 0
-                part = _csv_part(rows, columns, at, len(names), number)
+        with decoding(path, "a readable CSV file"), closing(_CsvRows(path, delimiter, len(names))) as source:
+            source.take(1)  # the header
+            number = 0
+            while rows := source.take(size):
+                yield _csv_part(rows, columns, at, len(names), number)
                 number += len(rows)
-                yield part
     finally:
         csv.field_size_limit(limit)
 
 
-def _csv_rows(reader: Any, path: Path, number: int, size: int) -> list[list[str]]:
-    """Return the next rows that hold anything; one that cannot be split is a row of nothing."""
-    rows: list[list[str]] = []
-    while len(rows) < size:
-        wanted, n_read = size - len(rows), 0
-        try:
-            for row in islice(reader, wanted):
-                n_read += 1
-                if row:
-                    rows.append(row)
-        except csv.Error as error:
-            if "end of data" in str(error) or "field limit" in str(error):
-                row_number = max(1, number + len(rows) + 1)
-                raise InputError(f"{path}: a quote that opens in data row {row_number:,} is never closed.") from None
-            rows.append([])
-            continue
-        if n_read < wanted:
-            break
-    return rows
+class _CsvRows:
+    """Rows that hold anything; one that cannot be split is a row of nothing.
+
+    A quote that is never closed would take all that follows for one field. Where a row of several lines is odd, only
+    its first line is given up, and reading begins anew with the next one.
+    """
+
+    def __init__(self, path: Path, delimiter: str, n_fields: int):
+        self._path, self._delimiter, self._n_fields = path, delimiter, n_fields
+        self._n_restarts = 0
+        self._open(0)
+
+    def _open(self, line: int) -> None:
+        self._raw = _open(self._path)
+        file = io.TextIOWrapper(self._raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        self._before = line
+        for _ in islice(file, line):
+            pass
+        self._reader = csv.reader(file, delimiter=self._delimiter, strict=True)
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def take(self, size: int) -> list[list[str]]:
+        """Return the next rows, at most so many."""
+        rows: list[list[str]] = []
+        last = self._reader.line_num
+        while len(rows) < size:
+            try:
+                for row in self._reader:
+                    n_lines, last = self._reader.line_num - last, self._reader.line_num
+                    if n_lines > 1 and len(row) != self._n_fields and self._n_restarts < _RESTARTS:
+                        last = self._restart(last - n_lines)
+                        rows.append([])
+                        break
+                    if row:
+                        rows.append(row)
+                        if len(rows) == size:
+                            break
+                else:
+                    break
+            except csv.Error:
+                if self._n_restarts == _RESTARTS:
+                    raise InputError(f"{self._path} is not a readable CSV file: its quotes do not fit.") from None
+                last = self._restart(last)
+                rows.append([])
+        return rows
+
+    def _restart(self, line: int) -> int:
+        """Go on after a line of this reader; return how many lines the new reader has read."""
+        self._n_restarts += 1
+        self.close()
+        self._open(self._before + line + 1)
+        return 0
 
 
 def _csv_part(rows: list[list[str]], columns: list[str], at: list[int], n_fields: int, number: int) -> LogPart:

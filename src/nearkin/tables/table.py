@@ -107,6 +107,13 @@ class Table(ABC):
                 f"{{label}} is needed: which column of {self.path} holds the labels? It holds {held}.",
                 label=Option("label"),
             )
+        several = [one.strip() for one in label.split(",")]
+        if label not in self.names and len(several) > 1 and set(several) <= set(self.names):
+            raise InputError(
+                "{label} takes one column. For answers of several annotators use nearkin consensus; several labels per "
+                "row (multi-label) are audited one column at a time.",
+                label=Option("label"),
+            )
         self.check_known([label])
         return label
 
@@ -319,7 +326,8 @@ def check_classes(y: NDArray[Any], missing: NDArray[np.bool_], title: str, first
     if fraction.any():
         row = int(fraction.argmax())
         raise InputError(
-            f"{title} holds {y[row]} in data row {first_row + row + 1:,}; a label names a class, not a quantity."
+            f"{title} holds {y[row]} in data row {first_row + row + 1:,}; a label names a class, not a quantity. "
+            "Divide a numeric target (regression) into classes first."
         )
 
 

@@ -31,6 +31,8 @@ _BINS = 20
 _COLUMNS = 500
 #: Rows to ask again that are listed.
 _ASKED = 20
+#: Annotators that are listed, of the best and of the worst.
+_SHOWN = 50
 #: Confidence from which suggested labels are taken, to choose from.
 _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
@@ -108,9 +110,14 @@ def _answered(consensus: Consensus | None, ids: Columns, first_row: int) -> dict
     if consensus is None:
         return None
     names = next(iter(ids.values()), None)
+    order = sorted(consensus.annotators, key=lambda one: -one.quality)
+    n_left_out = max(0, len(order) - 2 * _SHOWN)
+    if n_left_out:
+        order = [*order[:_SHOWN], *order[-_SHOWN:]]
     asked = consensus.ask_again[:_ASKED].tolist()
     return {
-        "annotators": sorted(consensus.annotators, key=lambda one: -one.quality),
+        "annotators": order,
+        "n_left_out": n_left_out,
         "rows": [
             (
                 names[i] if names is not None else i + first_row,
