@@ -13,9 +13,9 @@ import click
 from nearkin.errors import InputError
 
 __all__ = [
-    "DATA", "MODEL", "PATH", "Device", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr", "folder_option",
-    "given_options", "listed", "names_option", "option", "options", "output_option", "quiet_option", "seed_option",
-    "takes",
+    "DATA", "MODEL", "PATH", "Device", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr",
+    "folder_option", "given_options", "listed", "names_option", "option", "options", "output_option", "quiet_option",
+    "seed_option", "takes",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
