@@ -236,7 +236,7 @@ class Feedback:
 
         Then a click says that the item is better than those skipped above it and than the next one below.
         """
-        return self.form != "judgements"
+        return self.form in ("triplets", "impressions")
 
     @property
     def row_query(self) -> Index:
