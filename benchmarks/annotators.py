@@ -12,6 +12,9 @@ cleanlab (with a logistic regression of five folds, as its tutorial does), and n
 A table (benchmarks/results/annotators.md) has the share of right labels, the mean confidence, how well confidence finds
 wrong labels (AUROC), and, of the annotators, the share of intervals that hold the true share of right answers and the
 rank correlation of quality. Needs crowd-kit and cleanlab: ``pip install crowd-kit 'nearkin[cleanlab]'``.
+
+With ``--asking`` another table (benchmarks/results/annotators_asking.md) has what asking again brings: one answer of
+every row with several is hidden, then some are shown again.
 """
 
 from __future__ import annotations
@@ -151,12 +154,58 @@ def measure(y, answers, shares, annotators):
     return found
 
 
+def ask_again(X, y, answers, rng, share=0.15):
+    """Right labels with one answer hidden of every row that has several, and after some of them are shown again."""
+    several = [(i, rng.choice(np.flatnonzero(one >= 0))) for i, one in enumerate(answers) if (one >= 0).sum() > 1]
+    held, n = np.array(several), int(share * len(answers))
+    hidden = answers.copy()
+    hidden[held[:, 0], held[:, 1]] = -1
+
+    def right(shown):
+        table, at = hidden.copy(), tuple(held[shown].T)
+        table[at] = answers[at]
+        return 100 * np.mean(find_consensus(X, table, random_state=0, missing=-1).label == y)
+
+    before = find_consensus(X, hidden, random_state=0, missing=-1)
+    order = {
+        "in the order of ask_again": np.argsort(before.confidence[held[:, 0]], kind="stable"),
+        "rows with fewest answers": np.lexsort((rng.random(len(held)), before.n_answers[held[:, 0]])),
+        "at random": rng.permutation(len(held)),
+    }
+    return {"before": 100 * np.mean(before.label == y)} | {name: right(one[:n]) for name, one in order.items()}
+
+
+def compare_asking(folder, draws, out):
+    """Write what asking again brings."""
+    found = defaultdict(list)
+    music = np.load(folder / "music_genre_crowd.npz")
+    for draw in range(1, draws + 1):
+        for name in ("music", "wine", "breast cancer"):
+            rng = np.random.default_rng(draw)
+            X, y = (music["X"], music["y"]) if name == "music" else SIMULATED[name](return_X_y=True)
+            answers = music["answers"].astype(int) if name == "music" else simulate(y, rng)
+            for how, rows in (("with features", X), ("answers alone", None)):
+                found[f"{name}, {how}"].append(ask_again(rows, y, answers, rng))
+                print(name, how, found[f"{name}, {how}"][-1], flush=True)
+    ways = list(next(iter(found.values()))[0])
+    lines = ["# Asking again", "", f"nearkin {__version__}, {draws} draws: right labels in percent.", ""]
+    lines += ["| answers | " + " | ".join(ways) + " |", "|---" * (len(ways) + 1) + "|"]
+    for name, each in found.items():
+        lines.append(f"| {name} | " + " | ".join(f"{np.mean([one[way] for one in each]):.1f}" for way in ways) + " |")
+    out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("NEARKIN_DATA"))
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--out", type=Path, default=HERE / "results" / "annotators.md")
+    parser.add_argument("--asking", action="store_true", help="measure what asking again brings, and nothing else")
     given = parser.parse_args()
+    if given.asking:
+        warnings.simplefilter("ignore")
+        compare_asking(Path(given.data), given.draws, given.out.with_name("annotators_asking.md"))
+        return
     found = defaultdict(lambda: defaultdict(list))
     for name, X, y, answers in load(given.data and Path(given.data), given.draws):
         for method, run in METHODS.items():

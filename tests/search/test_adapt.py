@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import nearkin
 from nearkin.cli import main
-from nearkin.search import METRICS, Feedback, SimilarityAdapter, adapt, evaluate, hash_rows
+from nearkin.search import METRICS, Feedback, HeldOut, SimilarityAdapter, adapt, evaluate, hash_rows
 from search_worlds import aligned, as_feedback, clicks, mean_average_precision, turned
 
 
@@ -66,6 +66,15 @@ def test_a_handful_of_queries_shows_wide_intervals(rng):
     assert done.n_held_out < 15 and done.kept_identity
     for part in (done.before, done.after, done.gain, done.rivals):
         assert all(one.high - one.low > 0.2 for one in part.values())
+
+
+def test_clicks_of_queries_that_test_alone_teach_nothing(rng):
+    queries, items, _ = turned(rng, n_queries=60, n_items=60, d=8)
+    learns = HeldOut.empty(8, np.float32, 0.2).learns(queries)
+    q = np.arange(60)
+    feedback = Feedback.from_impressions(q, q, q, ~learns, query_ids=60, item_ids=60)
+    with pytest.raises(ValueError, match="queries with clicks are too few: 0 would teach"):
+        adapt(queries, items, feedback)
 
 
 def test_a_split_by_time_keeps_the_split_by_query(rng):
@@ -195,7 +204,7 @@ def test_ids_and_columns_may_have_other_names(files, rng):
     ("query,item,relevant\n0,1,-2\n", "data row 1 holds '-2' in 'relevant'"),
     ("query,item,relevant\n0,1,1\n0,1,0\n", "data row 2 repeats an earlier one"),
     ("query,clicked,skipped\n0,,1\n", "bad.csv: data row 1: column 'clicked' holds nothing"),
-    ("query,clicked,skipped\n0,1,2\n", "1 queries with feedback are too few"),
+    ("query,clicked,skipped\n0,1,2\n", "1 queries with clicks are too few"),
 ])  # fmt: skip
 def test_bad_feedback_ends_with_one_line_and_no_file(files, table, message):
     folder, *_ = files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -68,7 +69,7 @@ class Sources:
     items: Path = option(required=True, help="Item vectors, as the index holds them.")
     feedback: tuple[Path, ...] = option(
         type=PATH, metavar="FILE", multiple=True, required=True,
-        help="Clicks or judgements: CSV, JSONL (both also .gz), Parquet or npz. Repeatable.",
+        help="Clicks or judgements: CSV, JSONL (both also .gz), Parquet or npz. Repeatable; '*' in quotes works.",
     )  # fmt: skip
     form: str = option(
         type=click.Choice(("auto", "triplets", "impressions", "lists", "judgements", "clicks")), default="auto",
@@ -119,7 +120,7 @@ class Sources:
             widths = f"{self.queries} holds vectors of {queries.X.shape[1]} numbers and {self.items} of"
             raise InputError(f"{widths} {items.X.shape[1]}; both must come from one space.")
         feedback = read_feedback(
-            self.feedback, query_ids=queries.ids, item_ids=items.ids, form=self.form, column=dict(self.column),
+            _expand(self.feedback), query_ids=queries.ids, item_ids=items.ids, form=self.form, column=dict(self.column),
             grade=self.grade, clicks_as=self.clicks_as, bad=self.bad, duplicates=self.duplicates,
             max_rows=self.max_rows,
         )  # fmt: skip
@@ -312,6 +313,20 @@ def _own_options() -> Iterator[None]:
     except InputError as error:
         error.options = {name: _FLAGS.get(one.name, one) for name, one in error.options.items()}
         raise
+
+
+def _expand(paths: tuple[Path, ...]) -> list[Path]:
+    """Return the files behind paths and patterns, those of a pattern by name."""
+    found: list[Path] = []
+    for one in paths:
+        if glob.has_magic(str(one)) and not one.exists():
+            behind = sorted(Path(name) for name in glob.glob(str(one), recursive=True))  # noqa: PTH207
+            if not behind:
+                raise InputError(f"{one}: no file has such a name.")
+            found += behind
+        else:
+            found.append(one)
+    return found
 
 
 def _read_lines(path: Path) -> list[str]:

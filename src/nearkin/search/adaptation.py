@@ -306,10 +306,10 @@ def adapt(
     pool = pool.add(key, queries, item_key, ShownPairs.from_feedback(held), max_evaluated * 3 // 2)
     _, of_chooser, of_judge = pool.part_of(pool.key)
     chooser, judge = (Judge(pool, which, items, item_key) for which in (of_chooser, of_judge))
-    if not len(learn) or not len(chooser) or not len(judge):
-        n_queries, n_learned = (len(np.unique(one.query)) for one in (feedback, learn))
+    if not learn.n_clicks or not len(chooser) or not len(judge):
+        n_queries, n_learned = (len(np.unique(one.row_query[one.relevant])) for one in (feedback, learn))
         raise InputError(
-            f"{n_queries:,} queries with feedback are too few: {n_learned:,} would teach, {len(chooser):,} choose and "
+            f"{n_queries:,} queries with clicks are too few: {n_learned:,} would teach, {len(chooser):,} choose and "
             f"{len(judge):,} test, and each part needs some; give more queries, or another share.",
             owner="feedback",
         )

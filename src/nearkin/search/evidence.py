@@ -113,6 +113,7 @@ def _ask_near(
         alike[mine] = -np.inf
         n_near = min(_NEAR, len(asked) - 1)
         near = np.argsort(-alike, kind="stable")[:n_near]
+        near = near[alike[near] > 0.0]
         own = _directions(items[[one.item]] - middle)[0]
         for other in near:
             part = np.arange(start[other], end[other])

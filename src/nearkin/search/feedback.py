@@ -236,7 +236,7 @@ class Feedback:
 
         Then a click says that the item is better than those skipped above it and than the next one below.
         """
-        return self.form != "judgements"
+        return self.form in ("triplets", "impressions")
 
     @property
     def row_query(self) -> Index:
@@ -358,15 +358,16 @@ def arrange(found: Entries, form: str, n_items: int, duplicates: str, tally: Tal
     ``grade`` says what the grades are: "grade", of which g counts as ``1 - 2 ** -g`` of a click, "share" of a click, or
     "auto", which takes them for grades if any is neither 0 nor 1.
     """
-    _, number = first_appearance(found.group)
+    number = found.group = _number_lists(found.group)  # the hashes of a long log are many bytes
     if form == "triplets":
-        found, number = _drop_repeated_triplets(found, number, n_items, duplicates, tally)
-    elif form == "clicks":
-        found, number = _drop_repeated(found, number, found.query * n_items + found.item, form, duplicates, tally)
+        found, number = _drop_repeated_triplets(found, number, duplicates, tally)
     else:
-        found, number = _drop_repeated(found, number, number * n_items + found.item, form, duplicates, tally)
-    keys = (number,) if found.rank is None else (found.rank, number)
-    order = np.lexsort(keys)
+        key = (found.query if form == "clicks" else number).astype(np.int64)
+        key *= n_items
+        key += found.item
+        found, number = _drop_repeated(found, number, key, form, duplicates, tally)
+        del key
+    order = _order_rows(number, found.rank)
     number = number[order]
     start = np.flatnonzero(np.concatenate([[True], number[1:] != number[:-1]])) if len(number) else number
     grades = found.grade[order]
@@ -382,9 +383,27 @@ def arrange(found: Entries, form: str, n_items: int, duplicates: str, tally: Tal
     )  # fmt: skip
 
 
+def _number_lists(group: Index) -> Index:
+    """Number lists by their first appearance. Most rows of a list stand together, so that runs of rows are few."""
+    begins = np.ones(len(group), dtype=bool)
+    begins[1:] = group[1:] != group[:-1]
+    _, of_run = first_appearance(group[begins])
+    run = np.cumsum(begins, dtype=np.int32 if len(group) < 2**31 else np.int64)
+    run -= 1
+    return of_run.astype(run.dtype)[run]
+
+
+def _order_rows(number: Index, rank: Index | None) -> Index | slice:
+    """Return the order of rows by list and rank; most logs have it."""
+    is_sorted = bool((number[1:] >= number[:-1]).all())
+    if is_sorted and (rank is None or bool(((number[1:] > number[:-1]) | (rank[1:] >= rank[:-1])).all())):
+        return slice(None)
+    return np.lexsort((number,) if rank is None else (rank, number))
+
+
 def _drop_repeated_triplets(
-    found: Entries, number: Index, n_items: int, duplicates: str, tally: Tally
-) -> tuple[Entries, Index]:
+    found: Entries, number: Index, duplicates: str, tally: Tally
+) -> tuple[Entries, Index]:  # fmt: skip
     if duplicates == "keep":
         return found, number
     pairs = found.item.reshape(-1, 2)
@@ -399,10 +418,11 @@ def _drop_repeated(
     """Skip and count, keep, or refuse rows whose key occurs in an earlier row; a skipped click counts for the first."""
     if duplicates == "keep":
         return found, number
+    ordered = np.sort(key)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return found, number
     order = np.argsort(key, kind="stable")
     again = key[order[1:]] == key[order[:-1]]
-    if not again.any():
-        return found, number
     repeated = order[1:][again]
     n_repeated = len(repeated) // 2 if form == "triplets" else len(repeated)
     first = int(repeated.min() if found.row is None else found.row[repeated].min())

@@ -6,7 +6,7 @@ import ast
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -428,15 +428,17 @@ def _sample(found: Entries, share: float) -> Entries:
     return Entries(**held)
 
 
-def _join(parts: Iterable[Entries]) -> Entries:
-    columns = [vars(one) for one in parts]
-    if not columns:
+def _join(parts: Sequence[Entries]) -> Entries:
+    """Return the rows of all parts, which are emptied column by column to save memory."""
+    if not parts:
         none = np.empty(0, np.int64)
         return Entries(none, none, none, np.empty(0))
     joined: dict[str, Any] = {}
-    for name in columns[0]:
-        held = [one[name] for one in columns]
+    for name in vars(parts[0]):
+        held = [vars(one)[name] for one in parts]
         joined[name] = None if any(one is None for one in held) else np.concatenate(held)
+        for one in parts:
+            setattr(one, name, None)
     return Entries(**joined)
 
 

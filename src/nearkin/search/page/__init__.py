@@ -107,12 +107,13 @@ def _stats(done: Adaptation, n_pairs: int, n_doubted: int) -> list[tuple[str, st
 
 
 def _notes(done: Adaptation) -> dict[str, str]:
-    needed = ", ".join(f"{100 * gain:g} points: {n:,}" for gain, n in done.needed.items())
+    needed = ", ".join(f"{n:,} for a gain of {100 * gain:g}" for gain, n in done.needed.items())
+    others = "1 other query" if done.n_chosen == 1 else f"{done.n_chosen:,} other queries"
     return {
         "Result": done.verdict,
-        "Test queries": f"{done.n_held_out:,} that were never learned from; to show a gain it takes of them {needed}",
+        "Test queries": f"{done.n_held_out:,} that were never learned from; it takes {needed} points",
         "Maps": "identity, ridge regression and a plain softmax learned from the same feedback, and measured on the "
-        f"same queries; nearkin chose its {done.learner} on {done.n_chosen:,} other queries",
+        f"same queries; nearkin chose its learner ({done.learner}) on {others}",
         "Plausibility": "what near queries, other impressions and the learned map say of a click, without that click",
         "Made by": f"nearkin {__version__}",
     }

@@ -42,7 +42,7 @@
     const one = all[k], box = make("td", { className: "why wide", "data-title": "Evidence" });
     const same = one.near.filter(([, , items]) => items.some(([item]) => item === one.i)).length;
     const nearest = Math.max(-1, ...one.near.flatMap(([, , items]) => items.map(([, , cosine]) => cosine)));
-    const short = !one.near.length ? "No other query to ask." : same ? `${same} of ${one.near.length} near queries clicked it too.` : `None of ${one.near.length} near queries clicked it; the most alike item that they clicked has cosine ${nearest.toFixed(2)}.`;
+    const short = !one.near.length ? "No query is near." : same ? `${same} of ${one.near.length} near queries clicked it too.` : `None of ${one.near.length} near queries clicked it; the most alike item that they clicked has cosine ${nearest.toFixed(2)}.`;
     const button = make("button", { type: "button", textContent: opened.has(k) ? "less" : "more" });
     button.setAttribute("aria-expanded", String(opened.has(k)));
     button.setAttribute("aria-label", `Evidence for query ${nameOf("queries", one.q)}, item ${nameOf("items", one.i)}`);
