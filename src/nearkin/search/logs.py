@@ -365,7 +365,9 @@ class _Reader:
             raise InputError("there are no rows to learn from.")
         if self.n_odd > _MOST_ODD * self.n_rows:
             told = "; ".join(f"{n:,} x {one} (first: {self.tally.first[one]})" for one, n in self.tally.counts.items())
-            problem = f"{self.n_odd:,} of {self.n_rows:,} rows cannot be used: {told}. Are these the right ids?"
+            n_unknown = sum(self.tally.counts.get(f"unknown {one}", 0) for one in ("query", "item"))
+            hint = " Are these the right ids?" if 2 * n_unknown > self.n_odd else ""
+            problem = f"{self.n_odd:,} of {self.n_rows:,} rows cannot be used: {told}.{hint}"
             raise InputError(problem)
         form = "impressions" if self.form == "lists" else self.form
         duplicates = self.duplicates or ("keep" if form in ("triplets", "clicks") else "skip")
