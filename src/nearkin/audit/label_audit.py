@@ -145,6 +145,7 @@ class LabelAudit:
     columns: Sequence[ColumnUse] = ()
     row_index: Index | None = None
     unlabelled: Unlabelled | None = None
+    _index: Any = None  # of a frame
 
     def __init__(
         self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike, *, columns: Sequence[ColumnUse] = (),
@@ -366,7 +367,7 @@ class LabelAudit:
             raise ImportError(
                 "LabelAudit.to_frame needs pandas (pip install pandas); `to_columns` gives the same as a dict."
             ) from None
-        index = getattr(self, "_index", getattr(self._X, "index", None))
+        index = getattr(self._X, "index", None) if self._index is None else self._index
         return pandas.DataFrame(self.to_columns(), index=index)
 
     def to_csv(

@@ -13,9 +13,9 @@ import click
 from nearkin.errors import InputError
 
 __all__ = [
-    "DATA", "MODEL", "PATH", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr", "folder_option",
-    "given_options", "listed", "names_option", "option", "options", "output_option", "quiet_option", "seed_option",
-    "takes",
+    "DATA", "MODEL", "PATH", "Device", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr",
+    "folder_option", "given_options", "listed", "names_option", "option", "options", "output_option", "quiet_option",
+    "seed_option", "takes",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -135,6 +135,27 @@ class WordOr(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Let the words through."""
         return value if value in self.words else self.kind.convert(value, param, ctx)
+
+
+class Device(click.ParamType):
+    """The processor, or a GPU that is there."""
+
+    name = "device"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the name of a device that can be used."""
+        from nearkin.settings import DEVICE
+
+        if not DEVICE.allows(value):
+            self.fail(f"must be cpu, cuda or cuda:N; got {value}.", param, ctx)
+        if value != "cpu":
+            from nearkin.accelerator import find
+
+            try:
+                find(value, "--device")
+            except RuntimeError as error:
+                raise InputError(str(error).replace("device='cpu'", "--device cpu")) from None
+        return value
 
 
 class Share(click.ParamType):

@@ -12,6 +12,7 @@ import click
 from nearkin.cli import _show
 from nearkin.cli._options import (
     DATA,
+    Device,
     Share,
     Source,
     option,
@@ -93,6 +94,9 @@ class AuditOptions(Source):
     )  # fmt: skip
     title: str | None = option(metavar="TEXT", help="Heading of the page.  [default: name of DATA]")
     seed: int = seed_option("result")
+    device: str = option(
+        type=Device(), default="cpu", metavar="cpu|cuda|cuda:N", help="Where neighbours of many rows are searched."
+    )
 
     @property
     def others(self) -> dict[str, str]:
@@ -162,7 +166,7 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     beside = given.show or next(iter(given.text), None)
     with _show.progress_bar(quiet=quiet):
         found = audit_rows(
-            rows, random_state=given.seed, noise_rate=given.noise_rate,
+            rows, random_state=given.seed, noise_rate=given.noise_rate, device=given.device,
             groups=None if given.group is None else rows.others[given.group],
         )  # fmt: skip
         found.to_html(

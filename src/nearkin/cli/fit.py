@@ -255,7 +255,7 @@ def _fit_stream(
             whole = model.set_params(learner=whole).fit(X, y)
             hold_rows(whole, X, y, options.voters, n_rows=stream.n_rows)
         learner = getattr(whole, "learner_", whole)
-        remember_names(whole, stream.names, stream.label, stream.columns and stream.columns.encoder)
+        remember_names(whole, stream.names, stream.label, None if stream.columns is None else stream.columns.encoder)
         _enter_files(whole, stream, source, options)
         save(whole, output)
         if not quiet:

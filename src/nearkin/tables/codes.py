@@ -295,7 +295,8 @@ class TextCode:
     @classmethod
     def learn(cls, cells: Cells, n_dimensions: int, *, has_words: bool) -> TextCode:
         """Learn weights and space from all rows."""
-        found = GramSpace.learn(cells.distinct, cells.counts, n_dimensions, has_words=has_words)
+        found, place = GramSpace.learn(cells.distinct, cells.counts, n_dimensions, has_words=has_words)
+        cells.memo["texts"] = place
         n = len(cells.codes)
         return cls(found.space, found.weight, has_words, flag_pays(n, n - cells.n_present))
 
@@ -306,8 +307,10 @@ class TextCode:
     def apply(self, column: RawColumn) -> Array:
         """Return one row of finite numbers for each row."""
         cells = as_cells(column)
-        space = GramSpace(self.space, self.weight, has_words=self.has_words)
-        placed = np.vstack([space.place(cells.distinct), np.zeros((1, len(self.space)))])[cells.codes]
+        found = cells.memo.get("texts")
+        if found is None:
+            found = GramSpace(self.space, self.weight, has_words=self.has_words).place(cells.distinct)
+        placed = np.vstack([found, np.zeros((1, len(self.space)))])[cells.codes]
         return np.column_stack([placed, *([cells.codes < 0] * self.is_flagged)])
 
 
@@ -326,7 +329,7 @@ class PictureCode:
         from sklearn.utils.extmath import randomized_svd
 
         cells = as_cells(column)
-        found = _describe(cells, column.folder)
+        found = cells.memo["pictures"] = _describe(cells, column.folder)
         is_read = ~np.isnan(found[:, 0])
         if not is_read.any():
             example = Path(column.folder) / cells.distinct[0] if cells.distinct else "an empty cell"
@@ -344,7 +347,7 @@ class PictureCode:
     def apply(self, column: RawColumn) -> Array:
         """Return one row of finite numbers for each row."""
         cells = as_cells(column)
-        found = _describe(cells, column.folder)
+        found = cells.memo["pictures"] if "pictures" in cells.memo else _describe(cells, column.folder)
         unread = np.isnan(found[:, 0])
         _check_read(column, unread, "picture that can be read")
         placed = np.where(unread[:, None], 0.0, np.nan_to_num(found - self.mean) @ self.space.T)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearkin.arrays import Array
-from nearkin.errors import InputError, owned_by, printable, quote_names
+from nearkin.errors import InputError, Option, owned_by, printable, quote_names
 from nearkin.settings import Instance, check_settings, declare, setting
 from nearkin.stored import Count, Flag, Items, Maybe, Part, Table, Text, stored
 from nearkin.tables.cells import BadCell
@@ -39,10 +39,10 @@ __all__ = ["ColumnUse", "TableEncoder", "encode_rows"]
 _FEW = 30
 #: Share of the rows that differ from which texts are names of rows.
 _NAMES = 0.95
-#: Dimensions of names with many values, and the fewest and most of texts.
-_OF_NAMES, _OF_TEXTS = 10, (4, 100)
-#: Words of a text from which it deserves the most dimensions.
-_LONG = 20
+#: Dimensions of many categories, by whether they are names of several words or codes, and the fewest and most of texts.
+_OF_NAMES, _OF_CODES, _OF_TEXTS = 20, 6, (8, 100)
+#: Words of a name, and of a text from which it deserves the most dimensions.
+_NAME, _LONG = 1.5, 20
 
 NAMES = Instance((list, tuple), "a list of names")
 
@@ -160,7 +160,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return [self._raw(table, name) for name in self.features or table.names if name and name not in self.drop]
 
     def _raw(self, table: AnyTable, name: str) -> RawColumn:
-        column = table.raw(name)
+        try:
+            column = table.raw(name)
+        except BadCell as cell:
+            problem = f"column {name!r} {cell}; correct it, or leave it out with {{drop}}."
+            raise InputError(problem, place=table.place(cell.row), drop=Option("drop", [name])) from None
         return replace(column, folder=table.folder) if name in self.image else column
 
     def _learn(self, columns: Sequence[RawColumn], path: str) -> None:
@@ -274,11 +278,11 @@ def encode_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
             encoded = encoder.fit_transform(X)
         estimator.encoder_ = encoder
         return encoded
-    encoder = getattr(estimator, "encoder_", None)
-    if encoder is None or not is_frame(X):
+    known: TableEncoder | None = getattr(estimator, "encoder_", None)
+    if known is None or not is_frame(X):
         return X
     with owned_by(estimator):
-        return encoder.transform(X)
+        return known.transform(X)
 
 
 def _is_plain(column: RawColumn, code: Code) -> bool:
@@ -346,7 +350,7 @@ def _as_category(column: RawColumn, is_named: bool) -> Decision:
         decided = _as_text(cells, "many categories")
         return decided if decided[0] is not None else (None, "id", "left out: it names the rows")
     code = CategoryCode.learn(cells)
-    shown = f"{printable(cells.distinct[0], 20)} or {printable(cells.distinct[-1], 20)}" if k == 2 else f"{k:,} values"
+    shown = " or ".join(printable(one, 20) for one in code.values.tolist()) if k == 2 else f"{k:,} values"
     words = f"category, {shown}"
     if code.has_rest or (k > 2 and len(code.values) < k):
         words += f", the {len(code.values):,} most frequent one by one"
@@ -361,12 +365,13 @@ def _as_text(cells: Cells, kind: str) -> Decision:
     if len(cells.distinct) == 1:
         return None, "constant", f"left out: it is {printable(cells.distinct[0], 30)!r} in all rows"
     some = cells.distinct[:1000]
+    length = sum(len(one.split()) for one in some) / len(some)
     if kind == "text":
-        length = sum(len(one.split()) for one in some) / len(some)
         most = np.sqrt(cells.n_present) * min(1.0, length / _LONG)
         n_dimensions = int(np.clip(most, *_OF_TEXTS))
     else:
-        n_dimensions = min(_OF_NAMES, max(2, int(np.sqrt(cells.n_present) / 3)))
+        most = _OF_NAMES if length >= _NAME else _OF_CODES
+        n_dimensions = min(most, max(2, int(np.sqrt(cells.n_present) / 2)))
     code = TextCode.learn(cells, n_dimensions, has_words=kind == "text")
     n_gaps = len(cells.codes) - cells.n_present
     how = "words and letters" if kind == "text" else "spelling"

@@ -31,7 +31,10 @@ def is_mixed(X: Any) -> bool:
     if len(set(table.names)) < len(table.names):
         return False  # which scikit-learn takes or refuses
     for name in table.names:
-        column = table.raw(name)
+        try:
+            column = table.raw(name)
+        except (BadCell, InputError):
+            return True  # to be refused by name
         if column.numbers is None or column.kind in ("true or false", "durations") or column.numbers.ndim > 1:
             if column.kind != "true or false":
                 return True
@@ -91,7 +94,7 @@ class FrameTable(Table):
         return np.asarray(filled) if len({type(one) for one in held}) == 1 else _objects(filled), missing
 
     def values(self, name: str) -> list[Any]:
-        return self._column(name).to_list()  # type: ignore[no-any-return]
+        return self._column(name).to_list()
 
     def raw(self, name: str) -> RawColumn:
         series = self._column(name)
@@ -112,7 +115,7 @@ class ArrayTable(Table):
         raise InputError("an array has no column of labels; give them on their own.")
 
     def values(self, name: str) -> list[Any]:
-        return self._array[:, int(name[1:])].tolist()  # type: ignore[no-any-return]
+        return self._array[:, int(name[1:])].tolist()
 
     def raw(self, name: str) -> RawColumn:
         column = self._array[:, int(name[1:])]

@@ -18,7 +18,7 @@ __all__ = ["PICTURES", "describe_pictures", "holds_picture_folders", "read_pictu
 #: Names of picture files.
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 #: Edge of the square that a picture is brought to, of the cells in which edges are counted, and of those of colours.
-_EDGE, _CELL, _PATCH = 64, 8, 16
+_EDGE, _CELL, _PATCH = 32, 4, 8
 #: Directions of edges, without sign.
 _BINS = 9
 #: Pictures described at once.
@@ -59,10 +59,10 @@ def describe_pictures(paths: Sequence[Path]) -> Array:
     """Return a row of numbers for each picture; NaN for one that cannot be read."""
     out = np.full((len(paths), _width()), np.nan, dtype=np.float32)
     for start in range(0, len(paths), _AT_ONCE):
-        pixels = [_read(one) for one in paths[start : start + _AT_ONCE]]
-        at = [i for i, one in enumerate(pixels) if one is not None]
-        if at:
-            out[[start + i for i in at]] = _describe(np.stack([pixels[i] for i in at]))
+        found = {i: _read(paths[i]) for i in range(start, min(start + _AT_ONCE, len(paths)))}
+        pixels = {i: one for i, one in found.items() if one is not None}
+        if pixels:
+            out[list(pixels)] = _describe(np.stack(list(pixels.values())))
     return out
 
 
@@ -89,12 +89,14 @@ def _describe(pixels: Array) -> Array:
     grey = pixels.mean(axis=3)
     down, right = np.gradient(grey, axis=(1, 2))
     size, place = np.hypot(down, right), np.arctan2(down, right) % np.pi / np.pi * _BINS
-    low = np.floor(place).astype(np.int64)
+    low = place.astype(np.int64)
     share = place - low
-    edges = np.empty((n, k, k, _BINS), dtype=np.float32)
-    for b in range(_BINS):  # each edge counts for the two directions beside it
-        part = size * (np.where(low % _BINS == b, 1.0 - share, 0.0) + np.where((low + 1) % _BINS == b, share, 0.0))
-        edges[..., b] = part.reshape(n, k, _CELL, k, _CELL).sum(axis=(2, 4))
+    rows = np.arange(_EDGE) // _CELL
+    cell = (np.arange(n)[:, None, None] * k + rows[:, None]) * k + rows
+    total = np.zeros(n * k * k * _BINS)
+    for bin_, part in ((low % _BINS, 1.0 - share), ((low + 1) % _BINS, share)):  # the two directions beside an edge
+        total += np.bincount((cell * _BINS + bin_).ravel(), (size * part).ravel(), minlength=len(total))
+    edges = total.reshape(n, k, k, _BINS).astype(np.float32)
     energy = np.pad((edges**2).sum(axis=3), ((0, 0), (1, 1), (1, 1)))
     around = sum(energy[:, i : i + k, j : j + k] for i in range(3) for j in range(3))
     edges /= np.sqrt(around + 0.05)[..., None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,8 @@ class Cells:
 
     distinct: list[str]
     codes: NDArray[np.int64]
+    #: What a code has computed while it learned and needs again when it is applied.
+    memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> Cells:

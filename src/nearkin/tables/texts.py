@@ -19,8 +19,9 @@ __all__ = ["GramSpace"]
 
 #: Buckets of words and pairs of words, and of sequences of letters.
 _WORDS, _LETTERS = 1 << 13, 1 << 12
-#: Lengths of the sequences of letters; short names have shorter ones.
+#: Lengths of the sequences of letters; names have shorter ones. In texts one begins at every third letter of a word.
 _LONG, _SHORT = (4,), (2, 3, 4)
+_STRIDE = 3
 #: Characters of a text that are read, characters hashed at once, and texts that the space is learned from.
 _LONGEST, _AT_ONCE, _SAMPLE = 20_000, 1 << 21, 8192
 
@@ -36,7 +37,7 @@ class GramSpace:
     Examples
     --------
     >>> texts = ["red apple", "red cherry", "blue sky", "blue sea"] * 5
-    >>> place = GramSpace.learn(texts, np.ones(20, dtype=int), 2, has_words=True).place(texts)
+    >>> space, place = GramSpace.learn(texts, np.ones(20, dtype=int), 2, has_words=True)
     >>> place.shape, bool(np.abs(place[0] - place[1]).sum() < np.abs(place[0] - place[2]).sum())
     ((20, 2), True)
     """
@@ -46,11 +47,14 @@ class GramSpace:
     has_words: bool
 
     @classmethod
-    def learn(cls, texts: Sequence[str], counts: NDArray[np.int64], n_dimensions: int, *, has_words: bool) -> GramSpace:
-        """Learn from texts, each of which occurs a number of times."""
+    def learn(
+        cls, texts: Sequence[str], counts: NDArray[np.int64], n_dimensions: int, *, has_words: bool
+    ) -> tuple[GramSpace, Array | None]:
+        """Learn from texts, each of which occurs a number of times; return also where they lie, if all were used."""
         from sklearn.utils.extmath import randomized_svd
 
-        if len(texts) > _SAMPLE:
+        has_all = len(texts) <= _SAMPLE
+        if not has_all:
             chosen = np.linspace(0, len(texts) - 1, _SAMPLE).astype(np.int64)
             texts, counts = [texts[i] for i in chosen.tolist()], counts[chosen]
         grams = _count_grams(texts, has_words=has_words)
@@ -61,8 +65,9 @@ class GramSpace:
         weighed = _weigh(grams, weight, has_words=has_words)
         root = sparse.diags_array(np.sqrt(counts).astype(np.float32))
         k = max(1, min(n_dimensions, len(texts) - 1, grams.shape[1] - 1))
-        _, _, space = randomized_svd(root @ weighed, k, n_iter=3, random_state=0)
-        return cls(space.astype(np.float32), weight, has_words)
+        _, _, space = randomized_svd(root @ weighed, k, n_iter=2, random_state=0)
+        found = cls(space.astype(np.float32), weight, has_words)
+        return found, (weighed @ found.space.T).astype(np.float64) if has_all else None
 
     def place(self, texts: Sequence[str]) -> Array:
         """Return where texts lie."""
@@ -101,8 +106,10 @@ def _count_part(texts: Sequence[str], *, has_words: bool) -> sparse.csr_array:
     folded = [f" {' '.join(one[:_LONGEST].casefold().split())} " for one in texts]
     signs = np.frombuffer("".join(folded).encode("utf-32-le", "surrogatepass"), np.uint32)
     owner = np.repeat(np.arange(len(texts)), [len(one) for one in folded])
-    kinds, codes = np.unique(signs, return_inverse=True)
-    is_word = np.array([chr(one).isalnum() for one in kinds.tolist()])[codes]
+    kinds = np.flatnonzero(np.bincount(signs))
+    is_word = np.zeros(int(kinds[-1]) + 1, dtype=bool)
+    is_word[kinds] = [chr(one).isalnum() for one in kinds.tolist()]
+    is_word = is_word[signs]
     with np.errstate(over="ignore"):  # hashes are counted modulo 2**64
         power = np.cumprod(np.full(len(signs), _BASE, np.uint64))
         back = np.cumprod(np.full(len(signs) + 1, _INVERSE, np.uint64))
@@ -113,13 +120,17 @@ def _count_part(texts: Sequence[str], *, has_words: bool) -> sparse.csr_array:
             mixed ^= mixed >> np.uint64(32)
             return ((mixed * _MIX) >> np.uint64(40)).astype(np.int64) % n_buckets
 
+        edges = np.flatnonzero(np.diff(is_word.astype(np.int8), prepend=0, append=0))
         found = []
         for length in _LONG if has_words else _SHORT:
             start = np.arange(max(0, len(signs) - length + 1))
+            if has_words:  # counted from the beginnings of words, so that the same word gives the same sequences
+                begins = np.zeros(len(start), dtype=np.int64)
+                begins[edges[::2][edges[::2] < len(start)]] = edges[::2][edges[::2] < len(start)]
+                start = start[is_word[start] & ((start - np.maximum.accumulate(begins)) % _STRIDE == 0)]
             start = start[owner[start] == owner[start + length - 1]]
             found.append((owner[start], hashed(start, start + length, _LETTERS) + (_WORDS if has_words else 0)))
         if has_words:
-            edges = np.flatnonzero(np.diff(is_word.astype(np.int8), prepend=0, append=0))
             start, stop = edges[::2], edges[1::2]
             found.append((owner[start], hashed(start, stop, _WORDS)))
             together = owner[start[:-1]] == owner[start[1:]]
