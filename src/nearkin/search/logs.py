@@ -298,7 +298,7 @@ class _Reader:
             flat["clicked"] += flags
             source += [at] * len(ids)
         of_row = np.array(source, dtype=np.int64)
-        more = {name: _pick(columns[name], of_row) for name in ("query", "time") if name in columns}
+        more: dict[str, Any] = {name: _pick(columns[name], of_row) for name in ("query", "time") if name in columns}
         found: dict[str, Any] = {**flat, **more, "list": self.n_lists + of_row}
         self.n_lists += len(rows)
         return found, rows[of_row]
