@@ -1,9 +1,10 @@
 """Worlds with known truth: queries, items, and logs of clicks of which a share is accidental.
 
-Four worlds. *topics* is made of numbers: 50 topics, 3,000 items, and queries of which a third of the directions are
+Five worlds. *topics* is made of numbers: 50 topics, 3,000 items, and queries of which a third of the directions are
 turned among themselves. The others are made of the docstrings in the source files of installed packages: *docstrings*
 renames half of the words of its queries, *short* drops the vowels of long words, and *parameters* asks with
-descriptions of parameters for the function that has them. An item is right for a query if it is of the same topic (for
+descriptions of parameters for the function that has them. In *nearest* the five items nearest to what a query means are
+right, and no others: there a map can lose much. Elsewhere an item is right for a query if it is of the same topic (for
 texts: the same part of a package). With ``gap=0`` queries and items are written alike, and there is little to gain.
 
     python -m benchmarks search-worlds [--worlds topics,short] [--seeds 3] [--clicks 10000] [--out FILE.json]
@@ -37,6 +38,7 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import describe
+from nearkin.errors import InputError
 from nearkin.search import Feedback, SimilarityAdapter, adapt
 
 PACKAGES = ("numpy", "scipy", "sklearn", "pandas", "networkx", "matplotlib", "sympy")
@@ -56,15 +58,19 @@ class World:
     item_topic: np.ndarray
     n_clicked: int
     second: np.ndarray  # queries as a second retriever sees them
+    right: np.ndarray | None = None  # which items are right, if that is not a matter of topics
 
     def relevant(self, query, item):
-        return self.query_topic[query] == self.item_topic[item]
+        return self.query_topic[query] == self.item_topic[item] if self.right is None else self.right[query, item]
+
+    def count_right(self, query):
+        sizes = np.bincount(self.item_topic, minlength=self.query_topic.max() + 1)
+        return sizes[self.query_topic[query]] if self.right is None else self.right[query].sum(axis=1)
 
     def ndcg(self, mapped, k=10):
         """nDCG@k of the test queries over the whole index, by the truth."""
         tested = np.arange(self.n_clicked, len(self.queries))
         found = np.empty(len(tested))
-        size = np.bincount(self.item_topic, minlength=self.query_topic.max() + 1)
         discount = 1.0 / np.log2(2.0 + np.arange(k))
         for start in range(0, len(tested), 256):
             part = tested[start : start + 256]
@@ -72,7 +78,7 @@ class World:
             top = np.argpartition(-scores, k, axis=1)[:, :k]
             top = np.take_along_axis(top, np.argsort(-np.take_along_axis(scores, top, 1), axis=1), 1)
             hits = self.relevant(part[:, None], top) @ discount
-            found[start : start + 256] = hits / np.cumsum(discount)[np.minimum(size[self.query_topic[part]], k) - 1]
+            found[start : start + 256] = hits / np.cumsum(discount)[np.minimum(self.count_right(part), k) - 1]
         return found
 
 
@@ -96,6 +102,8 @@ def unit(rows):
 
 def make(name, seed, gap=1.0, n_items=None):
     """Return a world."""
+    if name == "nearest":
+        return _nearest(seed, gap, n_items or 3000)
     return _topics(seed, gap, n_items or 3000) if name == "topics" else _texts(name, seed, gap, n_items or 5000)
 
 
@@ -158,6 +166,23 @@ def _topics(seed, gap, n_items, d=48, n_topics=50, n_queries=2000, n_test=1000):
     second = unit(clean + 0.15 * rng.normal(size=clean.shape))
     as32 = (one.astype(np.float32) for one in (queries, items))
     return World("topics", *as32, of_query, of_item, n_queries, second.astype(np.float32))
+
+
+def _nearest(seed, gap, n_items, d=48, n_right=5, n_queries=2000, n_test=1000):
+    """Right are the five items nearest to what a query means; without a gap the index is perfect."""
+    rng = np.random.default_rng([seed, 0])
+    fall = (1.0 + np.arange(d)) ** -float(rng.choice((0.0, 0.5)))
+    items = unit(rng.normal(size=(n_items, d)) * fall)
+    meant = items[rng.integers(0, n_items, n_queries + n_test)] + 0.03 * rng.normal(size=(n_queries + n_test, d))
+    scores = unit(meant) @ items.T
+    right = scores >= np.sort(scores, axis=1)[:, -n_right][:, None]
+    tilt = rng.normal(size=(d // 3, d // 3))
+    turn, basis = np.eye(d), np.linalg.qr(rng.normal(size=(d, d)))[0]
+    turn[: d // 3, : d // 3] = expm(0.2 * gap * (tilt - tilt.T))
+    queries, second = unit(meant @ basis @ turn @ basis.T), unit(meant + 0.1 * rng.normal(size=meant.shape))
+    none = np.zeros(len(queries), dtype=int), np.zeros(n_items, dtype=int)
+    as32 = (one.astype(np.float32) for one in (queries, items))
+    return World("nearest", *as32, *none, n_queries, second.astype(np.float32), right)
 
 
 # ---------------------------------------------------------------------- texts
@@ -306,11 +331,16 @@ def oasis(queries, items, feedback, seed):
 METHODS = ("identity", "ridge", "softmax", "softmax, all clicks", "OASIS", "nearkin's map", "adopted")
 
 
-def measure(world, clicks, seed, rivals=True):
-    """Return nDCG@10 on test queries by method, and what the check said."""
-    feedback = as_feedback(world, clicks)
-    result = adapt(world.queries, world.items, feedback, random_state=seed)
-    adapter = result.adapter
+def measure(world, clicks, seed, rivals=True, days=1):
+    """Return nDCG@10 on test queries by method, and what the check said on the last day."""
+    feedback, adapter = as_feedback(world, clicks), SimilarityAdapter()
+    for day in range(days):
+        part = feedback if days == 1 else feedback.select(np.arange(len(feedback)) * days // len(feedback) == day)
+        result = adapt(world.queries, world.items, part, adapter=adapter, random_state=seed)
+        adapter = result.adapter
+    feedback = feedback if days == 1 else part
+    if days > 1:
+        clicks = Clicks(*(one[-len(part) :] for one in (clicks.query, clicks.shown, clicks.place, clicks.wrong)))
     learned = adapter.held_out_.learns(world.queries)
     kept = learned[clicks.query]
     found = {"identity": world.queries, "adopted": adapter.map_queries(world.queries)}
@@ -321,6 +351,9 @@ def measure(world, clicks, seed, rivals=True):
         found["softmax, all clicks"] = world.queries @ plain_softmax(*args[:2], clicks.query, clicks.clicked, seed).T
         found["OASIS"] = oasis(world.queries, world.items, feedback.select(kept), seed)
         found["nearkin's map"] = world.queries + (world.queries - adapter.query_mean_) @ adapter.softmax_.T
+    maps = [(adapter.softmax_, 1.0), (adapter.ridge_, 0.3), (adapter.ridge_, 1.0)]
+    moved = (world.queries + share * ((world.queries - adapter.query_mean_) @ one.T) for one, share in maps)
+    best = max(float(world.ndcg(one).mean()) for one in moved)
     cells = {name: float(world.ndcg(found[name]).mean()) for name in METHODS if name in found}
     used = ~np.isnan(result.plausibility)
     wrong = np.zeros(clicks.shown.shape, dtype=bool)
@@ -328,10 +361,12 @@ def measure(world, clicks, seed, rivals=True):
     wrong = wrong.ravel()[used]
     both = 0 < wrong.sum() < len(wrong)
     return cells | {
+        "best": best,
         "auc": float(roc_auc_score(~wrong, result.plausibility[used])) if both else None,
         "kept_identity": result.kept_identity,
         "strength": adapter.strength_,
         "learner": result.learner,
+        "metric": result.metric,
         "gain": [result.gain[result.metric].mean, result.gain[result.metric].low, result.gain[result.metric].high],
     }
 
@@ -358,21 +393,50 @@ def summary(row):
     return [*cells, f"{np.mean(auc):.2f}" if auc else ""]
 
 
-def safety(n):
+def safety(n, first):
     """Yield what `adapt` did in worlds of all kinds; those without a gap have little or nothing to gain."""
-    rng = np.random.default_rng(0)
-    texts = {(kind, gap): make(kind, 0, gap) for kind in ("docstrings", "short") for gap in (0.0, 1.0)}
-    for seed in range(n):
+    rng = np.random.default_rng(first)
+    texts = {(kind, gap): make(kind, first, gap, 3000) for kind in ("docstrings", "short") for gap in (0.0, 1.0)}
+    for seed in range(first, first + n):
         gap = float(rng.choice((0.0, 0.0, 0.5, 1.0)))
         wrong, log = float(rng.choice((0.0, 0.2, 0.4, 0.6))), str(rng.choice(("mix", "prod")))
-        n_clicks = int(rng.choice((500, 2000, 10_000)))
-        if seed % 4 == 3:
-            kind, gap = str(rng.choice(("docstrings", "short"))), float(gap > 0)
-            world = texts[kind, gap]
-        else:
-            world = make("topics", 1000 + seed, gap, n_items=1500)
-        found = measure(world, draw(world, n_clicks, wrong, 1000 + seed, log), seed, rivals=False)
-        yield {"world": world.name, "gap": gap, "wrong": wrong, "log": log, "clicks": n_clicks, "seed": seed, **found}
+        n_clicks = int(rng.choice((300, 1000, 3000, 10_000, 10_000, 30_000), p=(0.15, 0.15, 0.2, 0.2, 0.2, 0.1)))
+        days = 3 if n_clicks > 1000 and rng.random() < 0.25 else 1
+        kind = ("topics", "nearest", "topics", str(rng.choice(("docstrings", "short"))))[seed % 4]
+        world = texts[kind, float(gap > 0)] if (kind, float(gap > 0)) in texts else make(kind, seed, gap, n_items=1500)
+        given = {"world": kind, "gap": gap, "wrong": wrong, "log": log, "clicks": n_clicks, "days": days, "seed": seed}
+        try:
+            yield given | measure(world, draw(world, n_clicks, wrong, seed, log), seed, rivals=False, days=days)
+        except InputError as error:  # too few queries to hold out some
+            yield given | {"error": str(error)}
+
+
+def print_safety(rows):
+    """Say how often maps were adopted and did harm, and how much of what maps can gain was taken."""
+    rows = [one for one in rows if "error" not in one]
+
+    def line(title, some):
+        if not some:
+            return
+        change = 100 * np.array([one["adopted"] - one["identity"] for one in some])
+        most = 100 * np.array([max(0.0, one["best"] - one["identity"]) for one in some])
+        taken = f"{100 * change.sum() / most.sum():.0f} %" if most.sum() > 0 else ""
+        cells = len(some), (change != 0).sum(), (change < 0).sum(), f"{change.min():+.1f}", f"{most.mean():.1f}", taken
+        print(f"| {title} |", " | ".join(str(one) for one in cells), "|")
+
+    print("| worlds | number | adopted | below the identity | worst | best map gains | taken |\n" + "|---" * 7 + "|")
+    line("all", rows)
+    for kind in ("topics", "docstrings", "short", "nearest"):
+        line(kind, [one for one in rows if one["world"] == kind])
+    for log in ("mix", "prod"):
+        line(log, [one for one in rows if one["log"] == log])
+    line("no gap", [one for one in rows if not one["gap"]])
+    line("several days", [one for one in rows if one["days"] > 1])
+    for n_clicks in sorted({one["clicks"] for one in rows}):
+        line(f"a gap, {n_clicks:,} clicks", [one for one in rows if one["clicks"] == n_clicks and one["gap"]])
+    for wrong in sorted({one["wrong"] for one in rows}):
+        title = f"a gap, 10,000 clicks, {100 * wrong:.0f} % wrong"
+        line(title, [one for one in rows if one["clicks"] == 10_000 and one["gap"] and one["wrong"] == wrong])
 
 
 def main():
@@ -382,22 +446,16 @@ def main():
     parser.add_argument("--clicks", type=int, default=10_000)
     parser.add_argument("--wrong", type=float, nargs="+", default=[0.0, 0.2, 0.4, 0.6])
     parser.add_argument("--safety", type=int, default=0, metavar="N", help="draw N worlds and look for harm")
+    parser.add_argument("--first", type=int, default=1000, help="first seed of --safety")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     begun, rows = time.perf_counter(), []
     with threadpool_limits(1):
         if given.safety:
-            for row in safety(given.safety):
+            for row in safety(given.safety, given.first):
                 rows.append(row)
-                change = row["adopted"] - row["identity"]
-                print(
-                    {name: row[name] for name in ("world", "gap", "wrong", "log", "clicks")},
-                    f"{change:+.4f}",
-                    flush=True,
-                )
-            changes = np.array([one["adopted"] - one["identity"] for one in rows])
-            adopted, below = (changes != 0).sum(), (changes < 0).sum()
-            print(f"{adopted} of {len(rows)} adopted, {below} below, worst {changes.min():+.4f}")
+                print(json.dumps(row), flush=True)
+            print_safety(rows)
         else:
             print("| world, log, wrong clicks |", " | ".join(METHODS), "| AUC of plausibility |")
             print("|---" * (len(METHODS) + 2) + "|")

@@ -18,7 +18,7 @@ def test_a_gain_on_held_out_queries_is_kept_and_is_real(rng, wrong):
     feedback = as_feedback(relevant, *clicks(rng, relevant, 8000, wrong)[:3])
     result = adapt(queries, items, feedback, random_state=0)
     assert not result.kept_identity and result.gain["ndcg"].low > 0
-    assert set(result.before) == set(result.after) == set(result.gain) == {*METRICS, "lift"}
+    assert set(result.before) == set(result.after) == set(result.gain) == {*METRICS, "lift", "alike"}
     assert set(result.rivals) == {"identity", "ridge", "plain softmax"} and set(result.needed) == {0.01, 0.02, 0.05}
     assert result.n_learned + result.n_chosen + result.n_held_out <= len(queries)
     before = mean_average_precision(queries, items, relevant)
@@ -153,7 +153,7 @@ def test_the_command_writes_an_adapter_and_says_what_it_gains(files):
     folder, queries, _ = files
     done = run("--feedback", "clicks.csv", "-o", "a.nearkin", "--numpy", "map.npz", "--report", "r.json")
     assert done.exit_code == 0, done.output
-    assert "nDCG@10 gains" in done.output and "plain softmax" in done.output and "recall@10" in done.output
+    assert "lift@10 gains" in done.output and "plain softmax" in done.output and "recall@10" in done.output
     adapter = nearkin.load("a.nearkin")
     assert isinstance(adapter, SimilarityAdapter) and not adapter.kept_identity_
     facts = json.loads((folder / "r.json").read_text())
@@ -195,6 +195,22 @@ def test_ids_and_columns_may_have_other_names(files, rng):
     done = run(*options)
     assert done.exit_code == 0, done.output
     assert "without a click" in done.output
+
+
+def test_a_pattern_names_several_logs_and_the_report_tells_what_was_odd(files):
+    folder, *_ = files
+    lines = (folder / "clicks.csv").read_text().splitlines()
+    (folder / "day1.csv").write_text("\n".join(lines[:2500]))
+    (folder / "day2.csv").write_text("\n".join([lines[0], *lines[2500:], "0,gone,1", "0,1"]))
+    done = run("--feedback", "day*.csv", "-o", "a.nearkin", "--report", "r.json")
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "5,000 triplets left out 1 x wrong number of fields (first: day2.csv, data row 2,503)" in said
+    assert "1 x unknown item (first: day2.csv, data row 2,502: 'gone')" in said
+    assert "needed test queries to show a gain of 1 point" in said
+    facts = json.loads((folder / "r.json").read_text())
+    assert facts["n_lists"] == 5000 and facts["first_skipped"]["unknown item"].startswith("day2.csv")
+    assert "no file has such a name" in run("--feedback", "night*.csv", "-o", "a.nearkin").output
 
 
 @pytest.mark.parametrize("table, message", [

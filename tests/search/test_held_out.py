@@ -8,7 +8,8 @@ import pytest
 
 import nearkin
 from nearkin.search import Feedback, HeldOut, SimilarityAdapter, adapt, hash_rows
-from search_worlds import as_feedback, clicks, turned
+from nearkin.search.held_out import Judge
+from search_worlds import aligned, as_feedback, clicks, turned
 
 
 def test_a_hash_depends_on_the_vector_alone(rng):
@@ -86,3 +87,50 @@ def test_a_map_is_taken_back_in_one_call(rng):
     gain = adapter.gain_
     np.testing.assert_array_equal(adapter.set_strength(0.0).map_queries(queries), queries)
     assert adapter.kept_identity_ and adapter.gain_ == gain
+
+
+def literal_comparison(result, clicks, exposure, items, k):
+    """Lift and alike of one ranking, click by click; ``clicks`` and ``exposure`` are by item."""
+    shape = items - items.mean(axis=0)
+    weights = [1 / np.log2(2 + place) for place in range(k)]
+    lift = near = 0.0
+    for j in exposure:
+        others = [i for i in result if i != j][:k]
+        alike = sum(
+            w * shape[i] @ shape[j] / np.linalg.norm(shape[i]) / np.linalg.norm(shape[j])
+            for w, i in zip(weights, others, strict=True)
+        )
+        own = sum(w for w, i in zip(weights, result[:k], strict=True) if i == j)
+        lift += alike * (clicks[j] - exposure[j]) + 0.25 * own * (clicks[j] - 0.8 * exposure[j])
+        near += alike * (clicks[j] - 0.5 * exposure[j])
+    return lift / sum(weights) / sum(clicks.values()), near / sum(weights) / sum(clicks.values())
+
+
+def test_lift_and_alike_are_those_of_single_clicks(rng):
+    items, queries = rng.normal(size=(40, 6)), rng.normal(size=(3, 6))
+    query, item = np.repeat(np.arange(3), 8), np.concatenate([rng.permutation(40)[:8] for _ in range(3)])
+    clicks = rng.integers(0, 4, 24).astype(float)
+    clicks[::8] = 5.0
+    exposure = np.concatenate([np.full(8, one.sum() / 8) for one in np.split(clicks, 3)])
+    key = hash_rows(items)
+    order = np.lexsort([key[item], query])
+    pool = HeldOut(hash_rows(queries), queries, query[order], key[item][order], clicks[order], exposure[order], 0.2)
+    found = Judge(pool, np.ones(3, dtype=bool), items, key).measure(queries, 4, "lift")
+    for q in range(3):
+        mine = slice(8 * q, 8 * q + 8)
+        result = np.argsort(-items @ queries[q]).tolist()
+        by_item = (dict(zip(item[mine].tolist(), one[mine].tolist(), strict=True)) for one in (clicks, exposure))
+        expected = literal_comparison(result, *by_item, items, 4)
+        assert (found["lift"][q], found["alike"][q]) == pytest.approx(expected)
+
+
+def test_results_away_from_all_that_was_shown_are_not_adopted(rng):
+    """Wrong feedback that the map fits: clicks on what is least like the rest of the list."""
+    queries, items, _ = aligned(rng, n_queries=400)
+    shown = np.argsort(-queries @ items.T, axis=1)[:, :6]
+    query = np.repeat(np.arange(400), 4)
+    feedback = Feedback.from_impressions(
+        np.repeat(np.arange(1600), 6), np.repeat(query, 6), shown[query].ravel(), np.tile(np.arange(6) == 5, 1600),
+        query_ids=400, item_ids=len(items),
+    )  # fmt: skip
+    assert adapt(queries, items, feedback, random_state=0).kept_identity

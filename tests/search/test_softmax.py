@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from nearkin.search import Feedback
-from nearkin.search.softmax import Clicks, _softmax_gradient, click_plausibility, learn_map, learn_ridge
+from nearkin.search.softmax import Clicks, _softmax_gradient, click_plausibility, cut_rank, learn_map, learn_ridge
 from search_worlds import mean_average_precision, turned
 
 
@@ -97,7 +97,7 @@ def test_the_map_helps_and_wrong_clicks_look_wrong(rng, world, wrong):
     queries, items, relevant = world
     feedback, is_wrong = log_of(rng, relevant, 2500, wrong)
     clicks = Clicks(queries, items, feedback, queries.mean(axis=0))
-    D, plausibility = learn_map(clicks, rng)
+    D, plausibility, _ = learn_map(clicks, rng)
     assert roc_auc_score(~is_wrong, plausibility) > 0.75
     assert ((plausibility > 0) & (plausibility < 1)).all()
     mapped = queries + (queries - queries.mean(axis=0)) @ D.T
@@ -105,12 +105,35 @@ def test_the_map_helps_and_wrong_clicks_look_wrong(rng, world, wrong):
     assert after > before + 0.15
 
 
+@pytest.mark.parametrize(("wrong", "sign"), [(0.0, 1), (0.5, -1)])
+def test_lists_contradict_other_queries_where_wrong_clicks_fall_on_wrong_items(rng, world, wrong, sign):
+    queries, items, relevant = world
+    right = np.array([rng.permutation(np.flatnonzero(one))[:7] for one in relevant])
+    shown = np.column_stack([right, [rng.choice(np.flatnonzero(~one)) for one in relevant]])
+    query = np.repeat(np.arange(300), 8)
+    clicked = np.where(rng.random(2400) < wrong, 7, rng.integers(0, 7, 2400))
+    order = rng.permuted(np.tile(np.arange(8), (2400, 1)), axis=1)
+    feedback = Feedback.from_impressions(
+        np.repeat(np.arange(2400), 8), np.repeat(query, 8), np.take_along_axis(shown[query], order, 1).ravel(),
+        (order == clicked[:, None]).ravel(), query_ids=300, item_ids=600,
+    )  # fmt: skip
+    clicks = Clicks(queries, items, feedback, queries.mean(axis=0))
+    assert sign * click_plausibility(clicks, np.zeros((24, 24)), rng)[1] > 5
+
+
+def test_a_map_of_a_third_of_the_rank_is_the_nearest(rng):
+    D = rng.normal(size=(6, 6))
+    cut = cut_rank(D)
+    assert np.linalg.matrix_rank(cut) == 2
+    assert np.square(D - cut).sum() == pytest.approx(np.square(np.linalg.svd(D)[1][2:]).sum())
+
+
 def test_one_click_is_enough_and_says_nothing(rng, world):
     queries, items, _ = world
     feedback = Feedback.from_triplets([0], [1], [2], query_ids=300, item_ids=600)
     clicks = Clicks(queries, items, feedback, queries.mean(axis=0))
     assert np.isfinite(learn_map(clicks, rng)[0]).all()
-    assert np.isfinite(click_plausibility(clicks, np.zeros((24, 24)), rng)).all()
+    assert np.isfinite(click_plausibility(clicks, np.zeros((24, 24)), rng)[0]).all()
 
 
 def test_clicks_of_low_grade_count_less(rng, world):
@@ -120,7 +143,7 @@ def test_clicks_of_low_grade_count_less(rng, world):
     worth[feedback.relevant] = np.where(wrong, 0.05, 1.0)
     found = []
     for one in (feedback, replace(feedback, worth=worth)):
-        move, plausibility = learn_map(Clicks(queries, items, one, queries.mean(axis=0)), np.random.default_rng(0))
+        move, plausibility, _ = learn_map(Clicks(queries, items, one, queries.mean(axis=0)), np.random.default_rng(0))
         assert ((plausibility > 0) & (plausibility < 1)).all()
         mapped = queries + (queries - queries.mean(axis=0)) @ move.T
         found.append(mean_average_precision(mapped, items, relevant))

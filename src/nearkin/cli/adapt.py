@@ -177,9 +177,9 @@ class Check:
     """How the gain is measured; the fields are arguments of `nearkin.search.adapt`."""
 
     metric: str = option(
-        type=click.Choice(("auto", "lift", "ndcg", "recall", "precision", "map", "mrr")), default="auto",
-        metavar="NAME", help="Measure that decides: lift, ndcg, recall, precision, map or mrr; auto takes lift for "
-        "impressions, else ndcg.",
+        type=click.Choice(("auto", "lift", "alike", "ndcg", "recall", "precision", "map", "mrr")), default="auto",
+        metavar="NAME", help="Measure that decides: lift, alike, ndcg, recall, precision, map or mrr; auto takes lift, "
+        "or alike if the lists contradict what other queries clicked.",
     )  # fmt: skip
     k: int = option(default=10, help="Results looked at.")
     holdout: float = option(
@@ -393,8 +393,8 @@ def _summarise(done: Adaptation, feedback: Feedback) -> None:
         _show.echo(_show.pairs([("left out", _count(later))]) + "\n")
     _show.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
     _show.echo("  means with 95 % intervals over queries; those of the gain hold on all days together")
-    if done.metric == "lift":
-        _show.echo("  all but lift count what was not shown as wrong, which favours the old ranking")
+    if done.metric in ("lift", "alike"):
+        _show.echo("  all but lift and alike count what was not shown as wrong, which favours the old ranking")
     _show.echo("\n" + "\n".join(_show.columns(["map", done.measure], done.rival_table())) + "\n")
 
 

@@ -24,7 +24,7 @@ from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.held_out import HeldOut, Judge, ShownPairs, hash_rows
 from nearkin.search.inputs import as_vectors, check_lengths, parse_times, zero_rows
 from nearkin.search.ranking import METRICS, Interval, bootstrap
-from nearkin.search.softmax import Clicks, learn_map, learn_ridge, learn_softmax
+from nearkin.search.softmax import Clicks, cut_rank, learn_map, learn_ridge, learn_softmax
 from nearkin.settings import Integer, OneOf, Real, check_argument, generator
 
 __all__ = ["Adaptation", "Outlook", "adapt"]
@@ -32,24 +32,27 @@ __all__ = ["Adaptation", "Outlook", "adapt"]
 #: Triplets whose vectors are gathered at once.
 _BLOCK = 8192
 
-#: Strengths of the softmax map to choose from.
-_SHARES = (0.3, 0.6, 1.0)
+#: Strengths to choose from, of all maps but the hinge's.
+_SHARES = (0.15, 0.3, 0.6, 1.0)
 #: Most clicks of earlier days that count beside those of today.
 _MEMORY = 100_000
 #: Errors of the mean by which a gain must be above 0 to be shown at the first look, about.
-_SHOWN = 3.1
+_SHOWN = 2.4
 #: A query counts for no more than so many standard deviations of the queries that choose, and that is at least so much.
-_WIDE, _LEAST = 4.0, 0.05
+_WIDE, _LEAST = 4.0, 0.005
 #: Queries that choose from which on their spread is trusted.
 _ENOUGH = 20
+#: Below so many standard errors, lists disagree with what other queries say.
+_DISAGREE = -3.0
 #: Gains of which the report says how many queries would show them.
 _GAINS = (0.01, 0.02, 0.05)
 
 #: Least and largest value of each measure.
-_BOUNDS = {**dict.fromkeys(METRICS, (0.0, 1.0)), "lift": (-1.0, 1.0)}
+_BOUNDS = {**dict.fromkeys(METRICS, (0.0, 1.0)), "lift": (-1.0, 1.0), "alike": (-1.0, 1.0)}
 
 _TITLES = {
     "lift": "lift@{k}",
+    "alike": "alike@{k}",
     "ndcg": "nDCG@{k}",
     "recall": "recall@{k}",
     "precision": "precision@{k}",
@@ -95,8 +98,9 @@ class Adaptation:
     adapter : SimilarityAdapter
         Ready for use; it keeps the identity if no gain was shown.
     before, after : dict of str to Interval
-        Means over the held-out queries with bootstrap intervals, by the names of `METRICS` and ``"lift"``: of the
-        vectors as they were, and of the learned map at its chosen strength (even if the identity is kept in the end).
+        Means over the held-out queries with bootstrap intervals, by the names of `METRICS`, ``"lift"`` and
+        ``"alike"``: of the vectors as they were, and of the learned map at its chosen strength (even if the identity
+        is kept in the end).
     gain : dict of str to Interval
         Of the differences, query by query; the intervals stay valid however often `adapt` was called.
     metric, k : str, int
@@ -107,13 +111,13 @@ class Adaptation:
         Triplets learned, counting every pass.
     skipped : dict of str to int
         Feedback left out, by reason.
-    learner : {"softmax", "hinge"}
+    learner : {"softmax", "ridge", "low rank", "hinge"}
         Whose map was chosen.
     rivals : dict of str to Interval
         The deciding measure of other maps on the same queries: identity, ridge regression and plain softmax, all
         learned from the same feedback.
     needed : dict of float to int
-        Held-out queries that it takes to show a gain of so much, as estimated before learning.
+        Held-out queries that it takes to show such a gain of nDCG, as estimated before learning.
     plausibility : ndarray of shape (n_rows,)
         Of every row of the feedback that was used: how plausible a click is that was learned from, in (0, 1), and NaN
         for all other rows.
@@ -233,9 +237,11 @@ def adapt(
         Its settings are used; if it has learned before, it goes on. None takes the defaults.
     holdout : float, default=0.2
         Share of the queries that measure the gain; half as many choose. The first call fixes it.
-    metric : {"auto", "lift", "ndcg", "recall", "precision", "map", "mrr"}, default="auto"
-        Measure that chooses and decides. "auto" takes nDCG, and for impressions the lift: clicks on the first results
-        and on items alike, less what their positions let expect.
+    metric : {"auto", "lift", "alike", "ndcg", "recall", "precision", "map", "mrr"}, default="auto"
+        Measure that chooses and decides (see `Judge`). "auto" takes the lift: whether the first results are like what
+        was clicked rather than like what was shown; "alike" if clicks within the lists contradict what other queries
+        say. The others count what was not shown or judged as wrong. A gain in lift counts only if results are also
+        no less alike to what was clicked.
     k : int, default=10
         Results that lift, recall, precision and nDCG look at.
     n_epochs : int, default=1
@@ -275,7 +281,7 @@ def adapt(
     (False, True)
     """
     check_argument("adapt", "holdout", holdout, Real(0.0, 1.0, open_low=True, open_high=True))
-    check_argument("adapt", "metric", metric, OneOf(("auto", "lift", *METRICS)))
+    check_argument("adapt", "metric", metric, OneOf(("auto", "lift", "alike", *METRICS)))
     check_argument("adapt", "k", k, Integer(1, 1_000_000_000))
     check_argument("adapt", "n_epochs", n_epochs, Integer(1, 1_000_000))
     check_argument("adapt", "max_evaluated", max_evaluated, Integer(2, 1_000_000_000))
@@ -290,8 +296,6 @@ def adapt(
     feedback, skipped = _select_usable(queries, items, feedback, bad)
     adapter = SimilarityAdapter() if adapter is None else adapter
     pool = _open_pool(adapter, items, holdout)
-    if metric == "auto":
-        metric = "lift" if feedback.form == "impressions" else "ndcg"
 
     key, item_key = hash_rows(queries), hash_rows(items)
     learns, _, tests = pool.part_of(key)
@@ -309,8 +313,7 @@ def adapt(
             f"{len(judge):,} test, and each part needs some; give more queries, or another share.",
             owner="feedback",
         )
-    before = judge.score(judge.queries, k)
-    spread_before = float(before[metric].std())  # differences spread about as much
+    spread_before = float(judge.measure(judge.queries, k, "ndcg")["ndcg"].std())  # differences spread about as much
     needed = {one: queries_needed(spread_before, one, pool.n_looks + 1) for one in _GAINS}
     if foretell is not None:
         foretell(Outlook(len(np.unique(learn.query)), len(chooser), len(judge), needed))
@@ -320,16 +323,23 @@ def adapt(
     n_triplets = _learn(adapter, queries, items, epochs, n_epochs)
     clicks = Clicks(queries, items, learn, adapter.query_mean_)
     plausibility = np.full(len(feedback.item), np.nan)
-    move, plausible = learn_map(clicks, rng)
+    softmax, plausible, agreement = learn_map(clicks, rng)
+    if metric == "auto":
+        metric = "alike" if agreement < _DISAGREE else "lift"
     rows = np.flatnonzero(np.repeat(learns[feedback.query], np.diff(feedback.start)))
     plausibility[rows[clicks.rows]] = plausible
-    adapter.softmax_, adapter.n_clicks_ = _join_days(adapter, move, len(clicks))
+    ridge = learn_ridge(clicks, clicks.worth)
+    adapter.softmax_, adapter.ridge_ = (
+        _join_days(adapter, name, move, len(clicks)) for name, move in (("softmax_", softmax), ("ridge_", ridge))
+    )
+    adapter.n_clicks_ = getattr(adapter, "n_clicks_", 0) + len(clicks)
 
-    moves = {"softmax": adapter.softmax_}
+    moves = {"softmax": adapter.softmax_, "ridge": adapter.ridge_, "low rank": cut_rank(adapter.ridge_)}
     if had_learned:  # otherwise the hinge may have learned from queries that now test
         moves["hinge"] = adapter.similarity_.metric_.T - np.eye(items.shape[1], dtype=items.dtype)
     learner, strength, spread = _choose_map(adapter, chooser, moves, metric, k, len(judge))
     adapter.move_ = np.ascontiguousarray(moves[learner], dtype=adapter.query_mean_.dtype)
+    before = judge.score(judge.queries, k)
     after = judge.score(_moved(adapter, judge.queries, adapter.move_, strength), k)
     pool.n_looks += 1
     gain = {
@@ -340,10 +350,11 @@ def adapt(
         {name: bootstrap(one, rng, _BOUNDS[name]) for name, one in part.items()} for part in (before, after)
     )
     adapter.held_out_ = pool
-    adapter.set_strength(strength if gain[metric].low > 0 else 0.0, gain[metric]).keep_version()
+    is_shown = gain[metric].low > 0 and (metric != "lift" or gain["alike"].mean > 0)
+    adapter.set_strength(strength if is_shown else 0.0, gain[metric]).keep_version()
     return Adaptation(
         adapter, before_, after_, gain, metric, k, len(np.unique(learn.query)), len(chooser), len(judge), n_triplets,
-        feedback.skipped | skipped, learner, _measure_rivals(adapter, clicks, judge, metric, k, rng), needed,
+        feedback.skipped | skipped, learner, _measure_rivals(adapter, clicks, ridge, judge, metric, k, rng), needed,
         plausibility, feedback,
     )  # fmt: skip
 
@@ -367,14 +378,13 @@ def _open_pool(adapter: SimilarityAdapter, items: Array, holdout: float) -> Held
     return pool
 
 
-def _join_days(adapter: SimilarityAdapter, move: Array, n_clicks: int) -> tuple[Array, int]:
-    """Return the mean of the maps of earlier days and of today, weighted by their clicks, and their number."""
+def _join_days(adapter: SimilarityAdapter, name: str, move: Array, n_clicks: int) -> Array:
+    """Return the mean of the maps of earlier days and of today, weighted by their clicks."""
     dtype = adapter.query_mean_.dtype
-    if not hasattr(adapter, "softmax_"):
-        return move.astype(dtype), n_clicks
-    earlier = min(adapter.n_clicks_, _MEMORY)
-    share = n_clicks / (earlier + n_clicks)
-    return ((1.0 - share) * adapter.softmax_ + share * move).astype(dtype), adapter.n_clicks_ + n_clicks
+    if getattr(adapter, name, None) is None:
+        return move.astype(dtype)
+    share = n_clicks / (min(adapter.n_clicks_, _MEMORY) + n_clicks)
+    return ((1.0 - share) * getattr(adapter, name) + share * move).astype(dtype)
 
 
 def _moved(adapter: SimilarityAdapter, queries: Array, move: Array, strength: float) -> Array:
@@ -383,15 +393,17 @@ def _moved(adapter: SimilarityAdapter, queries: Array, move: Array, strength: fl
 
 
 def _measure_rivals(
-    adapter: SimilarityAdapter, clicks: Clicks, judge: Judge, metric: str, k: int, rng: np.random.Generator
+    adapter: SimilarityAdapter, clicks: Clicks, ridge: Array, judge: Judge, metric: str, k: int,
+    rng: np.random.Generator,
 ) -> dict[str, Interval]:  # fmt: skip
     """Measure maps that anybody would try first, learned from the feedback of today."""
     moves = {
         "identity": np.zeros((clicks.d, clicks.d), clicks.dtype),
-        "ridge": learn_ridge(clicks),
+        "ridge": ridge,
         "plain softmax": learn_softmax(clicks, rng, average=False, mask=False),
     }
-    scores = {name: judge.score(_moved(adapter, judge.queries, one, 1.0), k)[metric] for name, one in moves.items()}
+    moved = {name: _moved(adapter, judge.queries, one, 1.0) for name, one in moves.items()}
+    scores = {name: judge.measure(one, k, metric)[metric] for name, one in moved.items()}
     return {name: bootstrap(one, rng, _BOUNDS[metric]) for name, one in scores.items()}
 
 
@@ -428,20 +440,28 @@ def _choose_map(
     mean, but so unevenly that it takes more queries than there are.
     """
     fixed = None if adapter.strength == "auto" else (float(adapter.strength),)
-    tried = [(name, one) for name in moves for one in fixed or (_SHARES if name == "softmax" else STRENGTHS)]
+    tried = [(name, one) for name in moves for one in fixed or (STRENGTHS if name == "hinge" else _SHARES)]
     before = chooser.score(chooser.queries, k)
-    best: tuple[float, tuple[str, float], dict[str, float]] = (-np.inf, tried[0], {})
+    best = -np.inf, tried[0]
     for number, (name, strength) in enumerate(tried, 1):
-        after = chooser.score(_moved(adapter, chooser.queries, moves[name], strength), k)
-        gains = {measure: after[measure] - before[measure] for measure in before}
-        mean, n = gains[metric].mean(), len(chooser)
-        error = max(gains[metric].std() / np.sqrt(n), 1e-9)
-        likely = norm.cdf((mean / error * np.sqrt(n_judges / n) - _SHOWN) / np.sqrt(1.0 + n_judges / n))
-        promise = mean * likely if mean > 0 else mean
-        if promise > best[0]:
-            best = promise, (name, strength), {measure: float(one.std()) for measure, one in gains.items()}
+        after = chooser.measure(_moved(adapter, chooser.queries, moves[name], strength), k, metric)
+        gain = after[metric] - before[metric]
+        promise, likely = float(gain.mean()), _likelihood(gain, n_judges, _SHOWN)
+        if metric == "lift":  # a map away from all that was shown gains in lift, but loses what was clicked
+            gain = after["alike"] - before["alike"]
+            promise, likely = promise + float(gain.mean()), likely * _likelihood(gain, n_judges, 0.0)
+        promise *= likely if promise > 0 else 1.0
+        best = max(best, (promise, (name, strength)), key=lambda pair: pair[0])
         progress.advance("choosing", number, len(tried))
-    return best[1][0], best[1][1], best[2]
+    name, strength = best[1]
+    after = chooser.score(_moved(adapter, chooser.queries, moves[name], strength), k)
+    return name, strength, {measure: float((after[measure] - before[measure]).std()) for measure in before}
+
+
+def _likelihood(gain: Array, n_judges: int, shown: float) -> float:
+    """Return about how likely the mean of as many other gains is so many errors above 0."""
+    error, ratio = max(float(gain.std()), 1e-9) / np.sqrt(len(gain)), n_judges / len(gain)
+    return float(norm.cdf((gain.mean() / error * np.sqrt(ratio) - shown) / np.sqrt(1.0 + ratio)))
 
 
 def _split_by_time(feedback: Feedback, tests: Mask, test_from: Any) -> tuple[Feedback, dict[str, int]]:

@@ -79,6 +79,7 @@ _ENOUGH = 30
     gain_=Part(Interval),
     move_=Maybe(ArrayOf("d", "d", dtype="T")),
     softmax_=Maybe(ArrayOf("d", "d", dtype="T")),
+    ridge_=Maybe(ArrayOf("d", "d", dtype="T")),
     n_clicks_=Maybe(Count()),
     held_out_=Maybe(Part(HeldOut, d="d", T="T")),
     versions_=Maybe(Items(Part(MapVersion, d="d", T="T"), least=1)),
@@ -120,8 +121,8 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
     move_ : ndarray of shape (n_features, n_features) or None
         Matrix D of the map ``q + strength_ D (q - mean)`` that `adapt` checked; None before, and D is then M' - I.
         `partial_fit` learns on, but leaves this map and its strength as they are until the next `adapt`.
-    softmax_ : ndarray of shape (n_features, n_features) or None
-        The D that `adapt` learned by softmax and ridge regression on all days, from `n_clicks_` clicks.
+    softmax_, ridge_ : ndarray of shape (n_features, n_features) or None
+        The D that `adapt` learned by softmax, and by ridge regression, on all days, from `n_clicks_` clicks.
     held_out_ : HeldOut or None
         Queries that `adapt` keeps for its check, with their clicks; no method learns from them.
     versions_ : tuple of MapVersion

@@ -19,10 +19,11 @@ from nearkin.stored import ArrayOf, Count, Number, stored
 
 __all__ = ["HeldOut", "Judge", "ShownPairs", "hash_rows"]
 
-#: How alike two items must be for a click on one to speak for the other: the cosine falls by this from 1 to 1 / e.
-_ALIKE = 0.2
-#: What an item is worth of which nothing alike was shown, as a share of the average shown one.
-UNSEEN = 0.7
+#: What an item that was not shown is worth, as a share of the average shown one, and the weight of clicks on a result
+#: itself beside those on items alike.
+UNSEEN, _OWN = 0.8, 0.25
+#: How far being like what was shown counts against being like what was clicked.
+_AGAINST = 0.5
 #: Most scores held at once.
 _TABLE = 1 << 22
 
@@ -164,10 +165,16 @@ class Judge:
     """Measures maps on held-out queries, over the whole index.
 
     An item is relevant to a query that clicked it at least as often as the position of its appearances and the clicks
-    of the query let expect. All of `METRICS` count these. ``lift`` is for logs, where the old ranking chose what was
-    shown: it adds up, over the first results with the weights of nDCG, the clicks on this item and on items alike,
-    less 70 % of the clicks that position alone would have brought them. An item of which nothing alike was shown so
-    counts as 70 % of an average shown one: not as worthless, which would favour the old ranking, nor as its equal.
+    of the query let expect. All of `METRICS` count these.
+
+    Two measures are for feedback about some of the items only, which the old ranking may have chosen. Both add up, over
+    the first results with the weights of nDCG, how alike a result is (cosine) to the items that the query clicked and
+    to those it was shown. The result itself is left out: otherwise no ranking could win against the one that chose
+    what to show.
+
+    ``alike`` is to what was clicked, less half of that to what was shown. ``lift`` is the difference between the two:
+    results must be like the clicked items rather than like the rest of the list. A quarter of the result's own clicks
+    is added to it, less 80 % of what its positions alone would bring: to drop a result that was clicked costs.
     """
 
     def __init__(self, pool: HeldOut, which: Mask, items: Array, item_key: Index):
@@ -193,23 +200,38 @@ class Judge:
 
     def score(self, mapped: Array, k: int) -> dict[str, Array]:
         """Return all measures of every query, which ``mapped`` holds as the index would get it."""
+        return self._rank(mapped, k) | self._compare(mapped, k)
+
+    def measure(self, mapped: Array, k: int, metric: str) -> dict[str, Array]:
+        """Return one measure of every query, and others that cost nothing more."""
+        return self._rank(mapped, k) if metric in METRICS else self._compare(mapped, k)
+
+    def _rank(self, mapped: Array, k: int) -> dict[str, Array]:
         pair = self._query[self._relevant], self._item[self._relevant]
         found = ranking_scores(pair[0], ranks_of(mapped, self._items, *pair), k)
-        return {**{name: found[name] for name in METRICS}, "lift": self._lift(mapped, k)}
+        return {name: found[name] for name in METRICS}
 
-    def _lift(self, mapped: Array, k: int) -> Array:
-        k = min(k, len(self._items))
-        weight = 1.0 / np.log2(2.0 + np.arange(k))
+    def _compare(self, mapped: Array, k: int) -> dict[str, Array]:
+        """Return lift and alike."""
+        n_results = min(k + 1, len(self._items))  # one more moves up where one is left out
+        weight = np.append(1.0 / np.log2(2.0 + np.arange(k)), 0.0)[:n_results]
+        weight /= weight.sum()
+        place = np.arange(n_results)[:, None]
         start = np.searchsorted(self._query, np.arange(len(self) + 1))
-        found = np.empty(len(self))
+        lift, near = np.empty((2, len(self)))
         step = max(1, _TABLE // len(self._items))
         for begin in range(0, len(self), step):
             scores = mapped[begin : begin + step] @ self._items.T
             for one, row in enumerate(scores, begin):
-                first = np.argpartition(-row, k - 1)[:k]
+                first = np.argpartition(-row, n_results - 1)[:n_results]
                 first = first[np.argsort(-row[first], kind="stable")]
                 mine = slice(start[one], start[one + 1])
-                alike = np.exp((self._shape[first] @ self._shape[self._item[mine]].T - 1.0) / _ALIKE)
-                net = (self._clicks[mine] - UNSEEN * self._exposure[mine]) / self._clicks[mine].sum()
-                found[one] = weight @ (alike @ net)
-        return np.clip(found, -1.0, 1.0)
+                same = first[:, None] == self._item[mine]
+                left_out = np.where(same.any(axis=0), same.argmax(axis=0), n_results)
+                without = np.where(place < left_out, weight[place], weight[place - 1]) * ~same
+                alike = (without * (self._shape[first] @ self._shape[self._item[mine]].T)).sum(axis=0)
+                clicks, exposure = self._clicks[mine], self._exposure[mine]
+                own = weight @ same @ (clicks - UNSEEN * exposure)
+                lift[one] = (alike @ (clicks - exposure) + _OWN * own) / clicks.sum()
+                near[one] = alike @ (clicks - _AGAINST * exposure) / clicks.sum()
+        return {"lift": np.clip(lift, -1.0, 1.0), "alike": np.clip(near, -1.0, 1.0)}

@@ -14,7 +14,7 @@ from nearkin.arrays import Array, Index
 from nearkin.search.feedback import Feedback
 from nearkin.search.held_out import ShownPairs
 
-__all__ = ["Clicks", "click_plausibility", "learn_map", "learn_ridge", "learn_softmax"]
+__all__ = ["Clicks", "click_plausibility", "cut_rank", "learn_map", "learn_ridge", "learn_softmax"]
 
 #: Settings of the softmax: vectors have length 1 in the mean.
 _TEMPERATURE, _BATCH, _STEP, _PASSES = 0.07, 128, 0.003, 8
@@ -91,17 +91,17 @@ def _unit(rows: Array) -> np.floating:
     return rows.dtype.type(1.0 / size if size > 0 else 1.0)
 
 
-def learn_map(clicks: Clicks, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return D, the mean of three maps, and the plausibility of every click.
+def learn_map(clicks: Clicks, rng: np.random.Generator) -> tuple[Array, Array, float]:
+    """Return D, the mean of three maps, the plausibility of every click, and whether lists agree with other queries.
 
     The first map is a softmax among the clicks of a batch. It tells which clicks look wrong; softmax with skipped items
     and ridge regression then trust those less.
     """
     first = learn_softmax(clicks, rng, weight=clicks.worth)
-    plausibility = click_plausibility(clicks, first, rng)
+    plausibility, agreement = click_plausibility(clicks, first, rng)
     weight = (_LEAST + (1.0 - _LEAST) * plausibility) * clicks.worth
     second = learn_softmax(clicks, rng, weight=weight, with_lists=True)
-    return (first + second + learn_ridge(clicks, weight)) / 3.0, plausibility
+    return (first + second + learn_ridge(clicks, weight)) / 3.0, plausibility, agreement
 
 
 def learn_ridge(clicks: Clicks, weight: Array | None = None) -> Array:
@@ -111,6 +111,13 @@ def learn_ridge(clicks: Clicks, weight: Array | None = None) -> Array:
     weighted = (x * w[:, None]).astype(np.float64)
     square = weighted.T @ x + _RIDGE * len(x) / clicks.d * np.eye(clicks.d)
     return np.linalg.solve(square, weighted.T @ (y - x)).T.astype(clicks.dtype)
+
+
+def cut_rank(D: Array) -> Array:
+    """Return the nearest D whose rank is a third: the map changes some directions, and leaves the others alone."""
+    left, size, right = np.linalg.svd(D.astype(np.float64))
+    rank = max(1, len(D) // 3)
+    return ((left[:, :rank] * size[:rank]) @ right[:rank]).astype(D.dtype)
 
 
 def learn_softmax(
@@ -176,13 +183,16 @@ def _softmax_gradient(
 # ---------------------------------------------------------------------- which clicks look wrong
 
 
-def click_plausibility(clicks: Clicks, D: Array, rng: np.random.Generator) -> Array:
-    """Return how plausible every click is, in (0, 1), by what others say.
+def click_plausibility(clicks: Clicks, D: Array, rng: np.random.Generator) -> tuple[Array, float]:
+    """Return how plausible every click is, in (0, 1), by what others say, and whether lists agree with other queries.
 
     Other queries: how often the nearest ones (by the map D) clicked items alike, compared with how often all did; and
     the score of the item among a sample of all. Other impressions: how often the same query, and its neighbours,
     clicked the item or one alike when it was shown, compared with what position alone would bring. The second kind
     counts as far as it agrees with the first: where wrong clicks fall on wrong items only, those may be clicked more.
+
+    The agreement is in standard errors of the mean over queries: are items that other queries speak for clicked more
+    than their positions let expect, compared with the rest of the list?
     """
     pairs = ShownPairs.from_feedback(clicks.feedback)
     row = pairs.of_row[clicks.rows]
@@ -190,14 +200,25 @@ def click_plausibility(clicks: Clicks, D: Array, rng: np.random.Generator) -> Ar
     own = np.log((pairs.clicks[row] - clicks.worth + 0.3) / np.maximum(pairs.exposure[row] - usual + 0.3, 0.05))
     near_clicks, near_exposure = _ask_neighbours(clicks, D, pairs, rng)
     lift = np.log((near_clicks + 0.02) / (near_exposure + 0.02))[row]
-    different, number = np.unique(clicks.item, return_inverse=True)
+    different, number = np.unique(pairs.item, return_inverse=True)
     usual_clicks = _count_alike(clicks, different, rng)[number]
-    shares = (one / max(one.sum(), 1e-12) + 1e-7 for one in (near_clicks[row], usual_clicks))
+    shares = (one / max(one.sum(), 1e-12) + 1e-7 for one in (near_clicks[row], usual_clicks[row]))
     others = np.log(np.divide(*shares))
     said = _standard(others) + _standard(_log_share(clicks, D, rng))
     shown = _standard(own) + _standard(lift)
     agreement = (_standard(said) * _standard(shown)).mean()
-    return 1.0 / (1.0 + np.exp(-(said + np.clip(agreement / 0.15, 0.0, 1.0) * shown + 1.5)))
+    plausibility = 1.0 / (1.0 + np.exp(-(said + np.clip(agreement / 0.15, 0.0, 1.0) * shown + 1.5)))
+    return plausibility, _agreement(pairs, np.log((near_clicks + 0.02) / (usual_clicks + 0.02)))
+
+
+def _agreement(pairs: ShownPairs, voice: Array) -> float:
+    """Return by how many standard errors the items with the higher voice of each list get more clicks than expected."""
+    query = np.unique(pairs.query, return_inverse=True)[1]
+    exposure = np.bincount(query, pairs.exposure)
+    usual = np.bincount(query, pairs.exposure * voice) / np.maximum(exposure, 1e-12)
+    found = np.bincount(query, (pairs.clicks - pairs.exposure) * (voice - usual[query]))
+    error = found.std() / np.sqrt(len(found))
+    return float(found.mean() / error) if error > 0 else 0.0
 
 
 def _standard(values: Array) -> Array:
