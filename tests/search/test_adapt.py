@@ -197,6 +197,22 @@ def test_ids_and_columns_may_have_other_names(files, rng):
     assert "without a click" in done.output
 
 
+def test_a_pattern_names_several_logs_and_the_report_tells_what_was_odd(files):
+    folder, *_ = files
+    lines = (folder / "clicks.csv").read_text().splitlines()
+    (folder / "day1.csv").write_text("\n".join(lines[:2500]))
+    (folder / "day2.csv").write_text("\n".join([lines[0], *lines[2500:], "0,gone,1", "0,1"]))
+    done = run("--feedback", "day*.csv", "-o", "a.nearkin", "--report", "r.json")
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "5,000 triplets left out 1 x wrong number of fields (first: day2.csv, data row 2,503)" in said
+    assert "1 x unknown item (first: day2.csv, data row 2,502: 'gone')" in said
+    assert "needed test queries to show a gain of 1 point" in said
+    facts = json.loads((folder / "r.json").read_text())
+    assert facts["n_lists"] == 5000 and facts["first_skipped"]["unknown item"].startswith("day2.csv")
+    assert "no file has such a name" in run("--feedback", "night*.csv", "-o", "a.nearkin").output
+
+
 @pytest.mark.parametrize("table, message", [
     ("query,clicked,skipped\n0,1,2\n0,9999,2\n", "data row 2: clicked '9999' is not among the 600 items"),
     ("query,clicked,skipped\n0,1,1\n", "data row 1: the clicked item is the skipped one"),

@@ -173,6 +173,11 @@ def test_odd_rows_are_counted_and_the_first_of_each_kind_is_named(tmp_path):
     assert "log.csv, data row 22: 'nope'" in found.first_skipped["unknown item"]
 
 
+def test_a_byte_that_is_not_text_costs_one_row(tmp_path):
+    found = read(tmp_path / "log.csv", b"query,item\nshoes,a\n7,a\nch\xe4ssis,a\n")
+    assert len(found) == 2 and found.skipped == {"unknown query": 1}
+
+
 def test_a_quote_that_is_never_closed_costs_one_row(tmp_path):
     good = ["shoes,a,1", "7,12,1", '"red hat",c,1', "shoes,c,1"]
     for at in range(4):  # with and without a quote further down

@@ -71,6 +71,7 @@ def test_all_kinds_of_tables_give_the_same_numbers(tmp_path):
     [
         (["1,5", "2,25", "1.000,5"], [1.5, 2.25, 1000.5]),  # German
         (["1\u202f234,5", "12,0", "7"], [1234.5, 12.0, 7.0]),  # French
+        (["0,123", "-0,456", "12,789"], [0.123, -0.456, 12.789]),
         (["1,234.5", "12", "1,000,000"], [1234.5, 12.0, 1e6]),
         (["1'234.5", "2", "3"], [1234.5, 2.0, 3.0]),  # Swiss
         (["12 €", "13 €", "1.500 €"], [12.0, 13.0, 1500.0]),
@@ -162,3 +163,18 @@ def test_texts_with_the_same_words_are_near():
     assert (
         nearkin.RobustKNeighborsClassifier(random_state=0).fit(X[:80], y[:80]).predict(X[80:]) == y[80:]
     ).mean() > 0.9
+
+
+def test_a_stream_is_encoded_as_its_first_batch_says(tmp_path):
+    table = passengers(300)
+    X, y = table.drop(columns="survived"), table.survived.to_numpy()
+    audit, learner = nearkin.StreamAudit(random_state=0), nearkin.RobustLODML(random_state=0)
+    for start in (0, 100, 200):
+        audit.partial_fit(X[start : start + 100], y[start : start + 100])
+        learner.partial_fit(X[start : start + 100], y[start : start + 100])
+    assert (audit.predict(X) == y).mean() > 0.8
+    assert learner.transform(X).shape[0] == len(audit.plausibility(X, y)) == 300
+    nearkin.save(audit, tmp_path / "a")
+    np.testing.assert_array_equal(nearkin.load(tmp_path / "a").predict(X), audit.predict(X))
+    with pytest.raises(InputError, match="the frame has no column 'Age'"):
+        audit.partial_fit(X.drop(columns="Age"), y)

@@ -1,6 +1,7 @@
 """Tables as people have them: on the command line."""
 
 import gzip
+import json
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import nearkin
+from nearkin import streams
 from nearkin.cli import main
 from nearkin.tables import open_table, read_training
 
@@ -101,3 +103,12 @@ def test_wide_text_compressed_text_and_workbooks_are_read(table, tmp_path):
         assert found.y.tolist() == expected.y.tolist()
     refused = run("fit", tmp_path / "wide.csv", "--stream", "--label", "y", "-o", tmp_path / "m")
     assert refused.exit_code == 2 and "save it as UTF-8" in refused.stderr
+
+
+def test_another_process_encodes_as_this_one_does(table, tmp_path):
+    table.to_csv(tmp_path / "t.csv", index=False)
+    stream = streams.open(tmp_path / "t.csv", label="y", batch_rows=50)
+    plain = stream.describe([stream.pieces(0, 2)])
+    json.dumps([plain["reader"], plain["units"]])  # which names what a worker has read
+    other, (pieces,) = streams.FileStream.from_description(plain)
+    np.testing.assert_array_equal(other.batch(pieces).X, list(stream.batches(0))[2].X)

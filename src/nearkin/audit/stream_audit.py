@@ -33,6 +33,7 @@ from nearkin.reservoir import Reservoir
 from nearkin.rows import check_finite
 from nearkin.settings import SEED, Integer, all_or_nothing, at_one_moment, check_settings, declare, generator, setting
 from nearkin.stored import ArrayOf, Count, Items, Number, Part, stored
+from nearkin.tables import encode_rows
 
 __all__ = ["NextJury", "StreamAudit"]
 
@@ -142,8 +143,8 @@ class StreamAudit(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_batch, n_features)
-            Raw features.
+        X : array-like or frame of shape (n_batch, n_features)
+            Raw features. A first batch with categories, dates, texts or gaps says how all frames are encoded.
         y : array-like of shape (n_batch,)
             Labels; a class may appear here for the first time.
         classes : array-like or None, default=None
@@ -155,6 +156,7 @@ class StreamAudit(BaseEstimator):
             With the verdict on these rows in `plausibility_` and the others. A batch that raises changes nothing.
         """
         check_settings(self)
+        X = encode_rows(self, X, reset=not self.__sklearn_is_fitted__())
         rows, labels = self._check_batch(X, y)
         if not self.__sklearn_is_fitted__():
             made = self._learn_first(X, rows, labels, classes)
@@ -253,12 +255,13 @@ class StreamAudit(BaseEstimator):
             Probability that each label is right, in (0, 1]. Rows that the audit has learned before vote for themselves.
         """
         check_is_fitted(self)
-        return self._ask(*self._check_batch(X, y)).plausibility
+        return self._ask(*self._check_batch(encode_rows(self, X, reset=False), y)).plausibility
 
     @at_one_moment
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Class of each row by the jury as it is now."""
         check_is_fitted(self)
+        X = encode_rows(self, X, reset=False)
         n_rows = np.shape(X)[0] if np.ndim(X) else 0
         verdict = self._ask(*self._check_batch(X, np.full(n_rows, self._model.classes_[0])))
         return verdict.classes[verdict.shares.argmax(axis=1)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -102,4 +103,5 @@ def _read_batches(work: dict[str, Any], use: Callable[[Batch], Any]) -> dict[str
 
 
 def _key(work: dict[str, Any], unit: Unit, at: int) -> str:
-    return json.dumps([work["reader"], work["batch_rows"], asdict(unit), at])
+    encoder = zlib.crc32(work["encoder"] or b"")
+    return json.dumps([work["reader"], encoder, work["batch_rows"], asdict(unit), at])

@@ -55,9 +55,29 @@ class Decisions:
 def read_decisions(
     path: str | os.PathLike[str], *, query_ids: ArrayLike | int, item_ids: ArrayLike | int
 ) -> Decisions:  # fmt: skip
-    """Read the decisions that a page of clicks downloads: CSV or JSON lines of query, item and decision.
+    r"""Read the decisions that a page of clicks downloads.
 
-    A decision is ``keep`` or ``wrong``; of several about one click the last holds.
+    Parameters
+    ----------
+    path : path-like
+        CSV or JSON lines with query, item and decision, which is ``keep`` or ``wrong``; of several about one click the
+        last holds.
+    query_ids, item_ids : array-like or int
+        Ids of all queries and items in the order of their vectors; a number stands for 0, 1, 2, ...
+
+    Returns
+    -------
+    Decisions
+        By row number; those about unknown ids are counted.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "decisions.csv"
+    ...     _ = path.write_text("query,item,decision\n0,2,wrong\n1,0,keep\n")
+    ...     read_decisions(path, query_ids=2, item_ids=3).kept
+    {(1, 0)}
     """
     file = open_log(Path(path))
     missing = [one for one in _COLUMNS if one not in file.names]

@@ -388,9 +388,9 @@ def _number_lists(group: Index) -> Index:
     begins = np.ones(len(group), dtype=bool)
     begins[1:] = group[1:] != group[:-1]
     _, of_run = first_appearance(group[begins])
-    run = np.cumsum(begins, dtype=np.int32 if len(group) < 2**31 else np.int64)
-    run -= 1
-    return of_run.astype(run.dtype)[run]
+    small = np.int32 if len(group) < 2**31 else np.int64
+    run = np.cumsum(begins, dtype=small)
+    return of_run.astype(small)[np.subtract(run, 1, out=run)]
 
 
 def _order_rows(number: Index, rank: Index | None) -> Index | slice:

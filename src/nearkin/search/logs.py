@@ -63,7 +63,7 @@ _MOST_ODD = 0.5
 def read_feedback(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, query_ids: ArrayLike | int,
     item_ids: ArrayLike | int, form: str = "auto", column: Mapping[str, str] | None = None, grade: str = "auto",
-    clicks_as: str = "auto", bad: str = "skip", duplicates: str | None = None, max_rows: int = 10_000_000,
+    clicks_as: str = "auto", bad: str = "skip", duplicates: str | None = None, max_rows: int = 4_000_000,
 ) -> Feedback:  # fmt: skip
     r"""Read a log of feedback, one file or several, in batches.
 
@@ -93,7 +93,7 @@ def read_feedback(
     duplicates : {"raise", "skip", "keep"} or None, default=None
         What to do with repeated rows; None keeps them in triplets and clicks, where two users may agree, and skips
         them otherwise.
-    max_rows : int, default=10_000_000
+    max_rows : int, default=4_000_000
         Most rows held in memory. Of a longer log, whole lists are drawn at random, the same ones every time.
 
     Returns
@@ -298,7 +298,7 @@ class _Reader:
             flat["clicked"] += flags
             source += [at] * len(ids)
         of_row = np.array(source, dtype=np.int64)
-        more = {name: _pick(columns[name], of_row) for name in ("query", "time") if name in columns}
+        more: dict[str, Any] = {name: _pick(columns[name], of_row) for name in ("query", "time") if name in columns}
         found: dict[str, Any] = {**flat, **more, "list": self.n_lists + of_row}
         self.n_lists += len(rows)
         return found, rows[of_row]
@@ -365,7 +365,9 @@ class _Reader:
             raise InputError("there are no rows to learn from.")
         if self.n_odd > _MOST_ODD * self.n_rows:
             told = "; ".join(f"{n:,} x {one} (first: {self.tally.first[one]})" for one, n in self.tally.counts.items())
-            problem = f"{self.n_odd:,} of {self.n_rows:,} rows cannot be used: {told}. Are these the right ids?"
+            n_unknown = sum(self.tally.counts.get(f"unknown {one}", 0) for one in ("query", "item"))
+            hint = " Are these the right ids?" if 2 * n_unknown > self.n_odd else ""
+            problem = f"{self.n_odd:,} of {self.n_rows:,} rows cannot be used: {told}.{hint}"
             raise InputError(problem)
         form = "impressions" if self.form == "lists" else self.form
         duplicates = self.duplicates or ("keep" if form in ("triplets", "clicks") else "skip")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.errors import InputError
+from nearkin.saving import read_tree, write_tree
 from nearkin.streams.batch import Batch, Place, check_chunk
 from nearkin.streams.columns import Columns, note_new
 from nearkin.streams.identity import describe_file
@@ -194,7 +196,7 @@ class FileStream:
         numbers = list(dict.fromkeys(piece.unit for pieces in batches for piece in pieces))
         place = {number: i for i, number in enumerate(numbers)}
         return {
-            "reader": {"kind": self.reader.kind, **_plain(self.reader)},
+            "reader": {"kind": self.reader.kind, **_plain(self.reader)}, "encoder": _pack_encoder(self.reader),
             "units": [asdict(self.units[number]) for number in numbers],
             "label": self.label, "batch_rows": self.batch_rows, "missing": self.missing,
             "batches": [[[place[one.unit], one.start, one.stop] for one in pieces] for pieces in batches],
@@ -206,7 +208,8 @@ class FileStream:
         own = dict(plain["reader"])
         kind: Any = {one.kind: one for one in (CsvReader, NpyReader, ParquetReader)}[own.pop("kind")]
         if "layout" in own:
-            own["layout"] = Layout(**own["layout"])
+            encoder = None if plain["encoder"] is None else read_tree(io.BytesIO(plain["encoder"]))
+            own["layout"] = Layout(**{**own["layout"], "encoder": encoder})
         units = [Unit(**{**one, "at": tuple(one["at"])}) for one in plain["units"]]
         options = {name: plain[name] for name in ("label", "batch_rows", "missing")}
         stream = cls(kind(**own), units, seed=None, **options)
@@ -214,13 +217,19 @@ class FileStream:
 
 
 def _plain(reader: Any) -> dict[str, Any]:
-    """Return the values of a reader; an encoder stays what it is."""
+    """Return the values of a reader, without its encoder."""
+    layout = getattr(reader, "layout", None)
+    return asdict(reader if layout is None else replace(reader, layout=replace(layout, encoder=None)))
+
+
+def _pack_encoder(reader: Any) -> bytes | None:
+    """Return the encoder of a reader as another process reads it."""
     encoder = getattr(getattr(reader, "layout", None), "encoder", None)
     if encoder is None:
-        return asdict(reader)
-    plain = asdict(replace(reader, layout=replace(reader.layout, encoder=None)))
-    plain["layout"]["encoder"] = encoder
-    return plain
+        return None
+    file = io.BytesIO()
+    write_tree(encoder, file)
+    return file.getvalue()
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ from nearkin.arrays import Array
 from nearkin.stored import ArrayOf, Flag, Items, Number, Text, stored
 from nearkin.tables.cells import BadCell, parse_numbers
 from nearkin.tables.images import describe_pictures
-from nearkin.tables.kinds import DATES, NUMBERS, find_spelling, read_cells
+from nearkin.tables.kinds import DATES, NUMBERS, find_spelling, read_column
 from nearkin.tables.raw import Cells, RawColumn
 from nearkin.tables.texts import GramSpace
 
@@ -61,7 +61,7 @@ def read_numbers(column: RawColumn, spelling: str) -> Array:
     if column.cells is None:
         raise BadCell(f"holds {column.kind}, where numbers were learned")
     cells = column.cells
-    known = _plain(cells.distinct) if spelling == "plain" else read_cells(cells.distinct, spelling)
+    known = _plain(cells.distinct) if spelling == "plain" else read_column(cells, spelling)
     _check_read(column, np.isnan(known), "number")
     return np.append(known, np.nan)[cells.codes]
 
@@ -244,7 +244,7 @@ def _days(column: RawColumn, spelling: str) -> Array:
         if spelling == "plain":
             spelling = (find_spelling(column.cells) or ("",))[0]
             spelling = spelling if spelling in DATES else "year first"
-        known = read_cells(column.cells.distinct, spelling)
+        known = read_column(column.cells, spelling)
         _check_read(column, np.isnat(known), "date")
         dates = np.append(known, np.datetime64("NaT"))[column.cells.codes]
     days = dates.astype("datetime64[us]").astype(np.float64) / (86400.0 * 1e6)

@@ -22,7 +22,7 @@ from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, note_other
 from nearkin.tables.cells import NO_NUMBER, label_kind, unquote_formula
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
-__all__ = ["CsvReader", "read_csv", "read_csv_layout", "read_csv_names"]
+__all__ = ["CsvReader", "open_csv", "read_csv", "read_csv_layout", "read_csv_names"]
 
 _DELIMITERS = (",", ";", "\t")
 #: Lines from which the delimiter is guessed.
@@ -45,7 +45,7 @@ def read_csv(path: Path) -> Table:
         if table is not None and table.column_names == header and table.num_rows:
             columns = dict(zip(names, table.columns, strict=True))
             return ArrowTable(str(path), names, table.num_rows, columns.__getitem__, holds_cells=True)
-        with _open(path) as file:
+        with open_csv(path) as file:
             rows = _rows(file, names, delimiter, str(path), n_headers=1)
     if not rows:
         raise InputError(f"{path} holds a header but no rows.")
@@ -57,10 +57,10 @@ def read_csv_names(path: Path) -> list[str]:
     return read_csv_layout(path)[0]
 
 
-def read_csv_layout(path: Path) -> tuple[list[str], str]:
-    """Read the names of the columns, and the delimiter."""
+def read_csv_layout(path: Path, errors: str = "strict") -> tuple[list[str], str]:
+    """Read the names of the columns, and the delimiter; ``errors`` says what becomes of bytes that are not UTF-8."""
     with _readable(path):
-        header, delimiter = _header(path)
+        header, delimiter = _header(path, errors)
         return _names(header), delimiter
 
 
@@ -165,14 +165,15 @@ def _readable(path: Path) -> Iterator[None]:
         csv.field_size_limit(limit)
 
 
-def _open(path: Path) -> TextIO:
-    return _text(gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb"))
+def open_csv(path: Path, errors: str = "strict") -> TextIO:
+    """Open a file as text; ``.gz`` is decompressed, and ``errors`` says what becomes of bytes that are not text."""
+    return _text(gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb"), errors)
 
 
-def _text(file: Any) -> TextIO:
+def _text(file: Any, errors: str = "strict") -> TextIO:
     begins = file.read(2)
     file.seek(0)
-    return io.TextIOWrapper(file, encoding="utf-16" if begins in _WIDE else "utf-8-sig", newline="")
+    return io.TextIOWrapper(file, encoding="utf-16" if begins in _WIDE else "utf-8-sig", errors=errors, newline="")
 
 
 def _is_wide(path: Path) -> bool:
@@ -181,10 +182,10 @@ def _is_wide(path: Path) -> bool:
         return file.read(2) in _WIDE
 
 
-def _header(path: Path) -> tuple[list[str], str]:
+def _header(path: Path, errors: str = "strict") -> tuple[list[str], str]:
     """Return the first row, and the delimiter that splits the first rows most evenly."""
     sample: list[str] = []
-    with _open(path) as file:
+    with open_csv(path, errors) as file:
         for line in file:
             if "\0" in line:
                 raise InputError(f"{path} is not a CSV file: it holds binary data.")

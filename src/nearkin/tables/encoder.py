@@ -409,6 +409,8 @@ def _as_pictures(column: RawColumn) -> Decision:
         code, n_bad = PictureCode.learn(column, n_dimensions)
     except BadCell as cell:
         raise InputError(f"column {column.name!r} {cell}.") from None
+    except ImportError as error:
+        raise ImportError(f"column {column.name!r}: {error}") from None
     words = f"pictures, as {len(code.space):,} numbers by edges and colours"
     return code, "pictures", words + (f"; {n_bad:,} cannot be read" if n_bad else "")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,20 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array
 from nearkin.tables.raw import Cells
 
-__all__ = ["DATES", "NUMBERS", "counts_rows", "find_spelling", "is_free_text", "looks_like_id", "read_cells"]
+__all__ = [
+    "DATES",
+    "NUMBERS",
+    "counts_rows",
+    "find_spelling",
+    "is_free_text",
+    "looks_like_id",
+    "read_cells",
+    "read_column",
+]
 
 #: Share of the cells that a spelling must read; the others count as missing.
 _MOST = 0.95
-#: Cells of which the spelling of dates is guessed before all are read.
+#: Cells of which the spelling is guessed before all are read.
 _PROBE = 200
 
 _SPACES = " \u00a0\u202f\u2009"
@@ -24,10 +34,10 @@ _MONEY = r"[$\u20ac\u00a3\u00a5%]?"
 #: How numbers are written, by the sign before their decimals; the other signs separate thousands.
 _SPELLED = {
     ".": re.compile(
-        rf"{_MONEY}\s*([+-]?(?:\d{{1,3}}(?:[,'\u2019{_SPACES}]\d{{3}})+|\d+)?(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*{_MONEY}"
+        rf"{_MONEY}\s*([+-]?(?:[1-9]\d{{0,2}}(?:[,'\u2019{_SPACES}]\d{{3}})+|\d+)?(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*{_MONEY}"
     ),
     ",": re.compile(
-        rf"{_MONEY}\s*([+-]?(?:\d{{1,3}}(?:[.'\u2019{_SPACES}]\d{{3}})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?)\s*{_MONEY}"
+        rf"{_MONEY}\s*([+-]?(?:[1-9]\d{{0,2}}(?:[.'\u2019{_SPACES}]\d{{3}})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?)\s*{_MONEY}"
     ),
 }
 _ISO = re.compile(
@@ -65,13 +75,10 @@ def _other_date(text: str, day: int, month: int) -> Any:
 
 def _moment(year: str, month: str, day: str, *time: str | None) -> Any:
     hour, minute, second = (int(one or 0) for one in time)
-    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31 and hour < 24 and minute < 60 and second <= 60):
-        return None
     try:
-        found = np.datetime64(f"{year}-{int(month):02d}-{int(day):02d}", "us")
+        return datetime(int(year), int(month), int(day), hour, minute, min(second, 59))  # 60 is a leap second
     except ValueError:  # the 30th of February
         return None
-    return found + np.timedelta64((hour * 60 + minute) * 60 + second, "s")
 
 
 #: Spellings of numbers and dates by name; of the dates the first that reads most cells counts.
@@ -97,7 +104,15 @@ def read_cells(distinct: Sequence[str], spelling: str) -> NDArray[Any]:
     if spelling in NUMBERS:
         return np.array([NUMBERS[spelling](one) for one in distinct], dtype=np.float64)
     found = [DATES[spelling](one) for one in distinct]
-    return np.array([np.datetime64("NaT") if one is None else one for one in found], dtype="datetime64[us]")
+    return np.array(found, dtype="datetime64[us]")
+
+
+def read_column(cells: Cells, spelling: str) -> NDArray[Any]:
+    """Return what the distinct cells of a column mean; read once, however often it is asked for."""
+    if spelling not in cells.memo:
+        cells.memo[spelling] = read_cells(cells.distinct, spelling)
+    found: NDArray[Any] = cells.memo[spelling]
+    return found
 
 
 def find_spelling(cells: Cells) -> tuple[str, bool] | None:
@@ -106,27 +121,25 @@ def find_spelling(cells: Cells) -> tuple[str, bool] | None:
     >>> find_spelling(Cells.of(["3,25", "1.004,50"])), find_spelling(Cells.of(["a", "b"]))
     (('comma', False), None)
     """
-    total = cells.n_present
-    some = cells.distinct[: _PROBE // 10]
-    if any(any(sign.isdigit() for sign in one) for one in some) and total:
-        read = {name: _share_read(cells, name) for name in NUMBERS}
-        best = max(read, key=lambda name: read[name])
-        if read[best] >= _MOST:
-            return best, read["point"] == read["comma"]
-        probe = Cells(cells.distinct[:_PROBE], np.arange(min(_PROBE, len(cells.distinct))))
-        likely = {name: _share_read(probe, name) for name in DATES}
-        best = max(likely, key=lambda name: likely[name])
-        if likely[best] >= _MOST / 2:  # the days of the rest may tell days from months
-            best = max(DATES, key=lambda name: _share_read(cells, name) if likely[name] >= _MOST / 2 else 0.0)
-            if _share_read(cells, best) >= _MOST:
-                return best, False
+    some = cells.distinct[:: max(1, len(cells.distinct) // _PROBE)]
+    if not any(sign.isdigit() for one in some for sign in one):
+        return None
+    for spellings in (NUMBERS, DATES):
+        probe = {name: int((~_is_unread(read_cells(some, name))).sum()) for name in spellings}
+        likely = [name for name, n in probe.items() if n >= 0.9 * _MOST * max(probe.values()) and 2 * n >= len(some)]
+        shares = {name: _share_read(cells, name) for name in likely}
+        best = max(shares, key=lambda name: shares[name], default="")
+        if shares.get(best, 0.0) >= _MOST:
+            return best, list(shares.values()).count(shares[best]) > 1 and best in NUMBERS
     return None
 
 
+def _is_unread(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.isnat(values) if values.dtype.kind == "M" else np.isnan(values)
+
+
 def _share_read(cells: Cells, spelling: str) -> float:
-    found = read_cells(cells.distinct, spelling)
-    is_read = ~(np.isnat(found) if found.dtype.kind == "M" else np.isnan(found))
-    return float(cells.counts[is_read].sum() / cells.n_present)
+    return float(cells.counts[~_is_unread(read_column(cells, spelling))].sum() / cells.n_present)
 
 
 def is_free_text(cells: Cells) -> bool:

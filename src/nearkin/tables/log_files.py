@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.errors import InputError, quote_names
-from nearkin.tables.csv_files import read_csv_layout
+from nearkin.tables.csv_files import open_csv, read_csv_layout
 from nearkin.tables.labelled import kind_of
 from nearkin.tables.numpy_files import read_arrays
 from nearkin.tables.parquet_files import open_parquet
@@ -31,6 +30,8 @@ _PART = 1 << 16
 _PROBE = 200
 #: Characters of a field of CSV; more is a quote that was never closed. And how often reading begins anew after one.
 _FIELD, _RESTARTS = 1 << 20, 20
+#: Bytes that are not UTF-8 are kept: the id that they are in is unknown, and that row is counted.
+_BYTES = "surrogateescape"
 _LINES = (".jsonl", ".ndjson", ".json")
 
 
@@ -69,7 +70,7 @@ def open_log(path: Path) -> LogFile:
         return LogFile(path, _line_names(path), "lines")
     kind = kind_of(path)
     if kind == "csv":
-        return LogFile(path, read_csv_layout(path)[0], kind)
+        return LogFile(path, read_csv_layout(path, _BYTES)[0], kind)
     if kind == "parquet":
         with open_parquet(path) as file:
             return LogFile(path, [one for one in file.schema_arrow.names if not one.startswith("__index_level_")], kind)
@@ -89,7 +90,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _csv_parts(path: Path, columns: list[str], size: int) -> Iterator[LogPart]:
-    names, delimiter = read_csv_layout(path)
+    names, delimiter = read_csv_layout(path, _BYTES)
     at = [names.index(one) for one in columns]
     limit = csv.field_size_limit(_FIELD)
     try:
@@ -116,15 +117,14 @@ class _CsvRows:
         self._open(0)
 
     def _open(self, line: int) -> None:
-        self._raw = _open(self._path)
-        file = io.TextIOWrapper(self._raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        self._file = open_csv(self._path, _BYTES)
         self._before = line
-        for _ in islice(file, line):
+        for _ in islice(self._file, line):
             pass
-        self._reader = csv.reader(file, delimiter=self._delimiter, strict=True)
+        self._reader = csv.reader(self._file, delimiter=self._delimiter, strict=True)
 
     def close(self) -> None:
-        self._raw.close()
+        self._file.close()
 
     def take(self, size: int) -> list[list[str]]:
         """Return the next rows, at most so many."""
