@@ -210,7 +210,8 @@ def click_plausibility(clicks: Clicks, D: Array, rng: np.random.Generator) -> tu
     said = _standard(others) + _standard(_log_share(clicks, D, rng))
     shown = _standard(own) + _standard(lift)
     trust = np.clip((_standard(said) * _standard(shown)).mean() / 0.15, 0.0, 1.0)
-    agreement = _agreement(pairs, np.log((near_clicks + 0.02) / (usual_clicks + 0.02)))
+    left_out = np.maximum(usual_clicks - pairs.clicks * min(1.0, _AMONG / len(clicks)), 0.0)  # as near clicks are
+    agreement = _agreement(pairs, np.log((near_clicks + 0.02) / (left_out + 0.02)))
     if agreement < DISAGREE:
         trust = np.maximum(agreement / 10.0, -1.0)
     return 1.0 / (1.0 + np.exp(-(said + trust * shown + 1.5))), agreement
