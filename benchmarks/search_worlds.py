@@ -377,10 +377,10 @@ def cells_of(worlds, seeds, n_clicks, wrongs):
         for gap in (1.0, 0.0):
             if name == "parameters" and not gap:
                 continue
-            made = [make(name, seed, gap) for seed in range(seeds)]
+            made = {seed: make(name, seed, gap) for seed in seeds}
             for log in ("mix", "prod"):
                 for wrong in wrongs if gap else (0.0, 0.4):
-                    drawn = [measure(one, draw(one, n_clicks, wrong, seed, log), seed) for seed, one in enumerate(made)]
+                    drawn = [measure(one, draw(one, n_clicks, wrong, seed, log), seed) for seed, one in made.items()]
                     yield {"world": name, "gap": gap, "log": log, "wrong": wrong, "seeds": drawn}
 
 
@@ -446,7 +446,7 @@ def main():
     parser.add_argument("--clicks", type=int, default=10_000)
     parser.add_argument("--wrong", type=float, nargs="+", default=[0.0, 0.2, 0.4, 0.6])
     parser.add_argument("--safety", type=int, default=0, metavar="N", help="draw N worlds and look for harm")
-    parser.add_argument("--first", type=int, default=1000, help="first seed of --safety")
+    parser.add_argument("--first", type=int, default=1000, help="first seed")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     begun, rows = time.perf_counter(), []
@@ -459,7 +459,9 @@ def main():
         else:
             print("| world, log, wrong clicks |", " | ".join(METHODS), "| AUC of plausibility |")
             print("|---" * (len(METHODS) + 2) + "|")
-            for row in cells_of(given.worlds.split(","), given.seeds, given.clicks, given.wrong):
+            for row in cells_of(
+                given.worlds.split(","), range(given.first, given.first + given.seeds), given.clicks, given.wrong
+            ):
                 rows.append(row)
                 print("|", " | ".join(summary(row)), "|", flush=True)
     if given.out:

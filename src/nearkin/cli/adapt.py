@@ -103,7 +103,7 @@ class Sources:
         help="What to do with repeated rows.  [default: keep for triplets and clicks, else skip]",
     )  # fmt: skip
     decisions: Path | None = option(help="Decisions of the page: wrong clicks do not count as clicks.")
-    max_rows: int = option(default=10_000_000, help="Rows of feedback held in memory; of more, lists are drawn.")
+    max_rows: int = option(default=4_000_000, help="Rows of feedback held in memory; of more, lists are drawn.")
 
     @property
     def bad(self) -> str:

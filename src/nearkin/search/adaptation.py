@@ -24,7 +24,7 @@ from nearkin.search.feedback import Feedback, FeedbackTriplets
 from nearkin.search.held_out import HeldOut, Judge, ShownPairs, hash_rows
 from nearkin.search.inputs import as_vectors, check_lengths, parse_times, zero_rows
 from nearkin.search.ranking import METRICS, Interval, bootstrap
-from nearkin.search.softmax import Clicks, cut_rank, learn_map, learn_ridge, learn_softmax
+from nearkin.search.softmax import DISAGREE, Clicks, cut_rank, learn_map, learn_ridge, learn_softmax
 from nearkin.settings import Integer, OneOf, Real, check_argument, generator
 
 __all__ = ["Adaptation", "Outlook", "adapt"]
@@ -42,8 +42,6 @@ _SHOWN = 2.4
 _WIDE, _LEAST = 4.0, 0.005
 #: Queries that choose from which on their spread is trusted.
 _ENOUGH = 20
-#: Below so many standard errors, lists disagree with what other queries say.
-_DISAGREE = -3.0
 #: Gains of which the report says how many queries would show them.
 _GAINS = (0.01, 0.02, 0.05)
 
@@ -325,7 +323,7 @@ def adapt(
     plausibility = np.full(len(feedback.item), np.nan)
     softmax, plausible, agreement = learn_map(clicks, rng)
     if metric == "auto":
-        metric = "alike" if agreement < _DISAGREE else "lift"
+        metric = "alike" if agreement < DISAGREE else "lift"
     rows = np.flatnonzero(np.repeat(learns[feedback.query], np.diff(feedback.start)))
     plausibility[rows[clicks.rows]] = plausible
     ridge = learn_ridge(clicks, clicks.worth)

@@ -105,9 +105,11 @@ def _most_capital(values: Array, side: Array, means: Array, alpha: float) -> Arr
 def queries_needed(spread: float, gain: float, look: int = 1, error: float = ERROR) -> int:
     """Return about how many held-out queries show a gain, if single queries differ by ``spread`` (standard deviation).
 
+    A gain is taken to differ between queries by its own size at least.
+
     Examples
     --------
-    >>> queries_needed(0.2, 0.05), queries_needed(0.2, 0.01)
-    (82, 2029)
+    >>> queries_needed(0.2, 0.05), queries_needed(0.2, 0.01), queries_needed(0.0, 0.05)
+    (82, 2029, 6)
     """
-    return math.ceil(float(ndtri(1.0 - _share(look, error) / _AIM) * spread / gain) ** 2)
+    return math.ceil(float(ndtri(1.0 - _share(look, error) / _AIM) * max(spread, gain) / gain) ** 2)

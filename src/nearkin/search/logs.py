@@ -63,7 +63,7 @@ _MOST_ODD = 0.5
 def read_feedback(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, query_ids: ArrayLike | int,
     item_ids: ArrayLike | int, form: str = "auto", column: Mapping[str, str] | None = None, grade: str = "auto",
-    clicks_as: str = "auto", bad: str = "skip", duplicates: str | None = None, max_rows: int = 10_000_000,
+    clicks_as: str = "auto", bad: str = "skip", duplicates: str | None = None, max_rows: int = 4_000_000,
 ) -> Feedback:  # fmt: skip
     r"""Read a log of feedback, one file or several, in batches.
 
@@ -93,7 +93,7 @@ def read_feedback(
     duplicates : {"raise", "skip", "keep"} or None, default=None
         What to do with repeated rows; None keeps them in triplets and clicks, where two users may agree, and skips
         them otherwise.
-    max_rows : int, default=10_000_000
+    max_rows : int, default=4_000_000
         Most rows held in memory. Of a longer log, whole lists are drawn at random, the same ones every time.
 
     Returns

@@ -14,7 +14,7 @@ from nearkin.arrays import Array, Index
 from nearkin.search.feedback import Feedback
 from nearkin.search.held_out import ShownPairs
 
-__all__ = ["Clicks", "click_plausibility", "cut_rank", "learn_map", "learn_ridge", "learn_softmax"]
+__all__ = ["DISAGREE", "Clicks", "click_plausibility", "cut_rank", "learn_map", "learn_ridge", "learn_softmax"]
 
 #: Settings of the softmax: vectors have length 1 in the mean.
 _TEMPERATURE, _BATCH, _STEP, _PASSES = 0.07, 128, 0.003, 8
@@ -26,6 +26,8 @@ _SKIPPED, _LIST_WEIGHT = 9, 0.3
 _RIDGE = 0.1
 #: Least weight of a click.
 _LEAST = 0.3
+#: Below so many standard errors, lists contradict what other queries say.
+DISAGREE = -3.0
 #: Near queries that speak about a click, among how many, and the fall of the cosine that takes the voice of a query
 #: and of an item to 1 / e.
 _NEAR, _AMONG, _NEAR_QUERY, _NEAR_ITEM = 64, 4096, 0.1, 0.2
@@ -189,7 +191,8 @@ def click_plausibility(clicks: Clicks, D: Array, rng: np.random.Generator) -> tu
     Other queries: how often the nearest ones (by the map D) clicked items alike, compared with how often all did; and
     the score of the item among a sample of all. Other impressions: how often the same query, and its neighbours,
     clicked the item or one alike when it was shown, compared with what position alone would bring. The second kind
-    counts as far as it agrees with the first: where wrong clicks fall on wrong items only, those may be clicked more.
+    counts as far as it agrees with the first, and counts against a click where lists contradict other queries: where
+    wrong clicks fall on wrong items only, those may be clicked more.
 
     The agreement is in standard errors of the mean over queries: are items that other queries speak for clicked more
     than their positions let expect, compared with the rest of the list?
@@ -206,9 +209,11 @@ def click_plausibility(clicks: Clicks, D: Array, rng: np.random.Generator) -> tu
     others = np.log(np.divide(*shares))
     said = _standard(others) + _standard(_log_share(clicks, D, rng))
     shown = _standard(own) + _standard(lift)
-    agreement = (_standard(said) * _standard(shown)).mean()
-    plausibility = 1.0 / (1.0 + np.exp(-(said + np.clip(agreement / 0.15, 0.0, 1.0) * shown + 1.5)))
-    return plausibility, _agreement(pairs, np.log((near_clicks + 0.02) / (usual_clicks + 0.02)))
+    trust = np.clip((_standard(said) * _standard(shown)).mean() / 0.15, 0.0, 1.0)
+    agreement = _agreement(pairs, np.log((near_clicks + 0.02) / (usual_clicks + 0.02)))
+    if agreement < DISAGREE:
+        trust = np.maximum(agreement / 10.0, -1.0)
+    return 1.0 / (1.0 + np.exp(-(said + trust * shown + 1.5))), agreement
 
 
 def _agreement(pairs: ShownPairs, voice: Array) -> float:
