@@ -1,5 +1,7 @@
 """Tables as people have them: what becomes of every column, in Python."""
 
+import copy
+import dataclasses
 import warnings
 
 import numpy as np
@@ -178,3 +180,16 @@ def test_a_stream_is_encoded_as_its_first_batch_says(tmp_path):
     np.testing.assert_array_equal(nearkin.load(tmp_path / "a").predict(X), audit.predict(X))
     with pytest.raises(InputError, match="the frame has no column 'Age'"):
         audit.partial_fit(X.drop(columns="Age"), y)
+
+
+def test_an_encoder_that_does_not_fit_itself_is_not_saved(tmp_path):
+    encoder = TableEncoder().fit(passengers(400))
+    for name, change in (("Name", {"weight": np.ones(7, np.float32)}), ("Sex", {"values": np.array([1, 2])})):
+        forged = copy.deepcopy(encoder)
+        forged.codes_[name] = dataclasses.replace(forged.codes_[name], **change)
+        with pytest.raises(ValueError, match=r"weight says|buckets|categories are not texts"):
+            nearkin.save(forged, tmp_path / "e")
+    forged = copy.deepcopy(encoder)
+    del forged.codes_["Age"]
+    with pytest.raises(ValueError, match="differs from their codes"):
+        nearkin.save(forged, tmp_path / "e")

@@ -40,7 +40,7 @@ def test_an_audit_of_a_mixed_table_says_what_became_of_every_column(table, tmp_p
     assert "column no: left out: it names the rows" in lines
     assert "column kind: category, 3 values" in lines
     assert "column site: not learned: groups the rows (--group)" in lines
-    assert "kind: category, 3 values" in (tmp_path / "t.html").read_text()
+    assert "<dt><bdi>kind</bdi></dt><dd><bdi>category, 3 values</bdi></dd>" in (tmp_path / "t.html").read_text()
     assert open_table(tmp_path / "t_suspects.csv").values("tier")[-1] == "no label"
 
 

@@ -113,7 +113,7 @@ class Layout:
         Numbers alone need none unless it ``fills`` gaps. A column of numbers with a few cells of something else is left
         to those who read it, who refuse it.
         """
-        others = [one for one in table.names if one and one not in self.columns]
+        others = sorted({*table.names} - {"", *self.columns})
         encoder = TableEncoder(features=list(self.columns) if is_named else None, drop=others, text=list(text))
         raw = {name: table.raw(name) for name in self.columns}
         if not fills and not text and all(one.numbers is not None for one in raw.values()):

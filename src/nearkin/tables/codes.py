@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from nearkin.arrays import Array
 from nearkin.stored import ArrayOf, Flag, Items, Number, Text, stored
 from nearkin.tables.cells import BadCell, parse_numbers
-from nearkin.tables.images import describe_pictures
+from nearkin.tables.images import describe_pictures, n_numbers
 from nearkin.tables.kinds import DATES, NUMBERS, find_spelling, read_column
 from nearkin.tables.raw import Cells, RawColumn
-from nearkin.tables.texts import GramSpace
+from nearkin.tables.texts import GramSpace, n_buckets
 
 __all__ = [
     "CategoryCode", "Code", "DateCode", "NumberCode", "PictureCode", "TextCode", "VectorCode", "as_cells", "flag_pays",
@@ -143,6 +143,11 @@ class CategoryCode:
     has_rest: bool
     is_flagged: bool
     is_pair: bool = False
+
+    def check_stored(self) -> None:
+        """Values are texts, and a pair is two of them."""
+        if self.values.dtype.kind != "U" or (self.is_pair and len(self.values) != 2):
+            raise ValueError("categories are not texts, or a pair is not two of them")
 
     @classmethod
     def learn(cls, cells: Cells, most: int = _CATEGORIES) -> CategoryCode:
@@ -292,6 +297,11 @@ class TextCode:
     has_words: bool
     is_flagged: bool
 
+    def check_stored(self) -> None:
+        """There is a weight for every bucket."""
+        if len(self.weight) != n_buckets(has_words=self.has_words):
+            raise ValueError(f"{len(self.weight)} buckets of words and letters; others are counted")
+
     @classmethod
     def learn(cls, cells: Cells, n_dimensions: int, *, has_words: bool) -> TextCode:
         """Learn weights and space from all rows."""
@@ -322,6 +332,11 @@ class PictureCode:
     space: Array
     mean: Array
     is_flagged: bool
+
+    def check_stored(self) -> None:
+        """There is a mean for every number of a picture."""
+        if len(self.mean) != n_numbers():
+            raise ValueError(f"{len(self.mean)} numbers of a picture; {n_numbers()} are made")
 
     @classmethod
     def learn(cls, column: RawColumn, n_dimensions: int) -> tuple[PictureCode, int]:

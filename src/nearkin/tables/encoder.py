@@ -32,6 +32,7 @@ from nearkin.tables.frames import as_table, is_frame, is_mixed
 from nearkin.tables.kinds import DATES, counts_rows, find_spelling, is_free_text, looks_like_id
 from nearkin.tables.raw import Cells, RawColumn
 from nearkin.tables.table import Table as AnyTable
+from nearkin.tables.table import stack_columns
 
 __all__ = ["ColumnUse", "TableEncoder", "encode_rows"]
 
@@ -150,14 +151,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             table = as_table(X)
             columns = self._read(table)
             self._learn(columns, table.path)
-            blocks = [self._apply(table, one) for one in columns if one.name in self.codes_]
+            return self._stack(table, columns)
+
+    def read(self, table: AnyTable) -> tuple[Array, list[str]]:
+        """Decide what every column of a table is; return its features, plain numbers in their own type, and names."""
+        check_settings(self)
+        with owned_by(self):
+            columns = self._read(table)
+            self._learn(columns, table.path)
+            used = {one.name: one.numbers for one in columns if one.name in self.codes_ and one.numbers is not None}
+            if self.is_plain_:
+                return stack_columns(used)
+            return self._stack(table, columns), self.get_feature_names_out().tolist()
+
+    def _stack(self, table: AnyTable, columns: Sequence[RawColumn]) -> Array:
+        blocks = [self._apply(table, one) for one in columns if one.name in self.codes_]
         return np.ascontiguousarray(np.column_stack(blocks), dtype=np.float64)
 
     def _read(self, table: AnyTable) -> list[RawColumn]:
         table.check_known([*(self.features or ()), *self.drop, *self.text, *self.image])
         if not table.n_rows:
             raise InputError(f"{table.path} holds no rows.")
-        return [self._raw(table, name) for name in self.features or table.names if name and name not in self.drop]
+        left_out = {"", *self.drop}
+        return [self._raw(table, name) for name in self.features or table.names if name not in left_out]
 
     def _raw(self, table: AnyTable, name: str) -> RawColumn:
         try:

@@ -67,9 +67,10 @@ class FrameTable(Table):
         super().__init__("the frame", [str(one) for one in held], len(frame), folder="")
         self.names = [str(one) for one in held]
         self._frame, self._held = frame, {str(one): one for one in held}
+        self._has_twins = len(self._held) < len(held)
 
     def _column(self, name: str) -> Any:
-        if self.names.count(name) > 1:
+        if self._has_twins and self.names.count(name) > 1:
             raise InputError(f"{self.path} names column {name!r} twice; give every column its own name.")
         return self._frame[self._held[name]]
 

@@ -13,7 +13,14 @@ from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.tables.table import CellTable, Table
 
-__all__ = ["PICTURES", "describe_pictures", "holds_picture_folders", "read_picture_folder", "require_pillow"]
+__all__ = [
+    "PICTURES",
+    "describe_pictures",
+    "holds_picture_folders",
+    "n_numbers",
+    "read_picture_folder",
+    "require_pillow",
+]
 
 #: Names of picture files.
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -57,7 +64,7 @@ def _is_picture(path: Path) -> bool:
 
 def describe_pictures(paths: Sequence[Path]) -> Array:
     """Return a row of numbers for each picture; NaN for one that cannot be read."""
-    out = np.full((len(paths), _width()), np.nan, dtype=np.float32)
+    out = np.full((len(paths), n_numbers()), np.nan, dtype=np.float32)
     for start in range(0, len(paths), _AT_ONCE):
         found = {i: _read(paths[i]) for i in range(start, min(start + _AT_ONCE, len(paths)))}
         pixels = {i: one for i, one in found.items() if one is not None}
@@ -66,7 +73,8 @@ def describe_pictures(paths: Sequence[Path]) -> Array:
     return out
 
 
-def _width() -> int:
+def n_numbers() -> int:
+    """Return how many numbers describe a picture."""
     return (_EDGE // _CELL) ** 2 * _BINS + (_EDGE // _PATCH) ** 2 * 6
 
 

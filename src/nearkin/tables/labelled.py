@@ -171,17 +171,17 @@ def encode_table(
             features=Option("features"), drop=Option("drop"),
         )  # fmt: skip
     used = set(table.names) - {"", label, *drop}
-    has_vectors = any(table.has_vectors(one) for one in (features or used))
+    has_vectors = bool(text or image) and any(table.has_vectors(one) for one in (features or used))
     media = [one for one in [*text, *image] if (one in features if features else not has_vectors)]
     passed = [one for one in [*others, *text, *image] if one not in [*features, *media]]
-    chosen = table.choose(label, features or None, [*drop, *passed])
+    chosen = set(table.choose(label, features or None, [*drop, *passed]))
     encoder = TableEncoder(
         features=list(features) or None,
         drop=[one for one in table.names if one and one not in chosen],
         text=[one for one in text if one in media],
         image=[one for one in image if one in media],
     )
-    X = encoder.fit_transform(table)
+    rows = LabelledRows(*encoder.read(table))
     words = {**dict.fromkeys([*text, *image], "shown"), **dict.fromkeys(others, "passed on")}
     words |= others if isinstance(others, Mapping) else {}
     left_out = [ColumnUse(one, "dropped", "left out: dropped as you asked", 0) for one in drop if one != label]
@@ -189,10 +189,6 @@ def encode_table(
         ColumnUse(one, "shown", f"not learned: {words[one]}", 0) for one in dict.fromkeys(passed) if one not in drop
     ]
     columns = [*encoder.columns_, *left_out]
-    if encoder.is_plain_:
-        rows = LabelledRows(*table.matrix(encoder.codes_))
-    else:
-        rows = LabelledRows(X, encoder.get_feature_names_out().tolist())
     rows.label, rows.n_unnamed, rows.encoder, rows.columns = label, table.n_unnamed, encoder, columns
     return rows
 

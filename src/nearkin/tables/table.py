@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from nearkin.tables.raw import Cells, RawColumn
 
 __all__ = [
     "ArrowTable", "CellTable", "JoinedTable", "Table", "check_classes", "check_regular", "decoding", "find_gap",
-    "require_pyarrow", "single_or_double",
+    "require_pyarrow", "single_or_double", "stack_columns",
 ]  # fmt: skip
 
 Labels = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -142,13 +142,7 @@ class Table(ABC):
 
     def matrix(self, columns: Iterable[str], *, needed: bool = False) -> tuple[Array, list[str]]:
         """Return columns of numbers side by side, and a name for each; an entry of a vector is called ``name[i]``."""
-        blocks = self.features(columns, needed=needed)
-        names = []
-        for name, block in blocks.items():
-            names += [name] if block.ndim == 1 else [f"{name}[{i}]" for i in range(block.shape[1])]
-        held = list(blocks.values())
-        X = held[0] if len(held) == 1 and held[0].ndim == 2 else np.column_stack(held)
-        return np.ascontiguousarray(X, dtype=single_or_double(block.dtype for block in held)), names
+        return stack_columns(self.features(columns, needed=needed))
 
     def classes(self, name: str, kind: str | None = None) -> Labels:
         """Return a column of labels and which are missing; labels of another kind and quantities are refused."""
@@ -329,6 +323,16 @@ def check_classes(y: NDArray[Any], missing: NDArray[np.bool_], title: str, first
             f"{title} holds {y[row]} in data row {first_row + row + 1:,}; a label names a class, not a quantity. "
             "Divide a numeric target (regression) into classes first."
         )
+
+
+def stack_columns(blocks: Mapping[str, NDArray[Any]]) -> tuple[Array, list[str]]:
+    """Return columns of numbers side by side, and a name for each; an entry of a vector is called ``name[i]``."""
+    names = []
+    for name, block in blocks.items():
+        names += [name] if block.ndim == 1 else [f"{name}[{i}]" for i in range(block.shape[1])]
+    held = list(blocks.values())
+    X = held[0] if len(held) == 1 and held[0].ndim == 2 else np.column_stack(held)
+    return np.ascontiguousarray(X, dtype=single_or_double(block.dtype for block in held)), names
 
 
 def find_gap(X: Array, names: Sequence[str] | None) -> tuple[int, str]:

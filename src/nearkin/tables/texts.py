@@ -15,7 +15,7 @@ from scipy import sparse
 
 from nearkin.arrays import Array
 
-__all__ = ["GramSpace"]
+__all__ = ["GramSpace", "n_buckets"]
 
 #: Buckets of words and pairs of words, and of sequences of letters.
 _WORDS, _LETTERS = 1 << 13, 1 << 12
@@ -78,6 +78,11 @@ class GramSpace:
         return out
 
 
+def n_buckets(*, has_words: bool) -> int:
+    """Return how many buckets there are."""
+    return _LETTERS + (_WORDS if has_words else 0)
+
+
 def _parts(texts: Sequence[str]) -> list[slice]:
     """Cut texts into pieces of bounded size."""
     ends = np.cumsum([min(len(one), _LONGEST) + 2 for one in texts]) // _AT_ONCE
@@ -136,5 +141,5 @@ def _count_part(texts: Sequence[str], *, has_words: bool) -> sparse.csr_array:
             together = owner[start[:-1]] == owner[start[1:]]
             found.append((owner[start[:-1]][together], hashed(start[:-1][together], stop[1:][together], _WORDS)))
     row, column = (np.concatenate(one) for one in zip(*found, strict=True))
-    shape = len(texts), _LETTERS + (_WORDS if has_words else 0)
+    shape = len(texts), n_buckets(has_words=has_words)
     return sparse.csr_array(sparse.coo_array((np.ones(len(row), np.float32), (row, column)), shape=shape))

@@ -11,6 +11,7 @@ import numpy as np
 from nearkin._version import __version__
 from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
+from nearkin.errors import printable
 from nearkin.noise.estimate import LEVEL
 from nearkin.pages import Page
 
@@ -46,6 +47,7 @@ def render_page(
     data, left_out = collect(audit, ids, texts, images, first_row, page.size)
     return page.render(
         title, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
+        columns=_tell_columns(audit),
         notes=_notes(audit, first_row) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids, first_row),
@@ -64,7 +66,7 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     learned = {} if isinstance(model.learner, str) else {"Learner": " ".join(f"{model.learner_!r}".split())}
     return {
         "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
-        **_tell_columns(audit),
+        **({} if audit.unlabelled is None else {"Rows without a label": _tell_unlabelled(len(audit.unlabelled))}),
         "Voters": "; ".join(voters),
         **learned,
         "Noise rate": rate,
@@ -81,16 +83,15 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     }
 
 
-def _tell_columns(audit: LabelAudit) -> dict[str, str]:
-    """What became of the columns, and the rows without a label."""
-    found = {}
-    if audit.columns:
-        found["Columns"] = "; ".join(str(one).replace(";", ",") for one in audit.columns[:_COLUMNS])
-        if len(audit.columns) > _COLUMNS:
-            found["Columns"] += f"; and {len(audit.columns) - _COLUMNS:,} more"
-    if audit.unlabelled is not None:
-        found["Rows without a label"] = f"{len(audit.unlabelled):,}; the CSV of suspects suggests a label for each"
-    return found
+def _tell_unlabelled(n: int) -> str:
+    return f"{n:,}; the table of suspects ends with a suggestion for each"
+
+
+def _tell_columns(audit: LabelAudit) -> list[tuple[str, str]]:
+    """What became of the columns of the table."""
+    told = [(printable(one.name, 60), printable(one.told)) for one in audit.columns[:_COLUMNS]]
+    more = len(audit.columns) - _COLUMNS
+    return [*told, ("...", f"and {more:,} more")] if more > 0 else told
 
 
 def _figures(audit: LabelAudit) -> dict[str, Any]:
