@@ -29,7 +29,7 @@ from nearkin.tables.codes import (
     read_numbers,
 )
 from nearkin.tables.frames import as_table, is_frame, is_mixed
-from nearkin.tables.kinds import DATES, counts_rows, find_spelling, is_free_text, looks_like_id
+from nearkin.tables.kinds import DATES, counts_rows, find_spelling, is_free_text, looks_like_id, share_of_numbers
 from nearkin.tables.raw import Cells, RawColumn
 from nearkin.tables.table import Table as AnyTable
 from nearkin.tables.table import stack_columns
@@ -336,6 +336,8 @@ def _as_number(column: RawColumn, spelling: str, is_named: bool) -> Decision:
     words = ["true or false" if column.kind == "true or false" else "number"]
     if spelling == "comma":
         words[0] += " with decimal comma"
+    elif spelling == "time":
+        words[0] = "time of the day, in hours"
     n_bad = 0 if column.cells is None else n_gaps - int((column.cells.codes < 0).sum())
     if n_gaps:
         kinds = f"{n_gaps:,} gap{'s' * (n_gaps > 1)}" + (f" ({n_bad:,} of them no number)" if n_bad else "")
@@ -361,8 +363,10 @@ def _as_category(column: RawColumn, is_named: bool) -> Decision:
     if is_free_text(cells):
         return _as_text(cells, "text")
     if k >= _NAMES * n and k > 5 and not is_named:
+        _warn_of_numbers(column, "left out, since it seems to name the rows")
         return None, "id", "left out: it names the rows"
     if k > _FEW:
+        _warn_of_numbers(column, "taken for categories")
         decided = _as_text(cells, "many categories")
         return decided if decided[0] is not None else (None, "id", "left out: it names the rows")
     code = CategoryCode.learn(cells)
@@ -373,6 +377,16 @@ def _as_category(column: RawColumn, is_named: bool) -> Decision:
     if n_gaps:
         words += f"; {n_gaps:,} gap{'s' * (n_gaps > 1)}" + (" marked" if code.is_flagged else "")
     return code, "category", words
+
+
+def _warn_of_numbers(column: RawColumn, taken: str) -> None:
+    """Warn of a column of numbers, by more than half, that is not taken for one."""
+    assert column.cells is not None
+    share = share_of_numbers(column.cells)
+    if 2 * share > 1:
+        unread = next((one for one in column.cells.distinct if not share_of_numbers(Cells.of([one]))), "")
+        problem = f"column {column.name!r} is {taken}, though {100 * share:.0f} % of its cells are numbers"
+        warnings.warn(problem + (f"; others are like {unread[:40]!r}." if unread else "."), stacklevel=6)
 
 
 def _as_text(cells: Cells, kind: str) -> Decision:
