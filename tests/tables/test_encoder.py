@@ -141,6 +141,14 @@ def test_an_audit_takes_a_frame_and_the_name_of_its_label():
         nearkin.audit_labels(np.eye(4), "survived")
 
 
+def test_all_labels_that_look_alike_are_named():
+    table = passengers()
+    table["survived"] = [one.upper() if i % 3 else f"{one} " * (i % 2) or one for i, one in enumerate(table.survived)]
+    with pytest.warns(UserWarning, match=r"column 'survived': 6 labels look like 2 and are 6 classes \('"):
+        audit = nearkin.audit_labels(table[["Sex", "Age", "survived"]], "survived", random_state=0)
+    assert audit.notes[0].startswith("6 labels look like 2")
+
+
 def test_odd_cells_are_missing_and_too_many_refused():
     table = pd.DataFrame({"a": [str(i % 7) for i in range(99)] + ["oops"], "b": np.arange(100) % 5})
     encoder = TableEncoder().fit(table)
