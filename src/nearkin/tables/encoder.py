@@ -29,6 +29,7 @@ from nearkin.tables.codes import (
     read_numbers,
 )
 from nearkin.tables.frames import as_table, is_frame, is_mixed
+from nearkin.tables.images import PICTURES
 from nearkin.tables.kinds import DATES, counts_rows, find_spelling, is_free_text, looks_like_id, share_of_numbers
 from nearkin.tables.raw import Cells, RawColumn
 from nearkin.tables.table import Table as AnyTable
@@ -189,11 +190,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         has_commas = any(found is not None and found == ("comma", False) for found in spellings.values())
         is_named = self.features is not None
         codes, uses = self._decide(columns, spellings, is_named=is_named, has_commas=has_commas)
-        if not codes and not is_named:  # what names the rows is better than nothing
-            codes, uses = self._decide(columns, spellings, is_named=True, has_commas=has_commas)
         if not codes:
-            why = "; ".join(map(str, uses[:3]))
-            raise InputError(f"{path} has no feature columns left ({why}).")
+            raise _no_features(path, columns, uses)
         self.columns_, self.codes_ = uses, codes
         used = [one for one in columns if one.name in codes]
         self.is_plain_ = all(_is_plain(one, codes[one.name]) for one in used)
@@ -363,6 +361,8 @@ def _as_category(column: RawColumn, is_named: bool) -> Decision:
     if is_free_text(cells):
         return _as_text(cells, "text")
     if k >= _NAMES * n and k > 5 and not is_named:
+        if _are_pictures(cells):
+            return None, "id", "left out: it names picture files, learned only if you say so"
         _warn_of_numbers(column, "left out, since it seems to name the rows")
         return None, "id", "left out: it names the rows"
     if k > _FEW:
@@ -377,6 +377,27 @@ def _as_category(column: RawColumn, is_named: bool) -> Decision:
     if n_gaps:
         words += f"; {n_gaps:,} gap{'s' * (n_gaps > 1)}" + (" marked" if code.is_flagged else "")
     return code, "category", words
+
+
+def _no_features(path: str, columns: Sequence[RawColumn], uses: Sequence[ColumnUse]) -> InputError:
+    """Return the error of a table of which nothing can be learned, with what may help."""
+    why = "; ".join(map(str, uses[:3])) + ("; ..." if len(uses) > 3 else "")
+    problem = f"{path} has no feature columns left{f' ({why})' if why else ''}"
+    pictures = [one.name for one in columns if one.cells is not None and _are_pictures(one.cells)]
+    names = [one.name for one in uses if one.kind == "id"]
+    if pictures:
+        return InputError(f"{problem}; learn from the pictures with {{image}}.", image=Option("image", pictures[:1]))
+    if names:
+        return InputError(
+            f"{problem}; if a column holds texts, say so with {{text}}, and if it is worth learning all the same, with "
+            "{features}.",
+            text=Option("text", names[:1]), features=Option("features", names[:1]),
+        )  # fmt: skip
+    return InputError(f"{problem}.")
+
+
+def _are_pictures(cells: Cells) -> bool:
+    return bool(cells.distinct) and all(one.lower().endswith(PICTURES) for one in cells.distinct)
 
 
 def _warn_of_numbers(column: RawColumn, taken: str) -> None:
