@@ -587,6 +587,7 @@ WRONG_OF_CLASSIFIER = {
     "noise_rate": (-0.1, 1.0, 1.5, float("nan"), "Auto", None, True),
     "random_state": ("0", -1, 1.5, True, [1, 2]),
     "voters": ("forest", 3, True, nearkin.RobustLODML(), [3], [object()], [nearkin.RobustLODML]),
+    "device": ("gpu", "CUDA", 0, True, None, ""),
 }
 WRONG_OF_SOURCES = {
     nearkin.OCTG: {
