@@ -55,21 +55,25 @@ def test_an_id_that_is_named_stays_a_feature(table, tmp_path):
     assert names == [["kind", "size", "site"], ["kind", "size"], ["kind", "site"]], ways
 
 
+@pytest.mark.filterwarnings("always:.*not learned")
 @pytest.mark.parametrize("how", ["whole", "stream", "onto"])
 def test_a_model_of_a_mixed_table_predicts_from_any_file(table, tmp_path, how):
     table[:120].to_csv(tmp_path / "old.csv", index=False)
     table[120:].to_parquet(tmp_path / "new.parquet")
     model = tmp_path / "m.nearkin"
     ways = {"whole": ["-o", model], "stream": ["--stream", "-o", model], "onto": ["--onto", model]}
-    assert run("fit", tmp_path / "old.csv", "--label", "y", "--drop", "no", *ways[how]).exit_code == 0
+    done = run("fit", tmp_path / "old.csv", "--label", "y", "--drop", "no", *ways[how])
+    assert done.exit_code == 0 and "kind: category, 3 values" in done.stdout
     done = run("predict", model, tmp_path / "new.parquet", "-o", tmp_path / "p.csv")
     assert float(done.stderr.split()[1]) > 80, done.stderr
     assert "column         kind: category, 3 values" in run("info", model).stdout
     assert nearkin.load(model).predict(table[120:]).tolist() == open_table(tmp_path / "p.csv").values("prediction")
     if how == "onto":  # later files are read as the first was
-        table[120:].drop(columns="size").assign(size="").to_csv(tmp_path / "gone.csv", index=False)
+        other = ["yew"] * 10 + table.kind[130:].tolist()
+        table[120:].drop(columns="size").assign(size="", kind=other).to_csv(tmp_path / "gone.csv", index=False)
         done = run("fit", tmp_path / "gone.csv", "--label", "y", "--onto", model)
         assert done.exit_code == 0, done.stderr
+        assert "column 'kind': 10 of 40 cells hold a value that was not learned ('yew')" in done.stderr
         assert nearkin.load(model).history_.ledger.learned[-1].n_rows == 40
 
 

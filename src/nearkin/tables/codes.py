@@ -134,15 +134,21 @@ def _check_finite(numbers: Array) -> None:
         raise BadCell(f"holds an infinite value ({value})", row)
 
 
-@stored(values=ArrayOf("k", of="labels"), has_rest=Flag(), is_flagged=Flag(), is_pair=Flag())
+@stored(
+    values=ArrayOf("k", of="labels"), has_rest=Flag(), is_flagged=Flag(), is_pair=Flag(), rare=Items(Text()),
+)  # fmt: skip
 @dataclass(frozen=True)
 class CategoryCode:
-    """One column for each frequent value, one for all others, one for gaps; a single one where there are two values."""
+    """One column for each frequent value, one for all others, one for gaps; a single one where there are two values.
+
+    ``rare`` are the values that were seen and have no column.
+    """
 
     values: NDArray[np.str_]
     has_rest: bool
     is_flagged: bool
     is_pair: bool = False
+    rare: tuple[str, ...] = ()
 
     def check_stored(self) -> None:
         """Values are texts, and a pair is two of them."""
@@ -161,7 +167,8 @@ class CategoryCode:
         frequent = [i for i in order[:most].tolist() if cells.counts[i] >= max(_FEWEST, _LEAST * n)] or [int(order[0])]
         n_rest = cells.n_present - int(cells.counts[frequent].sum())
         names = sorted(cells.distinct[i] for i in frequent)
-        return cls(np.array(names, dtype=np.str_), flag_pays(n, n_rest), is_flagged)
+        rare = sorted({*cells.distinct} - {*names})
+        return cls(np.array(names, dtype=np.str_), flag_pays(n, n_rest), is_flagged, rare=tuple(rare))
 
     def names(self, name: str) -> list[str]:
         """Return the names of the numbers."""
@@ -173,6 +180,7 @@ class CategoryCode:
         """Return one row of finite numbers for each row."""
         cells = as_cells(column)
         place = {one: i for i, one in enumerate(self.values.tolist())}
+        _note_unseen(column.name, cells, {*place, *self.rare}, is_open=bool(self.rare))
         codes = np.array([*(place.get(one, -1) for one in cells.distinct), -2])[cells.codes]
         codes = np.where(cells.codes < 0, -2, codes)
         if self.is_pair:
@@ -181,6 +189,17 @@ class CategoryCode:
             own = (codes[:, None] == np.arange(len(self.values))).astype(np.float64)
         more = [codes == -1] * self.has_rest + [codes == -2] * self.is_flagged
         return np.column_stack([own, *more])
+
+
+def _note_unseen(name: str, cells: Cells, seen: set[str], *, is_open: bool) -> None:
+    """Warn of categories that were not there when the column was learned; not of rare ones if it ``is_open``."""
+    new = [i for i, one in enumerate(cells.distinct) if one not in seen]
+    n = int(cells.counts[new].sum())
+    if n and (not is_open or cells.counts[new].max() >= max(_FEWEST, _LEAST * len(cells.codes))):
+        example, more = cells.distinct[new[0]][:40], f" and {len(new) - 1:,} more" * (len(new) > 1)
+        those = f"{n:,} of {len(cells.codes):,} cells hold{'s' * (n == 1)}"
+        words = "a value that was" if len(new) == 1 else "values that were"
+        warnings.warn(f"column {name!r}: {those} {words} not learned ({example!r}{more}).", stacklevel=4)
 
 
 def as_cells(column: RawColumn) -> Cells:
