@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,8 +62,20 @@ def read_numbers(column: RawColumn, spelling: str) -> Array:
         raise BadCell(f"holds {column.kind}, where numbers were learned")
     cells = column.cells
     known = _plain(cells.distinct) if spelling == "plain" else read_column(cells, spelling)
+    known = _read_otherwise(cells, known, NUMBERS)
     _check_read(column, np.isnan(known), "number")
     return np.append(known, np.nan)[cells.codes]
+
+
+def _read_otherwise(cells: Cells, known: NDArray[Any], spellings: Collection[str]) -> NDArray[Any]:
+    """Return what cells mean in another spelling, if that is the only one that reads most of them."""
+    unread = np.isnat(known) if known.dtype.kind == "M" else np.isnan(known)
+    if 2 * cells.counts[unread].sum() <= cells.n_present:
+        return known
+    other = find_spelling(cells)
+    if other is None or other[0] not in spellings or other[1]:
+        return known
+    return read_column(cells, other[0])
 
 
 def _plain(distinct: Sequence[str]) -> Array:
@@ -84,9 +96,17 @@ def _check_read(column: RawColumn, unread: NDArray[np.bool_], what: str) -> None
     example = cells.distinct[int(unread.argmax())][:40]
     if 2 * n_bad > cells.n_present:
         row = int(np.isin(cells.codes, np.flatnonzero(unread)).argmax())
-        raise BadCell(f"holds {example!r}, which is not a {what}", row)
+        raise BadCell(f"holds {example!r}, which is not a {what}{_tell_spelling(cells, what)}", row)
     those = "1 cell is" if n_bad == 1 else f"{n_bad:,} cells are"
     warnings.warn(f"column {column.name!r}: {those} not a {what} ({example!r}) and counted as missing.", stacklevel=4)
+
+
+def _tell_spelling(cells: Cells, what: str) -> str:
+    """Say why cells that can be read are refused all the same."""
+    other = find_spelling(cells)
+    if other is None or (other[0] in DATES) != (what == "date"):
+        return ""
+    return " in the spelling that was learned, and it can be read in two others" if other[1] else ""
 
 
 @stored(spelling=Text("plain", *NUMBERS), fill=Number(), is_flagged=Flag(), is_only_flag=Flag())
@@ -268,7 +288,7 @@ def _days(column: RawColumn, spelling: str) -> Array:
         if spelling == "plain":
             spelling = (find_spelling(column.cells) or ("",))[0]
             spelling = spelling if spelling in DATES else "year first"
-        known = read_column(column.cells, spelling)
+        known = _read_otherwise(column.cells, read_column(column.cells, spelling), DATES)
         _check_read(column, np.isnat(known), "date")
         dates = np.append(known, np.datetime64("NaT"))[column.cells.codes]
     days = dates.astype("datetime64[us]").astype(np.float64) / (86400.0 * 1e6)
