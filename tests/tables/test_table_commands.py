@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import nearkin
 from nearkin import streams
 from nearkin.cli import main
+from nearkin.cli._show import tell_columns
 from nearkin.tables import open_table, read_training
 
 pytest.importorskip("pyarrow")
@@ -42,6 +43,19 @@ def test_an_audit_of_a_mixed_table_says_what_became_of_every_column(table, tmp_p
     assert "column site: not learned: groups the rows (--group)" in lines
     assert "<dt><bdi>kind</bdi></dt><dd><bdi>category, 3 values</bdi></dd>" in (tmp_path / "t.html").read_text()
     assert open_table(tmp_path / "t_suspects.csv").values("tier")[-1] == "no label"
+
+
+def test_columns_of_which_the_same_is_told_share_a_line(table, tmp_path):
+    rng = np.random.default_rng(0)
+    gaps = np.where(rng.random((160, 50)) < 0.1, np.nan, rng.normal(size=(160, 50)))
+    wide = table.assign(**{f"x{i}": gaps[:, i] for i in range(50)}, z=1, w=2)
+    wide.to_csv(tmp_path / "t.csv", index=False)
+    told = [
+        value for name, value in tell_columns(read_training(tmp_path / "t.csv", "y").columns) if name.startswith("col")
+    ]
+    assert told[:3] == ["no: left out: it names the rows", "z: left out: it is 1 in all rows",
+                        "w: left out: it is 2 in all rows"]  # fmt: skip
+    assert len(told) == 6 and told[4].startswith("size, x0, x1 and 48 more: such as number; ")
 
 
 def test_an_id_that_is_named_stays_a_feature(table, tmp_path):

@@ -192,8 +192,8 @@ def command(short_help: str, *lines: str) -> Callable[[Callable[..., Any]], clic
 def main(ctx: click.Context) -> None:
     """Find wrong labels, and learn from data that holds some.
 
-    Data is CSV (with a header row), Parquet, npz or npy. Every command has its
-    own --help with examples.
+    Data is CSV (with a header row), Excel, Parquet, npz or npy, or a folder of
+    pictures. Every command has its own --help with examples.
     """
     if ctx.invoked_subcommand is None:
         _show.echo(ctx.get_help())
