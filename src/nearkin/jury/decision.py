@@ -39,14 +39,14 @@ _ROUNDS = 2
 _UNSETTLED = 0.08
 _HOPELESS = 0.4
 
-#: Standard errors by which votes must know labels better than guesses, rows on which that is looked at, and the share of
-#: the largest believable rate from which on they do not. Then no label is called wrong.
+#: Standard errors by which votes must know labels better than guesses, rows on which that is looked at, and the share
+#: of the largest believable rate from which on they do not. Then no label is called wrong.
 _KNOWN = 3.0
 _LOOKED_AT = 2000
 _AT_MOST = 0.95
 _GUESSING = (
-    "the votes know the labels no better than guesses do, so none is called wrong: these features hardly tell the classes "
-    "apart, or most labels are wrong. Features that say more about the classes would help."
+    "the votes know the labels no better than guesses do, so none is called wrong: these features hardly tell the "
+    "classes apart, or most labels are wrong. Features that say more about the classes would help."
 )
 
 #: Most votes, rows times classes, that a jury counts: about three hours.
