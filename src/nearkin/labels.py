@@ -18,11 +18,13 @@ from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
 __all__ = [
     "Labels", "as_labels", "as_names", "check_labels", "find_missing", "first_appearance",
-    "refuse_several", "sorted_classes", "warn_of_lookalikes",
+    "refuse_several", "sorted_classes", "tell_lookalikes", "warn_of_lookalikes",
 ]  # fmt: skip
 
 #: Signs that join several labels in one text.
 _JOINING = "|;,"
+#: Groups of classes that print alike, and classes of one, that are named.
+_GROUPS, _ALIKE = 10, 3
 
 
 def check_labels(y: Any, n_rows: int, owner: str) -> NDArray[Any]:
@@ -146,7 +148,7 @@ def _is_missing(label: Any) -> bool:
 
 
 def warn_of_lookalikes(labels: NDArray[Any], what: str) -> None:
-    """Warn of two classes that print alike but for spaces and capitals.
+    """Warn of classes that print alike but for spaces and capitals.
 
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
@@ -154,13 +156,31 @@ def warn_of_lookalikes(labels: NDArray[Any], what: str) -> None:
     >>> print(caught[0].message)
     y: the labels 'setosa' and 'Setosa ' look the same and are two classes; is that meant?
     """
-    seen: dict[str, Any] = {}
-    for one in first_appearance(labels)[0]:
-        other = seen.setdefault(str(one).strip().casefold(), one)
-        if other is not one:
-            problem = f"the labels {other!r} and {one!r} look the same and are two classes; is that meant?"
-            warnings.warn(f"{what}: {problem}", stacklevel=3)
-            return
+    if problem := tell_lookalikes(first_appearance(labels)[0]):
+        warnings.warn(f"{what}: {problem}", stacklevel=3)
+
+
+def tell_lookalikes(classes: Sequence[Any]) -> str:
+    """Return a sentence about classes that print alike but for spaces and capitals; "" if there are none.
+
+    >>> tell_lookalikes(["Gentoo", "gentoo", "GENTOO", "Adelie", "Adelie "])
+    "5 labels look like 2 and are 5 classes ('Gentoo' like 'gentoo', 'GENTOO'; 'Adelie' like 'Adelie '); is that meant?"
+    """
+    alike: dict[str, list[Any]] = {}
+    for one in classes:
+        alike.setdefault(str(one).strip().casefold(), []).append(one)
+    groups = [some for some in alike.values() if len(some) > 1]
+    if not groups:
+        return ""
+    n = sum(map(len, groups))
+    if n == 2:
+        return f"the labels {groups[0][0]!r} and {groups[0][1]!r} look the same and are two classes; is that meant?"
+    told = []
+    for first, *rest in groups[:_GROUPS]:
+        others = ", ".join(repr(one) for one in rest[:_ALIKE])
+        told.append(f"{first!r} like {others}" + f" and {len(rest) - _ALIKE:,} more" * (len(rest) > _ALIKE))
+    more = f"; and {len(groups) - _GROUPS:,} more" if len(groups) > _GROUPS else ""
+    return f"{n:,} labels look like {len(groups):,} and are {n:,} classes ({'; '.join(told)}{more}); is that meant?"
 
 
 def refuse_several(labels: NDArray[Any], owner: str) -> None:

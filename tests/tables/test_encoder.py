@@ -141,6 +141,14 @@ def test_an_audit_takes_a_frame_and_the_name_of_its_label():
         nearkin.audit_labels(np.eye(4), "survived")
 
 
+def test_all_labels_that_look_alike_are_named():
+    table = passengers()
+    table["survived"] = [one.upper() if i % 3 else f"{one} " * (i % 2) or one for i, one in enumerate(table.survived)]
+    with pytest.warns(UserWarning, match=r"column 'survived': 6 labels look like 2 and are 6 classes \('"):
+        audit = nearkin.audit_labels(table[["Sex", "Age", "survived"]], "survived", random_state=0)
+    assert audit.notes[0].startswith("6 labels look like 2")
+
+
 def test_odd_cells_are_missing_and_too_many_refused():
     table = pd.DataFrame({"a": [str(i % 7) for i in range(99)] + ["oops"], "b": np.arange(100) % 5})
     encoder = TableEncoder().fit(table)
@@ -193,3 +201,20 @@ def test_an_encoder_that_does_not_fit_itself_is_not_saved(tmp_path):
     del forged.codes_["Age"]
     with pytest.raises(ValueError, match="differs from their codes"):
         nearkin.save(forged, tmp_path / "e")
+
+
+def test_mostly_numbers_are_numbers_or_warned_of():
+    rng = np.random.default_rng(0)
+    amounts = [f"({one:.2f})" if i % 3 else f"{one:.2f}" for i, one in enumerate(rng.gamma(2, 20, 200))]
+    fares = ["free" if i % 10 == 0 else f"{one:.2f}" for i, one in enumerate(rng.gamma(2, 20, 200))]
+    times = [f"{i % 24}:{i % 60:02d}" for i in range(200)]
+    mixed = [f"n{i}" if i % 3 == 0 else f"{i}.5" for i in range(200)]
+    table = pd.DataFrame({"balance": amounts, "fare": fares, "at": times, "mixed": mixed})
+    encoder = TableEncoder()
+    with pytest.warns(UserWarning) as caught:
+        X = encoder.fit_transform(table)
+    assert [one.told for one in encoder.columns_][:1] == ["number"] and X[1, 0] == -float(amounts[1][1:-1])
+    assert encoder.columns_[1].told.startswith("number; 20 gaps (20 of them no number)")
+    assert encoder.columns_[2].told == "time of the day, in hours" and X[61, 3] == 13 + 1 / 60
+    told = "'mixed' is left out, since it seems to name the rows, though 66 % of its cells are numbers; others are like"
+    assert any(told in str(one.message) for one in caught)

@@ -34,11 +34,12 @@ def photos(tmp_path_factory):
 
 
 def test_a_folder_of_pictures_is_audited(photos, tmp_path):
-    done = run("audit", photos, "-o", tmp_path / "p.html", "--id", "file")
+    done = run("audit", photos, "-o", tmp_path / "p.html")
     assert done.exit_code == 0, done.stderr
     assert "file: pictures, as 11 numbers by edges and colours" in " ".join(done.stdout.split())
     assert {"steep/04.png", "flat/17.png"} <= set(open_table(tmp_path / "p_suspects.csv").values("file"))
-    assert "data:image/jpeg" in (tmp_path / "p.html").read_text()
+    page = (tmp_path / "p.html").read_text()
+    assert "data:image/jpeg" in page and '"idName":"file"' in page.replace(" ", "")
 
 
 def test_a_column_of_pictures_is_learned_and_predicted(photos, tmp_path):
@@ -46,6 +47,7 @@ def test_a_column_of_pictures_is_learned_and_predicted(photos, tmp_path):
     assert run("fit", data, "--label", "kind", "--image", "file", "-o", tmp_path / "m").exit_code == 0
     done = run("predict", tmp_path / "m", photos, "--label", "class", "-o", tmp_path / "p.csv")
     assert float(done.stderr.split()[1]) > 90, done.stderr
+    assert "flat/00.png" in open_table(tmp_path / "p.csv").values("file")
     lost = run("audit", data, "--label", "kind", "--image", "kind", "-o", tmp_path / "no.html")
     assert lost.exit_code == 2 and lost.stderr.count("\n") == 1
     assert not (tmp_path / "no.html").exists()

@@ -112,3 +112,27 @@ def test_another_process_encodes_as_this_one_does(table, tmp_path):
     json.dumps([plain["reader"], plain["units"]])  # which names what a worker has read
     other, (pieces,) = streams.FileStream.from_description(plain)
     np.testing.assert_array_equal(other.batch(pieces).X, list(stream.batches(0))[2].X)
+
+
+def test_nothing_is_learned_from_names_and_options_that_contradict_are_refused(table, tmp_path):
+    files = pd.DataFrame({"file": [f"a/{i}.png" for i in range(30)], "id": range(30), "y": ["p", "q"] * 15})
+    files.to_csv(tmp_path / "f.csv", index=False)
+    files.drop(columns="file").to_csv(tmp_path / "i.csv", index=False)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    f, i, t = (["audit", tmp_path / f"{one}.csv", "--label", "y", "-o", tmp_path / "o.html"] for one in "fit")
+    for given, told in (
+        (f, "no feature columns left (file: left out: it names picture files"),
+        (f, "learn from the pictures with --image file."),
+        (i, "worth learning all the same, with --features id."),
+        ([*t, "--text", "no", "--drop", "no"], "column 'no' is in --text and in --drop"),
+        ([*t, "--text", "y"], "column 'y' is the label and cannot be in --text too"),
+        ([*t, "--id", "y"], "column 'y' is the label and has no other use (names the rows (--id))"),
+        (["consensus", tmp_path / "t.csv", "--annotators", "y", "-o", tmp_path / "c.csv"], "use nearkin audit --label"),
+    ):
+        refused = run(*given)
+        assert refused.exit_code == 2 and told in refused.stderr, refused.stderr
+
+
+def test_groups_of_one_row_are_noted(table):
+    with pytest.warns(UserWarning, match="every row is a group of its own"):
+        nearkin.audit_labels(table[["kind", "size"]], table.y, groups=np.arange(len(table)), random_state=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -235,7 +236,7 @@ def _audit(
             "A label can be judged only by other rows that have it.",
             owner=owner,
         )
-    warn_of_lookalikes(labels, "y")
+    warn_of_lookalikes(labels, known.title)
     refuse_several(labels, owner)
     if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
         raise InputError("all rows of X are equal, so nothing tells right labels from wrong ones.", owner=owner)
@@ -246,6 +247,7 @@ def _audit(
                 f"the voters of a fitted classifier are settled; give `{settled[0]}` to the classifier.", owner=owner
             )
         return LabelAudit(_check_fitted(learner, labels, noise_rate, owner), X, labels, **found)
+    _note_lone_groups(given["groups"], len(labels))
     chosen = "auto" if learner is None else learner
     model = RobustKNeighborsClassifier(
         chosen, noise_rate=noise_rate, random_state=random_state, voters=voters, device=device
@@ -267,15 +269,26 @@ def _audit(
     return audit
 
 
+def _note_lone_groups(groups: Any, n_rows: int) -> None:
+    if np.shape(groups) == (n_rows,) and len({str(one) for one in _listed(groups)}) == n_rows:
+        warnings.warn("every row is a group of its own, so the groups change nothing.", stacklevel=4)
+
+
 @dataclass
 class _Known:
-    """Rows and labels, what is known about them for `LabelAudit`, the encoder, and the index of a frame."""
+    """Rows and labels, what is known about them for `LabelAudit`, the encoder, and index and label of a frame."""
 
     X: Any
     y: Any
     found: dict[str, Any] = field(default_factory=dict)
     encoder: TableEncoder | None = None
     index: Any = None
+    label: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What the labels are called in messages."""
+        return "y" if self.label is None else f"column {self.label!r}"
 
 
 def _read_frame(X: Any, y: Any, given: dict[str, Any]) -> _Known:
@@ -283,8 +296,8 @@ def _read_frame(X: Any, y: Any, given: dict[str, Any]) -> _Known:
     if isinstance(X, LabelledRows):
         rest = X.unlabelled
         apart = {} if rest is None else {"row_index": X.numbers, "unlabelled": (rest.numbers, rest.X)}
-        return _Known(X.X, y, {"columns": X.columns, **apart}, X.needed_encoder)
-    groups = given["groups"]
+        return _Known(X.X, y, {"columns": X.columns, **apart}, X.needed_encoder, label=X.label)
+    groups, label = given["groups"], y if isinstance(y, str) else None
     by_name = [one for one in (y, groups) if isinstance(one, str)]
     if not by_name and not is_mixed(X):
         return _Known(X, y)
@@ -293,15 +306,15 @@ def _read_frame(X: Any, y: Any, given: dict[str, Any]) -> _Known:
     table = as_table(X)
     table.check_known(by_name)
     others = {groups: "groups the rows"} if isinstance(groups, str) else {}
-    rows = encode_table(table, y if isinstance(y, str) else None, others=others)
+    rows = encode_table(table, label, others=others)
     if isinstance(groups, str):
         given["groups"] = table.values(groups)
-    if isinstance(y, str):
-        labels, missing = table.labels(y)
+    if label is not None:
+        labels, missing = table.labels(label)
         y = np.array(labels, dtype=object) if missing.any() else labels
         if missing.any():
             y[missing] = None
-    return _Known(rows.X, y, {"columns": rows.columns}, rows.encoder, getattr(X, "index", None))
+    return _Known(rows.X, y, {"columns": rows.columns}, rows.encoder, getattr(X, "index", None), label)
 
 
 def _may_have_gaps(y: Any) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from nearkin._version import __version__
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, printable
+from nearkin.labels import tell_lookalikes
 from nearkin.noise.estimate import LEVEL
 from nearkin.settings import OneOf, Real
 from nearkin.tables import write_csv
@@ -116,7 +117,8 @@ def count_suspects(audit: LabelAudit) -> str:
 
 def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     """Sentences about figures that say less than they seem to: what the decision notes, and what the data lacks."""
-    found = [*audit.decision.notes, *_tell_of_copies(audit)]
+    alike = tell_lookalikes(audit.classes.tolist())
+    found = [*([alike] if alike else []), *audit.decision.notes, *_tell_of_copies(audit)]
     known = [one for one in audit.doubt_by_class() if one[1] > _FEW_OF_CLASS]
     lost = [name for name, size, wrong, look in known if wrong + look > _MUCH_OF_CLASS * size]
     if audit.decision.is_guessing:

@@ -213,10 +213,17 @@ class Passed:
     """How new rows are read for a model, and which columns the output repeats."""
 
     others: tuple[str, ...] = option(
-        "--id", multiple=True, metavar="COL", help="Column to copy to the output. Repeatable."
+        "--id",
+        multiple=True,
+        metavar="COL",
+        help="Column to copy to the output. Repeatable.  [folder of pictures: file]",
     )
     array: str | None = option(metavar="NAME", help="npz: array with the features.  [default: X]")
     embedding: Path | None = option(help="npy file of one vector for each row, if the model was fitted with one.")
     drop: list[str] = names_option(
         metavar="COL[,COL]", help="Columns to exclude; needed only if the model knows no column names."
     )
+
+    def names_of(self, data: Path) -> Sequence[str]:
+        """Return the columns to copy; pictures of a folder go by their files."""
+        return self.others or (("file",) if data.is_dir() else ())

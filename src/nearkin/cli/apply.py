@@ -56,7 +56,7 @@ def predict(model: Path, data: Path, given: PredictOptions, quiet: bool) -> None
         raise InputError(f"{model} holds a {kind}, which maps rows but predicts no labels; use nearkin transform.")
     rows = read_for_model(
         data, loaded.feature_names, estimator.n_features_in_, given.label or loaded.label,
-        needs_label=given.label is not None, others=given.others, array=given.array, drop=given.drop,
+        needs_label=given.label is not None, others=given.names_of(data), array=given.array, drop=given.drop,
         encoder=loaded.encoder, embedding=given.embedding,
     )  # fmt: skip
     with _show.progress_bar(quiet=quiet):
@@ -124,7 +124,7 @@ def transform(model: Path, data: Path, given: TransformOptions, quiet: bool) -> 
         raise InputError(f"{type(learner).__name__} has no map: it compares by a kernel. Use nearkin predict.")
     rows = read_for_model(
         data, loaded.feature_names, learner.n_features_in_, loaded.label,
-        others=given.others, array=given.array, drop=given.drop, encoder=loaded.encoder,
+        others=given.names_of(data), array=given.array, drop=given.drop, encoder=loaded.encoder,
         embedding=given.embedding,
     )  # fmt: skip
     mapped = loaded.embed(rows.X)

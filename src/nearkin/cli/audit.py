@@ -162,7 +162,8 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     )  # fmt: skip
     assert rows.y is not None
     pictures = _pictures(rows, image[0], data) if image else None
-    ids = {name: rows.others[name] for name in given.ids}
+    named = given.ids or [one for one in image[:1] if one not in (*COLUMNS, *CLEANED)]  # pictures go by their files
+    ids = {name: rows.others[name] for name in named}
     beside = given.show or next(iter(given.text), None)
     with _show.progress_bar(quiet=quiet):
         found = audit_rows(

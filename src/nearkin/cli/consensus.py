@@ -88,6 +88,10 @@ def consensus(data: Path, given: ConsensusOptions, quiet: bool) -> None:
     begun = time.perf_counter()
     if bool(given.annotators) == (given.answers is not None):
         raise InputError("name the columns of answers with --annotators, or a list of answers with --answers.")
+    if len(given.annotators) == 1:
+        raise InputError(
+            f"--annotators names one person; for one answer per row use nearkin audit --label {given.annotators[0]}."
+        )
     if given.column and given.answers is None:
         raise InputError("--column names a column of --answers; give that file.")
     if given.page is not None and given.page.suffix.lower() not in (".html", ".htm"):

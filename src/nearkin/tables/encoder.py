@@ -29,7 +29,8 @@ from nearkin.tables.codes import (
     read_numbers,
 )
 from nearkin.tables.frames import as_table, is_frame, is_mixed
-from nearkin.tables.kinds import DATES, counts_rows, find_spelling, is_free_text, looks_like_id
+from nearkin.tables.images import PICTURES
+from nearkin.tables.kinds import DATES, counts_rows, find_spelling, is_free_text, looks_like_id, share_of_numbers
 from nearkin.tables.raw import Cells, RawColumn
 from nearkin.tables.table import Table as AnyTable
 from nearkin.tables.table import stack_columns
@@ -189,11 +190,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         has_commas = any(found is not None and found == ("comma", False) for found in spellings.values())
         is_named = self.features is not None
         codes, uses = self._decide(columns, spellings, is_named=is_named, has_commas=has_commas)
-        if not codes and not is_named:  # what names the rows is better than nothing
-            codes, uses = self._decide(columns, spellings, is_named=True, has_commas=has_commas)
         if not codes:
-            why = "; ".join(map(str, uses[:3]))
-            raise InputError(f"{path} has no feature columns left ({why}).")
+            raise _no_features(path, columns, uses)
         self.columns_, self.codes_ = uses, codes
         used = [one for one in columns if one.name in codes]
         self.is_plain_ = all(_is_plain(one, codes[one.name]) for one in used)
@@ -336,6 +334,8 @@ def _as_number(column: RawColumn, spelling: str, is_named: bool) -> Decision:
     words = ["true or false" if column.kind == "true or false" else "number"]
     if spelling == "comma":
         words[0] += " with decimal comma"
+    elif spelling == "time":
+        words[0] = "time of the day, in hours"
     n_bad = 0 if column.cells is None else n_gaps - int((column.cells.codes < 0).sum())
     if n_gaps:
         kinds = f"{n_gaps:,} gap{'s' * (n_gaps > 1)}" + (f" ({n_bad:,} of them no number)" if n_bad else "")
@@ -361,8 +361,12 @@ def _as_category(column: RawColumn, is_named: bool) -> Decision:
     if is_free_text(cells):
         return _as_text(cells, "text")
     if k >= _NAMES * n and k > 5 and not is_named:
+        if _are_pictures(cells):
+            return None, "id", "left out: it names picture files, learned only if you say so"
+        _warn_of_numbers(column, "left out, since it seems to name the rows")
         return None, "id", "left out: it names the rows"
     if k > _FEW:
+        _warn_of_numbers(column, "taken for categories")
         decided = _as_text(cells, "many categories")
         return decided if decided[0] is not None else (None, "id", "left out: it names the rows")
     code = CategoryCode.learn(cells)
@@ -373,6 +377,37 @@ def _as_category(column: RawColumn, is_named: bool) -> Decision:
     if n_gaps:
         words += f"; {n_gaps:,} gap{'s' * (n_gaps > 1)}" + (" marked" if code.is_flagged else "")
     return code, "category", words
+
+
+def _no_features(path: str, columns: Sequence[RawColumn], uses: Sequence[ColumnUse]) -> InputError:
+    """Return the error of a table of which nothing can be learned, with what may help."""
+    why = "; ".join(map(str, uses[:3])) + ("; ..." if len(uses) > 3 else "")
+    problem = f"{path} has no feature columns left{f' ({why})' if why else ''}"
+    pictures = [one.name for one in columns if one.cells is not None and _are_pictures(one.cells)]
+    names = [one.name for one in uses if one.kind == "id"]
+    if pictures:
+        return InputError(f"{problem}; learn from the pictures with {{image}}.", image=Option("image", pictures[:1]))
+    if names:
+        return InputError(
+            f"{problem}; if a column holds texts, say so with {{text}}, and if it is worth learning all the same, with "
+            "{features}.",
+            text=Option("text", names[:1]), features=Option("features", names[:1]),
+        )  # fmt: skip
+    return InputError(f"{problem}.")
+
+
+def _are_pictures(cells: Cells) -> bool:
+    return bool(cells.distinct) and all(one.lower().endswith(PICTURES) for one in cells.distinct)
+
+
+def _warn_of_numbers(column: RawColumn, taken: str) -> None:
+    """Warn of a column of numbers, by more than half, that is not taken for one."""
+    assert column.cells is not None
+    share = share_of_numbers(column.cells)
+    if 2 * share > 1:
+        unread = next((one for one in column.cells.distinct if not share_of_numbers(Cells.of([one]))), "")
+        problem = f"column {column.name!r} is {taken}, though {100 * share:.0f} % of its cells are numbers"
+        warnings.warn(problem + (f"; others are like {unread[:40]!r}." if unread else "."), stacklevel=6)
 
 
 def _as_text(cells: Cells, kind: str) -> Decision:

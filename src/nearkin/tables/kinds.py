@@ -22,10 +22,13 @@ __all__ = [
     "looks_like_id",
     "read_cells",
     "read_column",
+    "share_of_numbers",
 ]
 
 #: Share of the cells that a spelling must read; the others count as missing.
 _MOST = 0.95
+#: Words up to which numbers of more than half of the cells, and of so many different ones, are numbers all the same.
+_WORDS, _MANY = 5, 30
 #: Cells of which the spelling is guessed before all are read.
 _PROBE = 200
 
@@ -40,6 +43,9 @@ _SPELLED = {
         rf"{_MONEY}\s*([+-]?(?:[1-9]\d{{0,2}}(?:[.'\u2019{_SPACES}]\d{{3}})+|\d+)?(?:,\d*)?(?:[eE][+-]?\d+)?)\s*{_MONEY}"
     ),
 }
+#: A minus sign as accountants write it.
+_MINUS = re.compile(rf"({_MONEY})\s*\(([^()+-]*)\)\s*({_MONEY})")
+_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,]\d+)?)?")
 _ISO = re.compile(
     r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?)?\s*"
     r"(?:Z|UTC|[+-]\d{2}:?\d{2})?"
@@ -49,7 +55,10 @@ _ID_NAME = re.compile(r"(.*[\s_.-])?(id|idx|index|uuid|guid|key|no|nr|number|row
 
 
 def _number(text: str, decimal: str) -> float:
-    found = _SPELLED[decimal].fullmatch(text.replace("\u2212", "-"))
+    text = text.replace("\u2212", "-")
+    if (minus := _MINUS.fullmatch(text)) is not None:
+        return -_number("".join(minus.groups()), decimal)
+    found = _SPELLED[decimal].fullmatch(text)
     if found is None or not any(one.isdigit() for one in found[1]):
         return np.nan
     plain = re.sub(rf"[{'.' if decimal == ',' else ','}'\u2019{_SPACES}]", "", found[1])
@@ -57,6 +66,11 @@ def _number(text: str, decimal: str) -> float:
         return float(plain.replace(",", "."))
     except ValueError:
         return np.nan
+
+
+def _hours(text: str) -> float:
+    found = _TIME.fullmatch(text)
+    return np.nan if found is None else int(found[1]) + int(found[2]) / 60 + int(found[3] or 0) / 3600
 
 
 def _iso_date(text: str) -> Any:
@@ -85,6 +99,7 @@ def _moment(year: str, month: str, day: str, *time: str | None) -> Any:
 NUMBERS: dict[str, Callable[[str], float]] = {
     "point": lambda text: _number(text, "."),
     "comma": lambda text: _number(text, ","),
+    "time": _hours,
 }
 DATES: dict[str, Callable[[str], Any]] = {
     "year first": _iso_date,
@@ -118,6 +133,8 @@ def read_column(cells: Cells, spelling: str) -> NDArray[Any]:
 def find_spelling(cells: Cells) -> tuple[str, bool] | None:
     """Return the spelling in which nearly all cells are numbers or dates, and whether another reads as many.
 
+    Many different numbers with a few words among them, such as "free", are numbers if they are more than half.
+
     >>> find_spelling(Cells.of(["3,25", "1.004,50"])), find_spelling(Cells.of(["a", "b"]))
     (('comma', False), None)
     """
@@ -129,7 +146,7 @@ def find_spelling(cells: Cells) -> tuple[str, bool] | None:
         likely = [name for name, n in probe.items() if n >= 0.9 * _MOST * max(probe.values()) and 2 * n >= len(some)]
         shares = {name: _share_read(cells, name) for name in likely}
         best = max(shares, key=lambda name: shares[name], default="")
-        if shares.get(best, 0.0) >= _MOST:
+        if shares.get(best, 0.0) >= _MOST or (best in NUMBERS and _has_few_words(cells, best)):
             return best, list(shares.values()).count(shares[best]) > 1 and best in NUMBERS
     return None
 
@@ -140,6 +157,16 @@ def _is_unread(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _share_read(cells: Cells, spelling: str) -> float:
     return float(cells.counts[~_is_unread(read_column(cells, spelling))].sum() / cells.n_present)
+
+
+def _has_few_words(cells: Cells, spelling: str) -> bool:
+    n_words = int(_is_unread(read_column(cells, spelling)).sum())
+    return n_words <= _WORDS and len(cells.distinct) - n_words > _MANY and 2 * _share_read(cells, spelling) > 1
+
+
+def share_of_numbers(cells: Cells) -> float:
+    """Return the share of the cells that are numbers in one spelling."""
+    return max(_share_read(cells, name) for name in NUMBERS)
 
 
 def is_free_text(cells: Cells) -> bool:

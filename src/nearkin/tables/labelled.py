@@ -165,11 +165,7 @@ def encode_table(
     others: Mapping[str, str] | Sequence[str] = (), text: Sequence[str] = (), image: Sequence[str] = (),
 ) -> LabelledRows:  # fmt: skip
     """Return the features of a table, numbers as they are, all else by an encoder; see `read_training`."""
-    if twice := [one for one in features if one in drop]:
-        raise InputError(
-            f"column {twice[0]!r} is in {{features}} and in {{drop}}; name it in one of them.",
-            features=Option("features"), drop=Option("drop"),
-        )  # fmt: skip
+    _check_roles(label, features, drop, others, text, image)
     used = set(table.names) - {"", label, *drop}
     has_vectors = bool(text or image) and any(table.has_vectors(one) for one in (features or used))
     media = [one for one in [*text, *image] if (one in features if features else not has_vectors)]
@@ -191,6 +187,25 @@ def encode_table(
     columns = [*encoder.columns_, *left_out]
     rows.label, rows.n_unnamed, rows.encoder, rows.columns = label, table.n_unnamed, encoder, columns
     return rows
+
+
+def _check_roles(
+    label: str | None, features: Sequence[str], drop: Sequence[str], others: Mapping[str, str] | Sequence[str],
+    text: Sequence[str], image: Sequence[str],
+) -> None:  # fmt: skip
+    """Refuse a column that is to be learned from and dropped, or that is the label and something else."""
+    roles = {"features": features, "text": text, "image": image}
+    for role, names in roles.items():
+        if twice := [one for one in names if one in drop]:
+            raise InputError(
+                f"column {twice[0]!r} is in {{role}} and in {{drop}}; name it in one of them.",
+                role=Option(role), drop=Option("drop"),
+            )  # fmt: skip
+        if label is not None and label in names and role != "features":
+            raise InputError(f"column {label!r} is the label and cannot be in {{role}} too.", role=Option(role))
+    if label is not None and label in others:
+        use = others[label] if isinstance(others, Mapping) else "passed on"
+        raise InputError(f"column {label!r} is the label and has no other use ({use}).")
 
 
 def read_for_model(
