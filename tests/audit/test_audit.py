@@ -507,7 +507,9 @@ def test_few_rows_and_tiny_classes_are_noted_everywhere(rng, tmp_path):
 def test_labels_that_have_nothing_to_do_with_the_features_are_noted(rng):
     found = nearkin.audit_labels(rng.normal(size=(300, 3)), rng.integers(0, 4, 300), random_state=0)
     (note,) = found.notes
-    assert note.startswith("These features hardly tell the classes apart")
+    assert note.startswith("The votes know the labels no better than guesses do, so none is called wrong")
+    assert (found.n_wrong, found.noise_interval[0], found.plausibility.min() >= 0.5) == (0, 0.0, True)
+    assert "perhaps none" in dict(found.summary())["wrong labels"]
     given = nearkin.audit_labels(rng.normal(size=(300, 3)), rng.integers(0, 4, 300), random_state=0, noise_rate=0.5)
     assert not any("hardly tell" in note for note in given.notes)
 
@@ -628,7 +630,7 @@ def test_notes_tell_what_the_figures_do_not():
     def told(by_class, interval=(0.02, 0.08), notes=(), copies=None, outvoted=0):
         sizes = [size for _, size, _, _ in by_class]
         audit = SimpleNamespace(
-            decision=SimpleNamespace(notes=notes, copies=copies), doubt_by_class=lambda: by_class,
+            decision=SimpleNamespace(notes=notes, copies=copies, is_guessing=False), doubt_by_class=lambda: by_class,
             rate_is_estimated=True, noise_rate=0.05, noise_interval=interval,
             n_suspects=sum(wrong + look for _, _, wrong, look in by_class),
             n_rows=sum(sizes), given_code=np.repeat(np.arange(len(sizes)), sizes),

@@ -275,8 +275,9 @@ def test_any_label_id_and_name_of_a_column_can_be_written(label, tmp_path, rng):
 )
 def test_the_headline_agrees_with_the_suspects_below_it(rate, n_wrong, n_look, words):
     audit = SimpleNamespace(
-        rate_is_estimated=True, noise_rate=rate, noise_interval=(0.0, 0.2), n_wrong=n_wrong, n_suspects=n_wrong + n_look
-    )
+        rate_is_estimated=True, noise_rate=rate, noise_interval=(0.0, 0.2), n_wrong=n_wrong,
+        n_suspects=n_wrong + n_look, decision=SimpleNamespace(is_guessing=False),
+    )  # fmt: skip
     assert " ".join(" ".join(_headline(audit)["words"]).split()) == words
     assert ("No sign" in words) == (audit.n_suspects == 0)
     told = describe_rate(audit)
@@ -284,3 +285,5 @@ def test_the_headline_agrees_with_the_suspects_below_it(rate, n_wrong, n_look, w
     audit.noise_interval = (0.01, 0.2)
     if rate > 0.01 and n_wrong:
         assert " ".join(_headline(audit)["words"]).endswith("of labels look wrong")
+    audit.decision.is_guessing = True
+    assert "cannot tell" in _headline(audit)["words"]

@@ -218,3 +218,12 @@ def test_many_near_copies_of_each_row_are_found(m, jitter, blobs, rng):
     order = rng.permutation(len(rows))
     found, _ = find_copies(rows[order] / np.sqrt(2 * X.var(axis=0).sum()), np.repeat(codes, m)[order])
     assert 0.8 < len(found.first) / len(X) < 1.2
+
+
+def test_copies_that_link_all_groups_do_not_leave_labels_without_a_judge():
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 120)
+    X = np.column_stack([3.0 * y, rng.integers(0, 4, 120)]).astype(float)  # few distinct rows, in both groups
+    X[:40, 1] += rng.normal(size=40)
+    found = nearkin.audit_labels(X, y, groups=np.arange(120) % 2, random_state=0)
+    assert found.n_wrong == 0

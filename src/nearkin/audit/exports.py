@@ -121,7 +121,9 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     found = [*([alike] if alike else []), *audit.decision.notes, *_tell_of_copies(audit)]
     known = [one for one in audit.doubt_by_class() if one[1] > _FEW_OF_CLASS]
     lost = [name for name, size, wrong, look in known if wrong + look > _MUCH_OF_CLASS * size]
-    if audit.rate_is_estimated and (audit.noise_rate > _HOPELESS or _is_hardly_told(audit)):
+    if audit.decision.is_guessing:
+        pass  # that is said already
+    elif audit.rate_is_estimated and (audit.noise_rate > _HOPELESS or _is_hardly_told(audit)):
         found.append(
             "these features hardly tell the classes apart, so the share of wrong labels says more about the features "
             "than about the labels."

@@ -143,8 +143,12 @@ class Copies:
         self.group_of_row, self.first, self.n_exact, self.n_near = group_of_row, first, n_exact, n_near
 
     def reduce_groups(self, groups: Index) -> Index:
-        """Groups of the rows that stand for sets; groups that share copies are one."""
-        return np.unique(join_groups(self.group_of_row, groups)[self.first], return_inverse=True)[1].astype(np.int64)
+        """Groups of the rows that stand for sets; groups that share copies are one.
+
+        Where that makes all groups one, nobody could judge: a set then belongs to the group of its first row.
+        """
+        joined = join_groups(self.group_of_row, groups)
+        return np.unique((joined if joined.any() else groups)[self.first], return_inverse=True)[1].astype(np.int64)
 
     def among(self, rows: Index, others: Index) -> Copies:
         """The same copies among more rows: these are ``rows``, and the others have none."""

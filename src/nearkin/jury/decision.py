@@ -23,7 +23,7 @@ from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, V
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, proven_rate, rate_labels
-from nearkin.noise.model import VotesOn, agree_with_tiers
+from nearkin.noise.model import VotesOn, agree_with_tiers, max_rate
 from nearkin.stored import ArrayOf, Items, Maybe, Part, Text, stored
 
 __all__ = ["COUNTED", "JuryDecision", "assemble_jury", "check_size", "decide"]
@@ -38,6 +38,16 @@ _ROUNDS = 2
 #: above which the features hardly tell the classes apart, which is another note.
 _UNSETTLED = 0.08
 _HOPELESS = 0.4
+
+#: Standard errors by which votes must know labels better than guesses, rows on which that is looked at, and the share
+#: of the largest believable rate from which on they do not. Then no label is called wrong.
+_KNOWN = 3.0
+_LOOKED_AT = 2000
+_AT_MOST = 0.95
+_GUESSING = (
+    "the votes know the labels no better than guesses do, so none is called wrong: these features hardly tell the "
+    "classes apart, or most labels are wrong. Features that say more about the classes would help."
+)
 
 #: Most votes, rows times classes, that a jury counts: about three hours.
 _MOST_VOTES = 1e10
@@ -140,8 +150,28 @@ class JuryDecision:
             proven = proven_rate(self.plausibility, self.score < SuspectRules.outvoted, codes)
             noise.interval = max(low, min(proven, noise.rate)), high
         self.plausibility = agree_with_tiers(self.plausibility, self.is_suspect)
+        is_guessing = not rate_is_given and self._is_guessing(self._of_members(codes))
+        if is_guessing:
+            self.plausibility = np.maximum(self.plausibility, 0.5)
+            noise.interval = 0.0, noise.interval[1]
         self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
-        self.notes: tuple[str, ...] = () if rate_is_given else self._notes()
+        self.notes: tuple[str, ...] = (_GUESSING,) if is_guessing else () if rate_is_given else self._notes()
+
+    @property
+    def is_guessing(self) -> bool:
+        """Whether the votes know the labels no better than guesses do."""
+        return _GUESSING in self.notes
+
+    def _is_guessing(self, codes: Codes) -> bool:
+        """Look whether labels get more left-out votes than the shares of the classes alone would bring them."""
+        if self.noise.rate >= _AT_MOST * max_rate(len(self.classes)):
+            return True
+        some = spread_rows(len(codes), _LOOKED_AT)
+        with one_blas_thread():
+            votes = self.jury.left_out(np.ones(len(codes)))(some)
+        usual = np.bincount(codes, minlength=len(self.classes)) / len(codes)
+        gain = votes[np.arange(len(some)), codes[some]] - votes @ usual
+        return float(gain.mean() * np.sqrt(len(some))) < _KNOWN * float(gain.std())
 
     @property
     def rate_interval(self) -> tuple[float, float]:

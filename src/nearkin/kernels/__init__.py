@@ -190,6 +190,14 @@ def worker_pool() -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], li
 
             def run(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
                 parts = list(parts)  # a thread takes longer to start than a small part
-                return run_here(work, parts) if len(parts) < 2 else list(pool.map(work, parts))
+                if len(parts) < 2:
+                    return run_here(work, parts)
+                heeded = np.geterr()  # threads begin with NumPy's own settings
+
+                def there(part: Any) -> Any:
+                    with np.errstate(**heeded):
+                        return work(part)
+
+                return list(pool.map(there, parts))
 
             yield run

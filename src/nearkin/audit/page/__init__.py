@@ -153,6 +153,8 @@ def _first_words(audit: LabelAudit, rate: str) -> tuple[str, str, str]:
     n_wrong, n_look = audit.n_wrong, audit.n_suspects - audit.n_wrong
     if not audit.rate_is_estimated:
         return "The", f"{audit.n_suspects:,}", "most doubtful labels"
+    if audit.decision.is_guessing:
+        return "These features", "cannot tell", "which labels are wrong"
     if rate != "0.0":
         share = f"{rate}\N{NO-BREAK SPACE}%"
         if not n_wrong:
