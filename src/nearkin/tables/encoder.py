@@ -414,13 +414,14 @@ def _no_features(path: str, columns: Sequence[RawColumn], uses: Sequence[ColumnU
     problem = f"{path} has no feature columns left{f' ({why})' if why else ''}"
     pictures = [one.name for one in columns if one.cells is not None and _are_pictures(one.cells)]
     names = [one.name for one in uses if one.kind == "id"]
+    texts = [one.name for one in columns if one.name in names and one.cells is not None]
     if pictures:
         return InputError(f"{problem}; learn from the pictures with {{image}}.", image=Option("image", pictures[:1]))
     if names:
+        hint = "if a column holds texts, say so with {text}; " if texts else ""
         return InputError(
-            f"{problem}; if a column holds texts, say so with {{text}}, and if it is worth learning all the same, with "
-            "{features}.",
-            text=Option("text", names[:1]), features=Option("features", names[:1]),
+            f"{problem}; {hint}if one is worth learning all the same, name it with {{features}}.",
+            text=Option("text", texts[:1]), features=Option("features", names[:1]),
         )  # fmt: skip
     return InputError(f"{problem}.")
 
