@@ -42,6 +42,11 @@ def test_a_folder_of_pictures_is_audited(photos, tmp_path):
     assert "data:image/jpeg" in page and '"idName":"file"' in page.replace(" ", "")
 
 
+def test_pictures_without_folders_have_no_class(photos):
+    refused = run("audit", photos / "flat")
+    assert refused.exit_code == 2 and "put them into a folder for each class" in refused.stderr
+
+
 def test_a_column_of_pictures_is_learned_and_predicted(photos, tmp_path):
     data = photos.parent / "photos.csv"
     assert run("fit", data, "--label", "kind", "--image", "file", "-o", tmp_path / "m").exit_code == 0

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import nearkin
 from nearkin import streams
 from nearkin.cli import main
+from nearkin.cli._show import tell_columns
 from nearkin.tables import open_table, read_training
 
 pytest.importorskip("pyarrow")
@@ -44,6 +45,19 @@ def test_an_audit_of_a_mixed_table_says_what_became_of_every_column(table, tmp_p
     assert open_table(tmp_path / "t_suspects.csv").values("tier")[-1] == "no label"
 
 
+def test_columns_of_which_the_same_is_told_share_a_line(table, tmp_path):
+    rng = np.random.default_rng(0)
+    gaps = np.where(rng.random((160, 50)) < 0.1, np.nan, rng.normal(size=(160, 50)))
+    wide = table.assign(**{f"x{i}": gaps[:, i] for i in range(50)}, z=1, w=2)
+    wide.to_csv(tmp_path / "t.csv", index=False)
+    told = [
+        value for name, value in tell_columns(read_training(tmp_path / "t.csv", "y").columns) if name.startswith("col")
+    ]
+    assert told[:3] == ["no: left out: it names the rows", "z: left out: it is 1 in all rows",
+                        "w: left out: it is 2 in all rows"]  # fmt: skip
+    assert len(told) == 6 and told[4].startswith("size, x0, x1 and 48 more: such as number; ")
+
+
 def test_an_id_that_is_named_stays_a_feature(table, tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     ways = ([], ["--features", "kind,size", "--id", "size"], ["--id", "size"])
@@ -55,21 +69,25 @@ def test_an_id_that_is_named_stays_a_feature(table, tmp_path):
     assert names == [["kind", "size", "site"], ["kind", "size"], ["kind", "site"]], ways
 
 
+@pytest.mark.filterwarnings("always:.*not learned")
 @pytest.mark.parametrize("how", ["whole", "stream", "onto"])
 def test_a_model_of_a_mixed_table_predicts_from_any_file(table, tmp_path, how):
     table[:120].to_csv(tmp_path / "old.csv", index=False)
     table[120:].to_parquet(tmp_path / "new.parquet")
     model = tmp_path / "m.nearkin"
     ways = {"whole": ["-o", model], "stream": ["--stream", "-o", model], "onto": ["--onto", model]}
-    assert run("fit", tmp_path / "old.csv", "--label", "y", "--drop", "no", *ways[how]).exit_code == 0
+    done = run("fit", tmp_path / "old.csv", "--label", "y", "--drop", "no", *ways[how])
+    assert done.exit_code == 0 and "kind: category, 3 values" in done.stdout
     done = run("predict", model, tmp_path / "new.parquet", "-o", tmp_path / "p.csv")
     assert float(done.stderr.split()[1]) > 80, done.stderr
     assert "column         kind: category, 3 values" in run("info", model).stdout
     assert nearkin.load(model).predict(table[120:]).tolist() == open_table(tmp_path / "p.csv").values("prediction")
     if how == "onto":  # later files are read as the first was
-        table[120:].drop(columns="size").assign(size="").to_csv(tmp_path / "gone.csv", index=False)
+        other = ["yew"] * 10 + table.kind[130:].tolist()
+        table[120:].drop(columns="size").assign(size="", kind=other).to_csv(tmp_path / "gone.csv", index=False)
         done = run("fit", tmp_path / "gone.csv", "--label", "y", "--onto", model)
         assert done.exit_code == 0, done.stderr
+        assert "column 'kind': 10 of 40 cells hold a value that was not learned ('yew')" in done.stderr
         assert nearkin.load(model).history_.ledger.learned[-1].n_rows == 40
 
 

@@ -41,7 +41,8 @@ class OntoOptions:
     )  # fmt: skip
     new_columns: str = option(
         type=click.Choice(["leave", "learn", "error"]), default="leave",
-        help="Onto: leave columns out that MODEL has not learned, take them up, or take the file for bad.",
+        help="Onto: leave columns out that MODEL has not learned, take them up (in tables of numbers alone), or take "
+        "the file for bad.",
     )  # fmt: skip
     on: str | None = option(
         metavar="COL", help="Onto: find labels in the table (or folder of tables) --labels by this column of ids; rows "
@@ -114,7 +115,8 @@ def fit_onto(
         _show.echo(_sum_up(outcome, is_dry=onto.dry_run))
         if outcome.is_saved:
             target = onto.onto if output is None else output
-            lines = _describe(outcome.model)
+            encoder = getattr(outcome.model, "encoder_", None) if begins else None
+            lines = [*_describe(outcome.model), *_show.tell_columns(getattr(encoder, "columns_", ()))]
             size = _show.size(target.stat().st_size)
             spent = f"{time.perf_counter() - begun:.1f} s"
             _show.echo(_show.pairs([*lines, ("time", spent), ("saved", f"{target} ({size})")]))

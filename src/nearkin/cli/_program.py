@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ __all__ = ["DRIFT", "PUT_ASIDE", "USER", "Program", "command", "describe", "exam
 #: Exit codes: a mistake of the user, a bug of ours, Ctrl-C, an alarm of drift where one is to count as a failure, and
 #: files that were put aside.
 USER, INTERNAL, INTERRUPTED, DRIFT, PUT_ASIDE = 2, 1, 130, 3, 4
+
+#: Warnings of one place in the code that are shown: those about batches of rows may be many.
+_ALIKE = 20
 
 _INTERRUPTED = "nearkin: interrupted."
 
@@ -45,7 +49,7 @@ class Program(click.Group):
                 stream.reconfigure(errors="replace")  # a label that the terminal cannot show
         try:
             with notice_interrupts(_INTERRUPTED, INTERRUPTED), warnings.catch_warnings():
-                warnings.showwarning = _show_warning
+                warnings.showwarning = _Warnings().show
                 code = super().main(args, prog_name or "nearkin", complete_var, standalone_mode=False, **extra)
         except (click.Abort, KeyboardInterrupt):
             _show.echo(_INTERRUPTED, err=True)
@@ -125,9 +129,21 @@ def _report(error: Exception, *, debug: bool) -> int:
     return code
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning as one line, without its place in the code."""
-    _show.echo(f"nearkin: warning: {_one_line(str(message))}", err=True)
+class _Warnings:
+    """Prints warnings as one line each, without their place in the code; of one place no more than a few."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, int]] = Counter()
+
+    def show(
+        self, message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any
+    ) -> None:
+        """Print a warning."""
+        self._counts[filename, lineno] += 1
+        n = self._counts[filename, lineno]
+        if n <= _ALIKE:
+            more = " (more like this are not shown)" if n == _ALIKE else ""
+            _show.echo(f"nearkin: warning: {_one_line(str(message))}{more}", err=True)
 
 
 def _one_line(text: str) -> str:
@@ -176,8 +192,8 @@ def command(short_help: str, *lines: str) -> Callable[[Callable[..., Any]], clic
 def main(ctx: click.Context) -> None:
     """Find wrong labels, and learn from data that holds some.
 
-    Data is CSV (with a header row), Parquet, npz or npy. Every command has its
-    own --help with examples.
+    Data is CSV (with a header row), Excel, Parquet, npz or npy, or a folder of
+    pictures. Every command has its own --help with examples.
     """
     if ctx.invoked_subcommand is None:
         _show.echo(ctx.get_help())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 import time
@@ -21,8 +22,10 @@ __all__ = [
 ]  # fmt: skip
 
 WIDTH = 80
-#: Columns of plain numbers that are told one by one, and columns of other kinds.
-_PLAIN, _TOLD = 6, 40
+#: Columns of which the same is told that share a line, and lines about columns at most.
+_ALIKE, _TOLD = 6, 40
+#: What may differ in lines that tell the same.
+_FIGURES = re.compile(r"-?\d[\d,.e+-]*|'[^']*'|(?<=category, ).*? or [^;]*")
 #: A space at which no line is broken; shown as a plain one.
 _GLUE = "\N{NO-BREAK SPACE}"
 #: Seconds between two drawings of the live line.
@@ -106,14 +109,22 @@ def sum_up(some: Sequence[Any], most: int = 10) -> str:
 
 
 def tell_columns(uses: Sequence[Any]) -> list[tuple[str, str]]:
-    """Return one line for each column that is not simply a number, and one for those that are, if they are many."""
-    plain = [one for one in uses if one.told == "number"]
-    told = [one for one in uses if len(plain) < _PLAIN or one.told != "number"]
-    more = len(told) - _TOLD
-    lines = [("column", str(one)) for one in told[:_TOLD]]
-    if plain and len(plain) >= _PLAIN:
-        lines.append(("columns", f"{len(plain):,} of numbers, as they are"))
-    return lines + ([("columns", f"and {more:,} more; the page has them all")] if more > 0 else [])
+    """Return one line for each column, those left out first; columns of which the same is told share a line."""
+    alike: dict[tuple[bool, str], list[Any]] = {}
+    for one in sorted(uses, key=lambda one: not one.is_left_out):
+        alike.setdefault((one.is_left_out, _FIGURES.sub("#", one.told)), []).append(one)
+    lines, plain = [], []
+    for some in alike.values():
+        if len(some) < _ALIKE:
+            lines += [("column", str(one)) for one in some]
+        elif some[0].told == "number":
+            plain = [("columns", f"{len(some):,} of numbers, as they are")]
+        else:
+            names = sum_up([printable(one.name, 40) for one in some], 3)
+            same = len({one.told for one in some}) == 1
+            lines.append(("columns", f"{names}: {'' if same else 'such as '}{some[0].told}"))
+    more = len(lines) - _TOLD
+    return lines[:_TOLD] + plain + ([("columns", f"and {more:,} more; the page has them all")] if more > 0 else [])
 
 
 def note_unnamed(n_columns: int) -> None:

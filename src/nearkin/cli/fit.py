@@ -291,6 +291,7 @@ def _describe_stream(model: Any, learner: Any, n_rows: int) -> list[tuple[str, s
     lines = [
         ("rows", f"{learner.n_rows_seen_:,} learned, {a_pass}"),
         ("features", f"{learner.n_features_in_:,}"),
+        *_show.tell_columns(getattr(getattr(model, "encoder_", None), "columns_", ())),
         ("classes", f"{len(learner.classes_)}: {_show.sum_up(learner.classes_)}"),
         *_describe_learner(learner),
     ]

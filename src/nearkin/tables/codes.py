@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,8 +62,20 @@ def read_numbers(column: RawColumn, spelling: str) -> Array:
         raise BadCell(f"holds {column.kind}, where numbers were learned")
     cells = column.cells
     known = _plain(cells.distinct) if spelling == "plain" else read_column(cells, spelling)
+    known = _read_otherwise(cells, known, NUMBERS)
     _check_read(column, np.isnan(known), "number")
     return np.append(known, np.nan)[cells.codes]
+
+
+def _read_otherwise(cells: Cells, known: NDArray[Any], spellings: Collection[str]) -> NDArray[Any]:
+    """Return what cells mean in another spelling, if that is the only one that reads most of them."""
+    unread = np.isnat(known) if known.dtype.kind == "M" else np.isnan(known)
+    if 2 * cells.counts[unread].sum() <= cells.n_present:
+        return known
+    other = find_spelling(cells)
+    if other is None or other[0] not in spellings or other[1]:
+        return known
+    return read_column(cells, other[0])
 
 
 def _plain(distinct: Sequence[str]) -> Array:
@@ -84,9 +96,17 @@ def _check_read(column: RawColumn, unread: NDArray[np.bool_], what: str) -> None
     example = cells.distinct[int(unread.argmax())][:40]
     if 2 * n_bad > cells.n_present:
         row = int(np.isin(cells.codes, np.flatnonzero(unread)).argmax())
-        raise BadCell(f"holds {example!r}, which is not a {what}", row)
+        raise BadCell(f"holds {example!r}, which is not a {what}{_tell_spelling(cells, what)}", row)
     those = "1 cell is" if n_bad == 1 else f"{n_bad:,} cells are"
     warnings.warn(f"column {column.name!r}: {those} not a {what} ({example!r}) and counted as missing.", stacklevel=4)
+
+
+def _tell_spelling(cells: Cells, what: str) -> str:
+    """Say why cells that can be read are refused all the same."""
+    other = find_spelling(cells)
+    if other is None or (other[0] in DATES) != (what == "date"):
+        return ""
+    return " in the spelling that was learned, and it can be read in two others" if other[1] else ""
 
 
 @stored(spelling=Text("plain", *NUMBERS), fill=Number(), is_flagged=Flag(), is_only_flag=Flag())
@@ -134,15 +154,21 @@ def _check_finite(numbers: Array) -> None:
         raise BadCell(f"holds an infinite value ({value})", row)
 
 
-@stored(values=ArrayOf("k", of="labels"), has_rest=Flag(), is_flagged=Flag(), is_pair=Flag())
+@stored(
+    values=ArrayOf("k", of="labels"), has_rest=Flag(), is_flagged=Flag(), is_pair=Flag(), rare=Items(Text()),
+)  # fmt: skip
 @dataclass(frozen=True)
 class CategoryCode:
-    """One column for each frequent value, one for all others, one for gaps; a single one where there are two values."""
+    """One column for each frequent value, one for all others, one for gaps; a single one where there are two values.
+
+    ``rare`` are the values that were seen and have no column.
+    """
 
     values: NDArray[np.str_]
     has_rest: bool
     is_flagged: bool
     is_pair: bool = False
+    rare: tuple[str, ...] = ()
 
     def check_stored(self) -> None:
         """Values are texts, and a pair is two of them."""
@@ -161,7 +187,8 @@ class CategoryCode:
         frequent = [i for i in order[:most].tolist() if cells.counts[i] >= max(_FEWEST, _LEAST * n)] or [int(order[0])]
         n_rest = cells.n_present - int(cells.counts[frequent].sum())
         names = sorted(cells.distinct[i] for i in frequent)
-        return cls(np.array(names, dtype=np.str_), flag_pays(n, n_rest), is_flagged)
+        rare = sorted({*cells.distinct} - {*names})
+        return cls(np.array(names, dtype=np.str_), flag_pays(n, n_rest), is_flagged, rare=tuple(rare))
 
     def names(self, name: str) -> list[str]:
         """Return the names of the numbers."""
@@ -173,6 +200,7 @@ class CategoryCode:
         """Return one row of finite numbers for each row."""
         cells = as_cells(column)
         place = {one: i for i, one in enumerate(self.values.tolist())}
+        _note_unseen(column.name, cells, {*place, *self.rare}, is_open=bool(self.rare))
         codes = np.array([*(place.get(one, -1) for one in cells.distinct), -2])[cells.codes]
         codes = np.where(cells.codes < 0, -2, codes)
         if self.is_pair:
@@ -181,6 +209,17 @@ class CategoryCode:
             own = (codes[:, None] == np.arange(len(self.values))).astype(np.float64)
         more = [codes == -1] * self.has_rest + [codes == -2] * self.is_flagged
         return np.column_stack([own, *more])
+
+
+def _note_unseen(name: str, cells: Cells, seen: set[str], *, is_open: bool) -> None:
+    """Warn of categories that were not there when the column was learned; not of rare ones if it ``is_open``."""
+    new = [i for i, one in enumerate(cells.distinct) if one not in seen]
+    n = int(cells.counts[new].sum())
+    if n and (not is_open or cells.counts[new].max() >= max(_FEWEST, _LEAST * len(cells.codes))):
+        example, more = cells.distinct[new[0]][:40], f" and {len(new) - 1:,} more" * (len(new) > 1)
+        those = f"{n:,} of {len(cells.codes):,} cells hold{'s' * (n == 1)}"
+        words = "a value that was" if len(new) == 1 else "values that were"
+        warnings.warn(f"column {name!r}: {those} {words} not learned ({example!r}{more}).", stacklevel=4)
 
 
 def as_cells(column: RawColumn) -> Cells:
@@ -249,7 +288,7 @@ def _days(column: RawColumn, spelling: str) -> Array:
         if spelling == "plain":
             spelling = (find_spelling(column.cells) or ("",))[0]
             spelling = spelling if spelling in DATES else "year first"
-        known = read_column(column.cells, spelling)
+        known = _read_otherwise(column.cells, read_column(column.cells, spelling), DATES)
         _check_read(column, np.isnat(known), "date")
         dates = np.append(known, np.datetime64("NaT"))[column.cells.codes]
     days = dates.astype("datetime64[us]").astype(np.float64) / (86400.0 * 1e6)

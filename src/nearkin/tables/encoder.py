@@ -209,8 +209,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             elif one.name in self.text:
                 code, kind, told = _as_text(as_cells(one), "text")
             elif (spelled := spellings.get(one.name)) is not None:
-                name = "comma" if spelled[1] and has_commas else spelled[0]
-                code, kind, told = _as_date(one, name) if name in DATES else _as_number(one, name, is_named)
+                name, is_open = spelled
+                if name in DATES:
+                    code, kind, told = _as_date(one, name, is_open=is_open)
+                else:
+                    code, kind, told = _as_number(one, "comma" if is_open and has_commas else name, is_named)
             elif one.cells is not None:
                 code, kind, told = _as_category(one, is_named)
             elif one.dates is not None:
@@ -433,7 +436,7 @@ def _as_text(cells: Cells, kind: str) -> Decision:
     return code, kind, words
 
 
-def _as_date(column: RawColumn, spelling: str) -> Decision:
+def _as_date(column: RawColumn, spelling: str, *, is_open: bool = False) -> Decision:
     dates = column.dates
     if dates is not None and np.isnat(dates).all():
         return None, "empty", "left out: it is empty"
@@ -441,7 +444,10 @@ def _as_date(column: RawColumn, spelling: str) -> Decision:
     if not code.names(""):
         return None, "constant", "left out: it is one date in all rows"
     parts = ["days"] * code.has_age + [f"place in the {one}" for one in code.rounds]
-    return code, "date", "date, as " + ", ".join(parts) + ("; gaps marked" if code.is_flagged else "")
+    order = (
+        f" ({spelling}{', though day first fits too' * is_open})" if spelling in ("month first", "day first") else ""
+    )
+    return code, "date", f"date{order}, as " + ", ".join(parts) + ("; gaps marked" if code.is_flagged else "")
 
 
 def _as_vectors(column: RawColumn) -> Decision:

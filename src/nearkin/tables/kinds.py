@@ -147,7 +147,7 @@ def find_spelling(cells: Cells) -> tuple[str, bool] | None:
         shares = {name: _share_read(cells, name) for name in likely}
         best = max(shares, key=lambda name: shares[name], default="")
         if shares.get(best, 0.0) >= _MOST or (best in NUMBERS and _has_few_words(cells, best)):
-            return best, list(shares.values()).count(shares[best]) > 1 and best in NUMBERS
+            return best, list(shares.values()).count(shares[best]) > 1
     return None
 
 

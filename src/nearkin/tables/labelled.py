@@ -137,6 +137,9 @@ def read_training(
         )  # fmt: skip
     source = open_table(path) if not path.is_dir() else read_picture_folder(path)
     if path.is_dir():
+        is_classless = isinstance(source, Table) and not any(source.values("class"))
+        if is_classless and label in (None, "class") and labels is None:
+            raise InputError(f"the pictures in {path} have no classes; put them into a folder for each class.")
         label, image = label or ("class" if labels is None else None), image or ["file"]
     if isinstance(source, Arrays):
         if embedding is not None:
