@@ -235,3 +235,18 @@ def test_new_rows_may_be_written_in_another_way_that_is_clear():
     told = [one.told for one in TableEncoder().fit(slashed).columns_]
     assert told[0].startswith("date (month first, though day first fits too), as days")
     assert told[1].startswith("date (day first), as days")
+
+
+def test_numbers_may_have_a_unit():
+    table = pd.DataFrame(
+        {"height": [f"{150 + i}.5 cm" for i in range(40)], "age": [f"{20 + i % 9}yrs" for i in range(40)]}
+    )
+    encoder = TableEncoder().fit(table)
+    assert [one.told for one in encoder.columns_] == ["number of cm", "number of yrs"]
+    assert encoder.transform(table)[1].tolist() == [151.5, 21.0]
+    with pytest.raises(InputError, match=r"column 'height' holds '1\.7 m', which is not a number"):
+        encoder.transform(table.assign(height="1.7 m"))
+    assert (
+        TableEncoder().fit(table.assign(age=[f"{i % 9}{'AB'[i % 2]}" for i in range(40)])).columns_[1].kind
+        == "category"
+    )

@@ -141,7 +141,7 @@ def test_nothing_is_learned_from_names_and_options_that_contradict_are_refused(t
     for given, told in (
         (f, "no feature columns left (file: left out: it names picture files"),
         (f, "learn from the pictures with --image file."),
-        (i, "worth learning all the same, with --features id."),
+        (i, "rows); if one is worth learning all the same, name it with --features id."),
         ([*t, "--text", "no", "--drop", "no"], "column 'no' is in --text and in --drop"),
         ([*t, "--text", "y"], "column 'y' is the label and cannot be in --text too"),
         ([*t, "--id", "y"], "column 'y' is the label and has no other use (names the rows (--id))"),

@@ -16,7 +16,7 @@ from nearkin.arrays import Array
 from nearkin.stored import ArrayOf, Flag, Items, Number, Text, stored
 from nearkin.tables.cells import BadCell, parse_numbers
 from nearkin.tables.images import describe_pictures, n_numbers
-from nearkin.tables.kinds import DATES, NUMBERS, find_spelling, read_column
+from nearkin.tables.kinds import DATES, NUMBERS, find_spelling, read_column, without_unit
 from nearkin.tables.raw import Cells, RawColumn
 from nearkin.tables.texts import GramSpace, n_buckets
 
@@ -109,15 +109,16 @@ def _tell_spelling(cells: Cells, what: str) -> str:
     return " in the spelling that was learned, and it can be read in two others" if other[1] else ""
 
 
-@stored(spelling=Text("plain", *NUMBERS), fill=Number(), is_flagged=Flag(), is_only_flag=Flag())
+@stored(spelling=Text("plain", *NUMBERS), fill=Number(), is_flagged=Flag(), is_only_flag=Flag(), unit=Text())
 @dataclass(frozen=True)
 class NumberCode:
-    """A number as it is; a missing one becomes ``fill``, and a column of its own may tell where."""
+    """A number, without its unit if it has one; a missing one becomes ``fill``, and one more column may tell where."""
 
     spelling: str
     fill: float
     is_flagged: bool
     is_only_flag: bool = False
+    unit: str = ""
 
     @classmethod
     def learn(cls, numbers: Array, spelling: str = "plain") -> NumberCode:
@@ -139,6 +140,8 @@ class NumberCode:
 
     def apply(self, column: RawColumn) -> Array:
         """Return one row of finite numbers for each row."""
+        if self.unit and column.cells is not None:
+            column = RawColumn.of_cells(column.name, without_unit(column.cells, self.unit))
         numbers = read_numbers(column, self.spelling)
         _check_finite(numbers)
         gaps = np.isnan(numbers)

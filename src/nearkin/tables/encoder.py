@@ -30,7 +30,17 @@ from nearkin.tables.codes import (
 )
 from nearkin.tables.frames import as_table, is_frame, is_mixed
 from nearkin.tables.images import PICTURES
-from nearkin.tables.kinds import DATES, counts_rows, find_spelling, is_free_text, looks_like_id, share_of_numbers
+from nearkin.tables.kinds import (
+    DATES,
+    NUMBERS,
+    counts_rows,
+    find_spelling,
+    find_unit,
+    is_free_text,
+    looks_like_id,
+    share_of_numbers,
+    without_unit,
+)
 from nearkin.tables.raw import Cells, RawColumn
 from nearkin.tables.table import Table as AnyTable
 from nearkin.tables.table import stack_columns
@@ -214,6 +224,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     code, kind, told = _as_date(one, name, is_open=is_open)
                 else:
                     code, kind, told = _as_number(one, "comma" if is_open and has_commas else name, is_named)
+            elif one.cells is not None and (unit := find_unit(one.cells)):
+                code, kind, told = _as_quantity(one, unit, is_named=is_named, has_commas=has_commas)
             elif one.cells is not None:
                 code, kind, told = _as_category(one, is_named)
             elif one.dates is not None:
@@ -346,6 +358,20 @@ def _as_number(column: RawColumn, spelling: str, is_named: bool) -> Decision:
     return code, "number", "; ".join(words)
 
 
+def _as_quantity(column: RawColumn, unit: str, *, is_named: bool, has_commas: bool) -> Decision:
+    """Decide about numbers with a unit behind them."""
+    assert column.cells is not None
+    bare = RawColumn.of_cells(column.name, without_unit(column.cells, unit))
+    assert bare.cells is not None
+    spelled = find_spelling(bare.cells)
+    if spelled is None or spelled[0] not in NUMBERS:
+        return _as_category(column, is_named)
+    code, kind, told = _as_number(bare, "comma" if spelled[1] and has_commas else spelled[0], is_named)
+    if not isinstance(code, NumberCode):
+        return code, kind, told
+    return replace(code, unit=unit), kind, told.replace("number", f"number of {unit}", 1)
+
+
 def _all_differ(numbers: Array) -> bool:
     return bool((numbers == np.floor(numbers)).all()) and len(np.unique(numbers)) == len(numbers)
 
@@ -388,13 +414,14 @@ def _no_features(path: str, columns: Sequence[RawColumn], uses: Sequence[ColumnU
     problem = f"{path} has no feature columns left{f' ({why})' if why else ''}"
     pictures = [one.name for one in columns if one.cells is not None and _are_pictures(one.cells)]
     names = [one.name for one in uses if one.kind == "id"]
+    texts = [one.name for one in columns if one.name in names and one.cells is not None]
     if pictures:
         return InputError(f"{problem}; learn from the pictures with {{image}}.", image=Option("image", pictures[:1]))
     if names:
+        hint = "if a column holds texts, say so with {text}; " if texts else ""
         return InputError(
-            f"{problem}; if a column holds texts, say so with {{text}}, and if it is worth learning all the same, with "
-            "{features}.",
-            text=Option("text", names[:1]), features=Option("features", names[:1]),
+            f"{problem}; {hint}if one is worth learning all the same, name it with {{features}}.",
+            text=Option("text", texts[:1]), features=Option("features", names[:1]),
         )  # fmt: skip
     return InputError(f"{problem}.")
 

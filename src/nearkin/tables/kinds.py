@@ -18,11 +18,13 @@ __all__ = [
     "NUMBERS",
     "counts_rows",
     "find_spelling",
+    "find_unit",
     "is_free_text",
     "looks_like_id",
     "read_cells",
     "read_column",
     "share_of_numbers",
+    "without_unit",
 ]
 
 #: Share of the cells that a spelling must read; the others count as missing.
@@ -45,6 +47,8 @@ _SPELLED = {
 }
 #: A minus sign as accountants write it.
 _MINUS = re.compile(rf"({_MONEY})\s*\(([^()+-]*)\)\s*({_MONEY})")
+#: A number with letters behind it, which may be a unit; without a space between them small letters only.
+_WITH_UNIT = re.compile(rf"([(+-]?\d[\d.,'\u2019{_SPACES}]*?)(?:\s+([^\W\d_]{{1,8}})|([^\W\d_A-Z][^\W\d_]{{0,7}}))\.?")
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,]\d+)?)?")
 _ISO = re.compile(
     r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?)?\s*"
@@ -157,6 +161,32 @@ def _is_unread(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _share_read(cells: Cells, spelling: str) -> float:
     return float(cells.counts[~_is_unread(read_column(cells, spelling))].sum() / cells.n_present)
+
+
+def find_unit(cells: Cells) -> str:
+    """Return the unit that nearly all cells have behind a number, "" if there is none.
+
+    >>> find_unit(Cells.of(["170 cm", "165 cm", "180cm"])), find_unit(Cells.of(["1 kg", "500 g"]))
+    ('cm', '')
+    """
+    some = [_unit(one) for one in cells.distinct[:: max(1, len(cells.distinct) // _PROBE)]]
+    unit = max(set(some), key=some.count, default="")
+    if not unit or some.count(unit) < 0.9 * _MOST * len(some):
+        return ""
+    has = np.array([_unit(one) == unit for one in cells.distinct])
+    return unit if cells.counts[has].sum() >= _MOST * cells.n_present else ""
+
+
+def _unit(text: str) -> str:
+    found = _WITH_UNIT.fullmatch(text)
+    return "" if found is None else found[2] or found[3]
+
+
+def without_unit(cells: Cells, unit: str) -> Cells:
+    """Return cells without the unit behind their numbers; those of another unit stay as they are."""
+    found = [_WITH_UNIT.fullmatch(one) if _unit(one) == unit else None for one in cells.distinct]
+    texts = [one if match is None else match[1] for one, match in zip(cells.distinct, found, strict=True)]
+    return Cells.numbered([*texts, None], cells.codes)
 
 
 def _has_few_words(cells: Cells, spelling: str) -> bool:
