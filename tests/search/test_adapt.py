@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import nearkin
 from nearkin.cli import main
 from nearkin.search import METRICS, Feedback, HeldOut, SimilarityAdapter, adapt, evaluate, hash_rows
-from search_worlds import aligned, as_feedback, clicks, mean_average_precision, turned
+from search_worlds import aligned, as_feedback, clicks, mean_average_precision, turned, unit
 
 
 @pytest.mark.parametrize("wrong", [0.0, 0.4])
@@ -33,6 +33,31 @@ def test_without_a_gain_the_identity_is_kept(rng, wrong, metric):
     result = adapt(queries, items, feedback, metric=metric, random_state=0)
     assert result.kept_identity and result.adapter.strength_ == 0
     np.testing.assert_array_equal(result.adapter.map_queries(queries), queries)
+
+
+@pytest.mark.parametrize("has_gap", [True, False])
+def test_clicks_alone_are_judged_by_what_results_are_alike_to(rng, has_gap):
+    queries, items, relevant = turned(rng)
+    query, clicked, _, _ = clicks(rng, relevant, 2000, 0.1)
+    clicked = clicked if has_gap else rng.permutation(clicked)
+    told = []
+    feedback = Feedback.from_clicks(query, clicked, query_ids=len(queries), item_ids=len(items))
+    done = adapt(queries, items, feedback, foretell=told.append, random_state=0)
+    assert done.metric == "alike" and told[0].measure == "alike@10"
+    assert done.kept_identity is not has_gap
+
+
+def test_clicks_alone_do_not_blur_an_index_that_is_right(rng):
+    """Only the very nearest items are right here, and the index finds them: a map that blurs them looks better."""
+    means, basis = rng.normal(size=(400, 8)), rng.normal(size=(8, 24))
+    queries, items = (unit(one @ basis + rng.normal(size=(400, 24))) for one in (means, rng.normal(size=(400, 8))))
+    nearest = np.argsort(-(queries @ items.T), axis=1)[:, :5]
+    query = np.repeat(np.arange(400), 5)
+    feedback = Feedback.from_clicks(query, nearest.ravel(), query_ids=400, item_ids=400)
+    done = adapt(queries, items, feedback, random_state=0)
+    assert done.gain["alike"].low > 0 and done.is_smear and done.kept_identity
+    assert "only blurred gain as much" in done.verdict
+    assert not adapt(queries, items, feedback, metric="alike", random_state=0).is_smear
 
 
 def test_the_same_seed_gives_the_same_adapter(rng):
@@ -92,7 +117,7 @@ def test_a_split_by_time_keeps_the_split_by_query(rng):
     is_late = done.feedback.time >= 1772366400 + 1200
     np.testing.assert_array_equal(is_late, tests[done.feedback.query])
     assert sum(done.skipped.values()) == n - len(done.feedback) > 0
-    assert told[0].n_held_out == done.n_held_out and told[0].missing[0.01] == done.needed[0.01] - done.n_held_out
+    assert told[0].n_held_out == done.n_held_out and told[0].needed == done.needed
     for when, message in (("2020-01-01", "leaves nothing before"), ("2030-01-01", "leaves nothing from then on"),
                           ("soon", "must be a time")):  # fmt: skip
         with pytest.raises(ValueError, match=message):
@@ -207,7 +232,7 @@ def test_a_pattern_names_several_logs_and_the_report_tells_what_was_odd(files):
     said = " ".join(done.output.split())
     assert "5,000 triplets left out 1 x wrong number of fields (first: day2.csv, data row 2,503)" in said
     assert "1 x unknown item (first: day2.csv, data row 2,502: 'gone')" in said
-    assert "needed test queries to show a gain of 1 point" in said
+    assert "needed test queries to show a gain in lift@10 of 1 point" in said
     facts = json.loads((folder / "r.json").read_text())
     assert facts["n_lists"] == 5000 and facts["first_skipped"]["unknown item"].startswith("day2.csv")
     assert "no file has such a name" in run("--feedback", "night*.csv", "-o", "a.nearkin").output

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import nearkin
 from nearkin.cli import main
-from nearkin.search import SimilarityAdapter, adapt
+from nearkin.search import Feedback, Interval, SimilarityAdapter, adapt
 from search_worlds import as_feedback, clicks, turned
 
 
@@ -176,3 +176,29 @@ def test_the_command_goes_back_and_info_lists_the_versions(world, tmp_path):
     wrong = run("rollback", path, "--to", "9")
     assert wrong.exit_code == 2 and "kept are 0, 1, 2, 3" in wrong.output
     assert (tmp_path / "a.nearkin").read_bytes() == before
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+def test_a_map_that_was_shown_stays_until_it_no_longer_gains(world, monkeypatch, is_good):
+    """That a new map shows nothing is no reason to give the old one up."""
+    queries, items, feedback, (query, clicked, skipped) = world
+    adapter = adapt(queries, items, feedback, random_state=0).adapter
+    good = adapter.map_queries(queries)
+    if not is_good:
+        query, clicked, skipped = np.tile([query, skipped, clicked], 3)
+    later = Feedback.from_triplets(query, clicked, skipped, query_ids=len(queries), item_ids=len(items))
+    monkeypatch.setattr("nearkin.search.adaptation.anytime_interval", lambda *_: Interval(0.0, -0.1, 0.1))
+    done = adapt(queries, items, later, adapter=adapter, metric="lift", random_state=1)
+    assert done.served_before == 1 and done.n_looks == 2 and done.still_served is is_good is not done.kept_identity
+    if is_good:
+        assert adapter.version_ == 1 and "version 1, which gained before, is still used" in done.verdict
+    else:
+        assert "A rollback to 1 brings that version back" in done.verdict
+        adapter.rollback(1)
+    np.testing.assert_array_equal(adapter.map_queries(queries), good)
+
+
+def test_a_log_that_was_given_before_is_noticed(world):
+    queries, items, feedback, _ = world
+    done = adapt(queries, items, feedback, random_state=0)
+    assert not done.repeats and adapt(queries, items, feedback, adapter=done.adapter, random_state=0).repeats

@@ -179,7 +179,7 @@ class Check:
     metric: str = option(
         type=click.Choice(("auto", "lift", "alike", "ndcg", "recall", "precision", "map", "mrr")), default="auto",
         metavar="NAME", help="Measure that decides: lift, alike, ndcg, recall, precision, map or mrr; auto takes lift, "
-        "or alike if the lists contradict what other queries clicked.",
+        "or alike if there are no lists, or they contradict what other queries clicked.",
     )  # fmt: skip
     k: int = option(default=10, help="Results looked at.")
     holdout: float = option(
@@ -295,9 +295,10 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
     if not quiet:
         _summarise(done, feedback)
         size = _show.size(outputs.output.stat().st_size)
+        served = next(one for one in done.adapter.versions_ if one.number == done.adapter.version_)
         last = [
             ("result", done.verdict),
-            ("version", str(done.adapter.versions_[-1])),
+            ("version", str(served)),
             ("saved", f"{outputs.output} ({size})"),
         ]
         if outputs.page is not None:
@@ -380,7 +381,7 @@ def _foretell(about: list[tuple[str, str]], outlook: Outlook) -> None:
         ("learns from", learned),
         ("chooses on", chosen),
         ("tests on", f"{held} that are never learned from"),
-        ("needed", f"test queries to show a gain {', '.join(parts)}"),
+        ("needed", f"test queries to show a gain in {outlook.measure} {', '.join(parts)}"),
     ]
     if outlook.n_held_out < _FEW:
         lines.append(("note", f"{held} can show only a very large gain; the intervals below are wide."))
@@ -395,7 +396,10 @@ def _summarise(done: Adaptation, feedback: Feedback) -> None:
     _show.echo("  means with 95 % intervals over queries; those of the gain hold on all days together")
     if done.metric in ("lift", "alike"):
         _show.echo("  all but lift and alike count what was not shown as wrong, which favours the old ranking")
-    _show.echo("\n" + "\n".join(_show.columns(["map", done.measure], done.rival_table())) + "\n")
+    _show.echo("\n" + "\n".join(_show.columns(["map", done.measure], done.rival_table())))
+    if done.n_looks > 1:
+        _show.echo("  ridge and plain softmax learned from this log alone, nearkin also from those before")
+    _show.echo("")
 
 
 def _count(skipped: Mapping[str, int]) -> str:

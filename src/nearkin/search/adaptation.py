@@ -25,6 +25,7 @@ from nearkin.search.held_out import HeldOut, Judge, ShownPairs, hash_rows
 from nearkin.search.inputs import as_vectors, check_lengths, parse_times, zero_rows
 from nearkin.search.ranking import METRICS, Interval, bootstrap
 from nearkin.search.softmax import DISAGREE, Clicks, cut_rank, learn_map, learn_ridge, learn_softmax
+from nearkin.search.versions import MapVersion
 from nearkin.settings import Integer, OneOf, Real, check_argument, generator
 
 __all__ = ["Adaptation", "Outlook", "adapt"]
@@ -69,6 +70,8 @@ class Outlook:
         Queries to learn from, queries that will choose, and queries that will measure the gain.
     needed : dict of float to int
         Held-out queries that it takes to show a gain of so much.
+    measure : str, default="nDCG@10"
+        The measure whose gain is meant: the one that decides, as far as that is known before learning.
 
     Examples
     --------
@@ -80,6 +83,7 @@ class Outlook:
     n_chosen: int
     n_held_out: int
     needed: dict[float, int]
+    measure: str = "nDCG@10"
 
     @property
     def missing(self) -> dict[float, int]:
@@ -94,7 +98,7 @@ class Adaptation:
     Parameters
     ----------
     adapter : SimilarityAdapter
-        Ready for use; it keeps the identity if no gain was shown.
+        Ready for use; it keeps the identity, or the map that it had, if no gain was shown.
     before, after : dict of str to Interval
         Means over the held-out queries with bootstrap intervals, by the names of `METRICS`, ``"lift"`` and
         ``"alike"``: of the vectors as they were, and of the learned map at its chosen strength (even if the identity
@@ -112,15 +116,25 @@ class Adaptation:
     learner : {"softmax", "ridge", "low rank", "hinge"}
         Whose map was chosen.
     rivals : dict of str to Interval
-        The deciding measure of other maps on the same queries: identity, ridge regression and plain softmax, all
-        learned from the same feedback.
+        The deciding measure of other maps on the same queries: identity, ridge regression and plain softmax. They
+        learn from the feedback of this call, nearkin's map from that of all calls.
     needed : dict of float to int
-        Held-out queries that it takes to show such a gain of nDCG, as estimated before learning.
+        Held-out queries that it takes to show such a gain of the deciding measure, as estimated without the map.
     plausibility : ndarray of shape (n_rows,)
         Of every row of the feedback that was used: how plausible a click is that was learned from, in (0, 1), and NaN
         for all other rows.
     feedback : Feedback or None
         The feedback that was used.
+    n_looks : int
+        Checks of this adapter, this one included: the day, if there is one a day.
+    served_before : int or None
+        Version that was in use before, if it was a checked map.
+    still_served : bool
+        Whether that version stays in use: the new map was not shown to gain, and the old one still gains in the mean.
+    repeats : bool
+        Whether held-out queries were shown nothing that earlier calls had not seen: the log was perhaps given before.
+    is_smear : bool
+        Whether the map was refused because clicks alone do not tell it from one that only blurs the results.
 
     See Also
     --------
@@ -149,6 +163,11 @@ class Adaptation:
     needed: dict[float, int] = field(default_factory=dict)
     plausibility: Array = field(default_factory=lambda: np.empty(0))
     feedback: Feedback | None = None
+    n_looks: int = 1
+    served_before: int | None = None
+    still_served: bool = False
+    repeats: bool = False
+    is_smear: bool = False
 
     @property
     def kept_identity(self) -> bool:
@@ -158,13 +177,24 @@ class Adaptation:
     @property
     def verdict(self) -> str:
         """What the check decided, in words."""
+        gain, old = self.gain[self.metric], self.served_before
+        why = f"{self.measure}: a gain above zero was not shown"
+        if self.is_smear and gain.low > 0:
+            why = (
+                f"{self.measure} gains {gain}, but results that are only blurred gain as much, and clicks alone, "
+                "without the lists that were shown, do not tell the two apart"
+            )
+        if self.still_served:
+            return f"{why}. So the new map is not used, and version {old}, which gained before, is still used."
         if not self.kept_identity:
-            gain, strength = self.gain[self.metric], self.adapter.strength_
-            return f"{self.measure} gains {gain}; the map is used at strength {strength:g}."
-        return (
-            f"{self.measure}: a gain above zero was not shown, so the identity is kept. Queries that pass through this "
-            "adapter stay as they are."
-        )
+            return f"{self.measure} gains {gain}; the map is used at strength {self.adapter.strength_:g}."
+        if old is not None:
+            return (
+                f"{why}. Version {old}, which was used until now, no longer gains either, so the adapter goes back to "
+                "the identity: queries that pass through it stay as they are. A rollback to "
+                f"{old} brings that version back."
+            )
+        return f"{why}, so the identity is kept. Queries that pass through this adapter stay as they are."
 
     def table(self) -> list[list[str]]:
         """Return every measure before and after, and its gain, as text."""
@@ -223,7 +253,8 @@ def adapt(
     A hash of its vector divides the queries, the same way on every day: most learn, some choose the learner and how
     strongly its map is used, the others measure the gain over the whole index. Clicks of the last two are kept with the
     adapter and never learned from. If the lower end of the gain's interval is not above zero, the adapter keeps the
-    identity; the interval is wider with every call, so that calling often does not adopt by chance.
+    identity, or an earlier map that was shown to gain and still does so in the mean. The interval is wider with every
+    call, so that calling often does not adopt by chance.
 
     Parameters
     ----------
@@ -237,9 +268,9 @@ def adapt(
         Share of the queries that measure the gain; half as many choose. The first call fixes it.
     metric : {"auto", "lift", "alike", "ndcg", "recall", "precision", "map", "mrr"}, default="auto"
         Measure that chooses and decides (see `Judge`). "auto" takes the lift: whether the first results are like what
-        was clicked rather than like what was shown; "alike" if clicks within the lists contradict what other queries
-        say. The others count what was not shown or judged as wrong. A gain in lift counts only if results are also
-        no less alike to what was clicked.
+        was clicked rather than like what was shown; "alike" if there are no lists (clicks alone), or if clicks within
+        the lists contradict what other queries say. The others count what was not shown or judged as wrong. A gain in
+        lift counts only if results are also no less alike to what was clicked.
     k : int, default=10
         Results that lift, recall, precision and nDCG look at.
     n_epochs : int, default=1
@@ -293,7 +324,8 @@ def adapt(
     rng = generator(random_state)
     feedback, skipped = _select_usable(queries, items, feedback, bad)
     adapter = SimilarityAdapter() if adapter is None else adapter
-    pool = _open_pool(adapter, items, holdout)
+    earlier = pool = _open_pool(adapter, items, holdout)
+    served = _find_served(adapter)
 
     key, item_key = hash_rows(queries), hash_rows(items)
     learns, _, tests = pool.part_of(key)
@@ -311,10 +343,12 @@ def adapt(
             f"{len(judge):,} test, and each part needs some; give more queries, or another share.",
             owner="feedback",
         )
-    spread_before = float(judge.measure(judge.queries, k, "ndcg")["ndcg"].std())  # differences spread about as much
-    needed = {one: queries_needed(spread_before, one, pool.n_looks + 1) for one in _GAINS}
+    is_auto = metric == "auto"
+    if is_auto:  # of clicks alone, what was shown is what was clicked, and no map has a lift
+        metric = "lift" if pool.has_lists else "alike"
     if foretell is not None:
-        foretell(Outlook(len(np.unique(learn.query)), len(chooser), len(judge), needed))
+        needed = _count_needed(judge, metric, k, pool.n_looks + 1)
+        foretell(Outlook(len(np.unique(learn.query)), len(chooser), len(judge), needed, _TITLES[metric].format(k=k)))
 
     had_learned = hasattr(adapter, "held_out_") or not hasattr(adapter, "similarity_")
     epochs = (learn.triplets(rng, n_random=n_random, max_pairs=max_pairs) for _ in range(n_epochs))
@@ -322,8 +356,8 @@ def adapt(
     clicks = Clicks(queries, items, learn, adapter.query_mean_)
     plausibility = np.full(len(feedback.item), np.nan)
     softmax, plausible, agreement = learn_map(clicks, rng)
-    if metric == "auto":
-        metric = "alike" if agreement < DISAGREE else "lift"
+    if is_auto and agreement < DISAGREE:
+        metric = "alike"
     rows = np.flatnonzero(np.repeat(learns[feedback.query], np.diff(feedback.start)))
     plausibility[rows[clicks.rows]] = plausible
     ridge = learn_ridge(clicks, clicks.worth)
@@ -349,12 +383,55 @@ def adapt(
     )
     adapter.held_out_ = pool
     is_shown = gain[metric].low > 0 and (metric != "lift" or gain["alike"].mean > 0)
-    adapter.set_strength(strength if is_shown else 0.0, gain[metric]).keep_version()
+    is_smear = is_auto and not pool.has_lists and _is_smear(judge, after, k)
+    is_shown = is_shown and not is_smear
+    is_still_good = not is_shown and served is not None and _still_gains(adapter, served, judge, before, metric, k)
+    if served is not None and is_still_good:  # another check has shown its gain
+        adapter.rollback(served.number)
+    else:
+        adapter.set_strength(strength if is_shown else 0.0, gain[metric]).keep_version()
     return Adaptation(
         adapter, before_, after_, gain, metric, k, len(np.unique(learn.query)), len(chooser), len(judge), n_triplets,
-        feedback.skipped | skipped, learner, _measure_rivals(adapter, clicks, ridge, judge, metric, k, rng), needed,
-        plausibility, feedback,
+        feedback.skipped | skipped, learner, _measure_rivals(adapter, clicks, ridge, judge, metric, k, rng),
+        _count_needed(judge, metric, k, pool.n_looks), plausibility, feedback,
+        pool.n_looks, None if served is None else served.number, is_still_good, pool.repeats(earlier), is_smear,
     )  # fmt: skip
+
+
+def _is_smear(judge: Judge, after: dict[str, Array], k: int) -> bool:
+    """Return whether results of a map are no more alike to what was clicked than smeared ones, which need no clicks.
+
+    Without lists nothing else tells a better map from one that blurs an index which is right as it is.
+    """
+    return bool((after["alike"] - judge.measure(judge.smear(k), k, "alike")["alike"]).mean() <= 0)
+
+
+def _find_served(adapter: SimilarityAdapter) -> MapVersion | None:
+    """Return the version in use, if it is a map that a check has shown to gain."""
+    now = getattr(adapter, "version_", None)
+    return next(
+        (
+            one
+            for one in getattr(adapter, "versions_", ())
+            if one.number == now and one.n_looks and one.move is not None
+        ),
+        None,
+    )
+
+
+def _still_gains(
+    adapter: SimilarityAdapter, served: MapVersion, judge: Judge, before: dict[str, Array], metric: str, k: int
+) -> bool:  # fmt: skip
+    """Return whether a map that was shown to gain still does so in the mean; that is less than a new map must show."""
+    assert served.move is not None
+    after = judge.measure(_moved(adapter, judge.queries, served.move, served.strength), k, metric)
+    return all((after[one] - before[one]).mean() > 0 for one in {metric, "alike" if metric == "lift" else metric})
+
+
+def _count_needed(judge: Judge, metric: str, k: int, look: int) -> dict[float, int]:
+    """Return how many queries it takes to show some gains; differences spread about as much as the measure itself."""
+    spread = float(judge.measure(judge.queries, k, metric)[metric].std())
+    return {gain: queries_needed(spread, gain, look) for gain in _GAINS}
 
 
 def _bound(spread: float, n_chosen: int) -> float:

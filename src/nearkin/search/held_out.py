@@ -24,6 +24,8 @@ __all__ = ["HeldOut", "Judge", "ShownPairs", "hash_rows"]
 UNSEEN, _OWN = 0.8, 0.25
 #: How far being like what was shown counts against being like what was clicked.
 _AGAINST = 0.5
+#: Weight of the middle of a query's results beside the query, where they are smeared.
+_SMEAR = 3.0
 #: Most scores held at once.
 _TABLE = 1 << 22
 
@@ -122,6 +124,19 @@ class HeldOut:
         chooses = ~tests & (share < min(1.5 * self.holdout, 0.5 * (1.0 + self.holdout)))
         return ~tests & ~chooses, chooses, tests
 
+    @property
+    def has_lists(self) -> bool:
+        """Whether something was shown that was not clicked, to at least half of the queries."""
+        missed = np.abs(self.exposure - self.clicks) > 1e-9 * (1.0 + self.clicks)
+        return 2 * len(np.unique(self.owner[missed])) >= len(self.key)
+
+    def repeats(self, earlier: HeldOut) -> bool:
+        """Whether it holds no query and no pair that an earlier pool did not hold."""
+        if not len(earlier.key) or len(self.owner) != len(earlier.owner):
+            return False
+        pairs = [set(zip(one.key[one.owner].tolist(), one.item.tolist(), strict=True)) for one in (self, earlier)]
+        return pairs[0] == pairs[1]
+
     def learns(self, queries: Array) -> Mask:
         """Return which queries may be learned from."""
         return self.part_of(hash_rows(queries))[0]
@@ -161,6 +176,10 @@ def _add_up(number: Index, values: Array, size: int = 0) -> Array:
     return np.bincount(number, weights=values, minlength=size).astype(np.float64, copy=False)
 
 
+def _unit(rows: Array) -> Array:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(rows.dtype).tiny)
+
+
 class Judge:
     """Measures maps on held-out queries, over the whole index.
 
@@ -192,8 +211,7 @@ class Judge:
         self._query = np.searchsorted(judged, owner[inside])  # the pool is sorted by query
         self._relevant = relevant
         self.queries, self._items = pool.queries[judged], items
-        centred = items - items.mean(axis=0)
-        self._shape = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(items.dtype).tiny)
+        self._shape = _unit(items - items.mean(axis=0))
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -205,6 +223,18 @@ class Judge:
     def measure(self, mapped: Array, k: int, metric: str) -> dict[str, Array]:
         """Return one measure of every query, and others that cost nothing more."""
         return self._rank(mapped, k) if metric in METRICS else self._compare(mapped, k)
+
+    def smear(self, k: int) -> Array:
+        """Return queries moved towards the middle of their own results: more alike to most items that are near."""
+        moved = np.empty_like(self.queries)
+        step = max(1, _TABLE // len(self._items))
+        for begin in range(0, len(self), step):
+            part = slice(begin, begin + step)
+            scores = self.queries[part] @ self._items.T
+            first = np.argpartition(-scores, min(k, scores.shape[1]) - 1, axis=1)[:, :k]
+            middle = self._items[first].mean(axis=1)
+            moved[part] = _unit(self.queries[part]) + _SMEAR * _unit(middle)
+        return moved
 
     def _rank(self, mapped: Array, k: int) -> dict[str, Array]:
         pair = self._query[self._relevant], self._item[self._relevant]

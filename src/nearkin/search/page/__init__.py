@@ -88,7 +88,7 @@ def _place(done: Adaptation, reason: str) -> str:
 
 
 def _headline(done: Adaptation) -> tuple[str, str, str]:
-    if done.kept_identity:
+    if done.kept_identity or done.still_served:
         return "", "No gain", f"of {done.measure} was shown"
     return "", f"{100 * done.gain[done.metric].mean:+.1f}", f"points of {done.measure}"
 
@@ -108,12 +108,13 @@ def _stats(done: Adaptation, n_pairs: int, n_doubted: int) -> list[tuple[str, st
 
 def _notes(done: Adaptation) -> dict[str, str]:
     needed = ", ".join(f"{n:,} for a gain of {100 * gain:g}" for gain, n in done.needed.items())
+    log = "the same feedback" if done.n_looks == 1 else "this log alone (nearkin also from those before)"
     others = "1 other query" if done.n_chosen == 1 else f"{done.n_chosen:,} other queries"
     return {
         "Result": done.verdict,
-        "Test queries": f"{done.n_held_out:,} that were never learned from; it takes {needed} points",
-        "Maps": "identity, ridge regression and a plain softmax learned from the same feedback, and measured on the "
-        f"same queries; nearkin chose its learner ({done.learner}) on {others}",
+        "Test queries": f"{done.n_held_out:,} that were never learned from; it takes {needed} points of {done.measure}",
+        "Maps": f"identity, ridge regression and a plain softmax learned from {log}, and measured on the same queries; "
+        f"nearkin chose its learner ({done.learner}) on {others}",
         "Plausibility": "what near queries, other impressions and the learned map say of a click, without that click",
         "Made by": f"nearkin {__version__}",
     }
