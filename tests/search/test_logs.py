@@ -148,6 +148,14 @@ def test_a_second_row_may_tell_of_the_click(tmp_path):
     assert lists_of(found) == WANTED and found.skipped == {"duplicate": 4}
 
 
+def test_a_judgement_that_contradicts_an_earlier_one_is_named_with_its_file(tmp_path):
+    for name, rows in (("a.csv", "shoes,a,0\n7,a,1\n"), ("b.csv", "7,c,1\nshoes,a,3\n")):
+        (tmp_path / name).write_text("query,item,relevant\n" + rows)
+    found = read_feedback([tmp_path / "a.csv", tmp_path / "b.csv"], **IDS)
+    assert found.relevant.all() and list(found.skipped.values()) == [1]
+    assert next(iter(found.first_skipped.values())).endswith("b.csv, data row 2")
+
+
 def test_dwell_time_says_what_a_click_counts(tmp_path):
     text = "impression,query,item,dwell\n1,shoes,a,15\n1,shoes,c,\n2,shoes,c,90\n2,shoes,a,0\n"
     found = read(tmp_path / "log.csv", text, grade="dwell")

@@ -361,10 +361,19 @@ def _describe_log(
         gone = f"; {decided.n_unknown:,} about queries or items that are not there" if decided.n_unknown else ""
         wrong = int(decided.is_wrong.sum())
         lines.append(("decisions", f"{wrong:,} clicked pairs are wrong, {len(decided.kept):,} are right{gone}"))
-    for number, (reason, n) in enumerate(feedback.skipped.items()):
+    before = ""
+    for reason, n in sorted(feedback.skipped.items(), key=lambda one: _is_joined(one[0])):
         first = feedback.first_skipped.get(reason, "")
-        lines.append(("" if number else "left out", f"{n:,} x {reason}" + (f" (first: {first})" if first else "")))
+        title = "joined" if _is_joined(reason) else "left out"
+        told = f"{n:,} x {reason}" + (f" (first: {first})" if first else "")
+        lines.append(("" if title == before else title, told))
+        before = title
     return lines
+
+
+def _is_joined(reason: str) -> bool:
+    """Whether rows counted for this reason were joined to an earlier one, so that nothing of them is lost."""
+    return reason.startswith("duplicate")
 
 
 def _foretell(about: list[tuple[str, str]], outlook: Outlook) -> None:

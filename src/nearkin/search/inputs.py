@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -249,10 +249,14 @@ def _is_whole(value: Any) -> bool:
 
 @dataclass
 class Tally:
-    """What was left out of a log, by reason: how many rows, and where the first of them stands, if that is known."""
+    """What was left out of a log, by reason: how many rows, and where the first of them stands, if that is known.
+
+    ``name_row`` says where a row stands by its number.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
+    name_row: Callable[[int], str] = "row {}".format
 
     def add(self, reason: str, count: int, place: str) -> None:
         """Count rows."""

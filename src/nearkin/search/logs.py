@@ -154,6 +154,11 @@ class _Reader:
     separators: dict[str, str] = field(default_factory=dict)
     last: tuple[Any, ...] = ()  # how the list began whose rows may go on
     held: list[Entries] = field(default_factory=list)
+    files: list[tuple[int, Path]] = field(default_factory=list)  # and how many rows stand in those before
+    n_seen: int = 0  # rows of all files
+
+    def __post_init__(self) -> None:
+        self.tally.name_row = self._name_row
 
     def read(self, file: LogFile) -> None:
         """Read one file."""
@@ -164,10 +169,12 @@ class _Reader:
         if self.grade != "dwell":
             roles.pop("dwell", None)
         self.last = ()
+        self.files.append((self.n_seen, file.path))
         for part in file.parts(list(roles.values())):
             self._note_odd(part, file.path)
             columns = {role: part.columns[name] for role, name in roles.items()}
             if len(part.rows):
+                self.n_seen = self.files[-1][0] + int(part.rows[-1]) + 1
                 with placed_at(file.path):
                     self._take(columns, part.rows, str(file.path))
 
@@ -351,13 +358,23 @@ class _Reader:
     def _hold(self, found: Entries) -> None:
         found = replace(
             found, query=found.query.astype(np.int32), item=found.item.astype(np.int32),
-            grade=found.grade.astype(np.float32), row=found.row if self.duplicates == "raise" else None,
+            grade=found.grade.astype(np.float32), row=self._number_rows(found),
             rank=None if found.rank is None else np.clip(found.rank, -(2**31), 2**31 - 1).astype(np.int32),
         )  # fmt: skip
         self.held.append(_sample(found, self.share) if self.share < 1.0 else found)
         while sum(len(one.group) for one in self.held) > self.max_rows:
             self.share /= 2.0
             self.held = [_sample(_join(self.held), self.share)]
+
+    def _number_rows(self, found: Entries) -> Index | None:
+        """Return what names repeated rows: numbers in their file, or of judgements, which are few, in all files."""
+        if found.row is None or self.duplicates == "raise":
+            return found.row
+        return found.row + self.files[-1][0] if self.form == "judgements" else None
+
+    def _name_row(self, row: int) -> str:
+        first, path = next(one for one in reversed(self.files) if one[0] <= row)
+        return f"{path}, data row {row - first + 1:,}"
 
     def feedback(self) -> Feedback:
         """Return all that was read."""
