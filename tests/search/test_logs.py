@@ -181,6 +181,29 @@ def test_odd_rows_are_counted_and_the_first_of_each_kind_is_named(tmp_path):
     assert "log.csv, data row 22: 'nope'" in found.first_skipped["unknown item"]
 
 
+@pytest.mark.filterwarnings("error")
+def test_ranks_below_zero_and_grades_that_are_none_are_odd_rows(tmp_path):
+    good = "1,shoes,a,1,0\n1,shoes,c,0,1\n1,shoes,12,2,2\n"
+    text = "impression,query,item,clicked,rank\n" + good + "2,7,a,1,-7\n2,7,c,1e300,1\n"
+    found = read(tmp_path / "log.csv", text)
+    assert found.skipped == {"odd 'clicked'": 1, "odd 'rank'": 1} and len(found) == 1
+    assert found.first_skipped["odd 'clicked'"].endswith("data row 5: '1e300'")
+    with pytest.raises(ValueError, match=r"no click in 1 lists.* Left out: 1 x odd 'relevant' \(first: .*row 2: '-3'"):
+        read(tmp_path / "log.csv", "query,item,relevant\nshoes,a,0\nshoes,c,-3\n")
+
+
+@pytest.mark.parametrize("name, text, message", [
+    ("a.csv", "query,item,clicked\n7,a,1\nhats,a,1\n7,zz,1\n7,a\n", "row 1: query 'hats'"),
+    ("a.csv", "query,item,clicked\n7,zz,1\nhats,a,1\n7,a,?\n", "row 0: item 'zz'"),
+    ("a.csv", "query,item,clicked\n7,a,1\n7,a\nhats,a,1\n", "data row 2: wrong number of fields"),
+    ("a.jsonl", '{"query": "7", "items": ["zz"], "clicks": []}\n{"query": "7", "items": []}', "row 0: item 'zz'"),
+    ("a.jsonl", '{"query": "7", "items": ["a"], "clicks": []}\n{"query": "7", "items": []}', "row 2: list without"),
+])  # fmt: skip
+def test_a_strict_reader_names_the_first_odd_row_whatever_is_odd(name, text, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path / name, text, bad="raise", clicks_as="ids")
+
+
 def test_a_byte_that_is_not_text_costs_one_row(tmp_path):
     found = read(tmp_path / "log.csv", b"query,item\nshoes,a\n7,a\nch\xe4ssis,a\n")
     assert len(found) == 2 and found.skipped == {"unknown query": 1}

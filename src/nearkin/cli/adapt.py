@@ -300,8 +300,9 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
             ("version", str(done.adapter.versions_[-1])),
             ("saved", f"{outputs.output} ({size})"),
         ]
-        if outputs.page is not None:
-            last.append(("page", f"{outputs.page} ({_show.size(outputs.page.stat().st_size)})"))
+        for name in ("numpy", "onnx", "report", "page"):
+            if (path := getattr(outputs, name)) is not None:
+                last.append((name, f"{path} ({_show.size(path.stat().st_size)})"))
         _show.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
 
 

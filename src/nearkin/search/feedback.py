@@ -151,18 +151,21 @@ class Feedback:
             rank=rank, time=time,
         )  # fmt: skip
         _, group = first_appearance(as_ids(log.columns["impression"], "impression"))
-        first = np.unique(group, return_index=True)[1]
         q = log.find("query")
-        other = np.flatnonzero((q != q[first[group]]) & log.kept)
-        if len(other):
-            begin = first[group[other[0]]]
+        found = Entries.from_rows(log, group, q)
+        used = np.flatnonzero(log.kept)
+        _, first, number = np.unique(group[used], return_index=True, return_inverse=True)
+        begins = used[first[number]]
+        differs = q[used] != q[begins]
+        if differs.any():
+            other, begin = used[differs][0], begins[differs][0]
             problem = (
-                f"{{row}} has the query {log.value('query', other[0])!r}, but its impression "
+                f"{{row}} has the query {log.value('query', other)!r}, but its impression "
                 f"{log.value('impression', begin)!r} began with {log.value('query', begin)!r}; an impression has one "
                 "query."
             )
-            raise InputError(problem, owner="feedback", row=Row(other[0]))
-        return arrange(Entries.from_rows(log, group, q), "impressions", len(log.items), duplicates, log.tally)
+            raise InputError(problem, owner="feedback", row=Row(other))
+        return arrange(found, "impressions", len(log.items), duplicates, log.tally)
 
     @classmethod
     def from_clicks(
@@ -328,7 +331,7 @@ class Entries:
         """Make two rows of every triplet, the skipped item above the clicked one; lists count from ``first``."""
         q, p, n = log.find("query"), log.find("clicked"), log.find("skipped")
         log.drop(p == n, "the clicked item is the skipped one", "same item")
-        kept = log.kept
+        kept = log.check()
         item = np.column_stack([n[kept], p[kept]]).ravel()
         grade = np.tile(np.array([0.0, 1.0]), int(kept.sum()))
         group = first + np.flatnonzero(kept)
@@ -338,7 +341,7 @@ class Entries:
     def from_judgements(cls, log: Log) -> Entries:
         """Make a list of the rows of every query."""
         q, i, grade = log.find("query"), log.find("item"), log.grades("relevant")
-        kept = log.kept
+        kept = log.check()
         return cls(q[kept], q[kept], i[kept], grade[kept], row=log.rows[kept])
 
     @classmethod
@@ -347,9 +350,9 @@ class Entries:
         i = log.find("item")
         if grade is None:
             grade = log.grades("clicked") if "clicked" in log.columns else np.ones(log.n_rows)
-        rank = log.whole_numbers("rank") if "rank" in log.columns else None
+        rank = log.ranks("rank") if "rank" in log.columns else None
         time = log.times("time") if "time" in log.columns else None
-        kept = log.kept
+        kept = log.check()
         return cls(
             group[kept], query[kept], i[kept], grade[kept], None if rank is None else rank[kept],
             None if time is None else time[kept], log.rows[kept],
