@@ -21,11 +21,12 @@ from nearkin.settings import Integer, OneOf, check_argument
 from nearkin.tables import NO_LABEL, open_table, read_labels, read_matrix
 
 __all__ = [
-    "IdTable", "Log", "Tally", "as_ids", "as_vectors", "check_lengths", "parse_times", "read_vectors", "zero_rows",
+    "ID_COLUMNS", "IdTable", "Log", "Tally", "as_ids", "as_vectors", "check_lengths", "parse_times", "read_vectors",
+    "zero_rows",
 ]  # fmt: skip
 
 #: Columns that are taken for ids.
-_IDS = ("id", "ids")
+ID_COLUMNS = ("id", "ids")
 #: Largest grade of a click, or seconds of its dwell time; more is a time or an id.
 _LARGEST = 1e9
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
@@ -120,7 +121,7 @@ def read_vectors(
         raise InputError(f"ids of {path} are given as a column and as a file; give one of them.")
     table = open_table(Path(path))
     if id_column is None and ids is None:
-        id_column = next((name for name in _IDS if name in table.names), None)
+        id_column = next((name for name in ID_COLUMNS if name in table.names), None)
     X = read_matrix(table, drop=[] if id_column is None else [id_column])
     if ids is None and id_column is None:
         return X, len(X)
