@@ -17,7 +17,7 @@ from nearkin.search.versions import MapVersion
 __all__ = [
     "FORMS", "GRADES", "ID_COLUMNS", "METRICS", "Adaptation", "Decisions", "Feedback", "FeedbackTriplets", "HeldOut",
     "Index", "Interval", "MapVersion", "Outlook", "SideMap", "SimilarityAdapter", "adapt", "anytime_interval",
-    "bootstrap", "evaluate", "faiss_transform", "hash_rows", "parse_times", "queries_needed", "ranking_scores", "ranks_of",
-    "read_decisions", "read_feedback", "read_vectors", "require_onnx", "side_map", "write_click_page", "write_numpy",
-    "write_onnx",
+    "bootstrap", "evaluate", "faiss_transform", "hash_rows", "parse_times", "queries_needed", "ranking_scores",
+    "ranks_of", "read_decisions", "read_feedback", "read_vectors", "require_onnx", "side_map", "write_click_page",
+    "write_numpy", "write_onnx",
 ]  # fmt: skip
