@@ -179,6 +179,7 @@ def test_the_command_writes_an_adapter_and_says_what_it_gains(files):
     done = run("--feedback", "clicks.csv", "-o", "a.nearkin", "--numpy", "map.npz", "--report", "r.json")
     assert done.exit_code == 0, done.output
     assert "lift@10 gains" in done.output and "plain softmax" in done.output and "recall@10" in done.output
+    assert "map.npz (" in done.output and "r.json (" in done.output
     adapter = nearkin.load("a.nearkin")
     assert isinstance(adapter, SimilarityAdapter) and not adapter.kept_identity_
     facts = json.loads((folder / "r.json").read_text())

@@ -120,10 +120,12 @@ def test_the_command_writes_the_page_and_takes_decisions(tmp_path, monkeypatch, 
     assert "page" in done.output and "text 1" in (tmp_path / "c.html").read_text()
     first = json.loads(lines[0])
     (tmp_path / "decisions.csv").write_text(
-        f"query,item,decision\n{first['query']},{first['items'][0]},wrong\nx,y,keep\n"
+        f"query,item,decision\n{first['query']},{first['items'][0]},wrong\nx,y,keep\n0,99,wrong\n0,99,keep\n"
     )
     done = CliRunner().invoke(main, [*run, "--decisions", "decisions.csv"])
-    assert done.exit_code == 0 and "1 clicked pairs are wrong, 0 are right; 1 about" in " ".join(done.output.split())
+    told = " ".join(done.output.split())
+    assert done.exit_code == 0 and "1 clicked pair is wrong, 0 right; 1 pair was never clicked in this log" in told
+    assert "1 pair was decided both ways, the last one holds; 1 about queries" in told
     for more, message in (
         (["--query-texts", "texts.txt"], "--query-texts is for the page"),
         (["--page", "c.html", "--item-texts", "texts.txt"], "texts.txt holds 80 lines for 100 vectors"),

@@ -124,6 +124,15 @@ def test_a_repeated_row_is_named_skipped_or_kept(form):
     assert len(make(**twice, **IDS, duplicates="keep").item) > len(skipped.item)
 
 
+def test_of_judgements_that_contradict_each_other_the_largest_holds():
+    columns = {"query": ["q0"] * 5, "item": [10, 20, 10, 20, 10], "relevant": [0, 1, 3, 1, 2]}
+    found = Feedback.from_judgements(**columns, **IDS, duplicates="skip")
+    assert found.item.tolist() == [0, 1] and found.worth.tolist() == [0.875, 0.5]
+    contradicting = "duplicate that contradicts (the largest grade counts)"
+    assert found.skipped == {contradicting: 2, "duplicate": 1}
+    assert found.first_skipped == {contradicting: "row 2", "duplicate": "row 3"}
+
+
 def test_a_list_without_a_click_stays_as_exposure_and_teaches_nothing():
     columns = {"impression": [1, 1, 2, 2], "query": ["q0"] * 4, "item": [10, 20, 10, 20], "clicked": [0, 1, 0, 0]}
     kept = Feedback.from_impressions(**columns, **IDS)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import nearkin
+from nearkin.cli import main
 from nearkin.search import Interval, SimilarityAdapter, faiss_transform, side_map, write_numpy, write_onnx
 from search_worlds import clicks, turned
 
@@ -27,6 +29,19 @@ def learners_of(rng, dtype=np.float32):
         lambda **k: nearkin.RobustLODML(4, **k),
     ):
         yield make(random_state=0).fit(X, y), X
+
+
+def test_the_command_passes_on_ids_of_queries_by_itself(tmp_path):
+    X = np.eye(3)
+    nearkin.save(SimilarityAdapter().fit(X, X, X[::-1] + 1), tmp_path / "a.nearkin")
+    (tmp_path / "q.csv").write_text("id,x,y,z\nred hat,1,0,0\nshoes,0,1,0\n")
+    for name in ("m.csv", "m.npy"):
+        done = CliRunner().invoke(
+            main, ["transform", str(tmp_path / "a.nearkin"), str(tmp_path / "q.csv"), "-o", str(tmp_path / name)]
+        )
+        assert done.exit_code == 0, done.output
+    assert (tmp_path / "m.csv").read_text().startswith("id,c0,c1,c2\nred hat,")
+    assert np.load(tmp_path / "m.npy").shape == (2, 3)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -62,10 +77,10 @@ def test_onnxruntime_gives_the_same_to_a_millionth(rng, tmp_path, dtype):
             write_onnx(model, tmp_path / "map.onnx", side)
             session = runtime.InferenceSession(tmp_path / "map.onnx", providers=["CPUExecutionProvider"])
             for rows in (X, X[:1]):
-                (mapped,) = session.run(["mapped"], {"x": rows})
+                (mapped,) = session.run(["mapped"], {"x": rows.astype(np.float32)})
                 largest = np.abs(expected).max()
                 assert np.abs(mapped - expected[: len(rows)]).max() <= 1e-6 * max(1.0, largest)
-                assert mapped.dtype == dtype
+                assert mapped.dtype == np.float32
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -75,7 +90,7 @@ def test_a_zero_vector_stays_finite_in_onnx(rng, tmp_path):
     model = nearkin.RobustOASIS(random_state=0).fit([[0.0, 0.0], [2.0, 1.0], [-2.0, -1.0]], [0, 1, 0])
     write_onnx(model, tmp_path / "map.onnx")
     session = runtime.InferenceSession(tmp_path / "map.onnx", providers=["CPUExecutionProvider"])
-    centre = model.scaling_.shift[None, :]
+    centre = model.scaling_.shift[None, :].astype(np.float32)
     np.testing.assert_array_equal(session.run(["mapped"], {"x": centre})[0], model.map_queries(centre))
 
 

@@ -148,6 +148,14 @@ def test_a_second_row_may_tell_of_the_click(tmp_path):
     assert lists_of(found) == WANTED and found.skipped == {"duplicate": 4}
 
 
+def test_a_judgement_that_contradicts_an_earlier_one_is_named_with_its_file(tmp_path):
+    for name, rows in (("a.csv", "shoes,a,0\n7,a,1\n"), ("b.csv", "7,c,1\nshoes,a,3\n")):
+        (tmp_path / name).write_text("query,item,relevant\n" + rows)
+    found = read_feedback([tmp_path / "a.csv", tmp_path / "b.csv"], **IDS)
+    assert found.relevant.all() and list(found.skipped.values()) == [1]
+    assert next(iter(found.first_skipped.values())).endswith("b.csv, data row 2")
+
+
 def test_dwell_time_says_what_a_click_counts(tmp_path):
     text = "impression,query,item,dwell\n1,shoes,a,15\n1,shoes,c,\n2,shoes,c,90\n2,shoes,a,0\n"
     found = read(tmp_path / "log.csv", text, grade="dwell")
@@ -171,6 +179,29 @@ def test_odd_rows_are_counted_and_the_first_of_each_kind_is_named(tmp_path):
     assert [one.split(", ")[1].split(":")[0] for one in found.first_skipped.values()]
     assert "log.csv, data row 19" in found.first_skipped["missing query"]
     assert "log.csv, data row 22: 'nope'" in found.first_skipped["unknown item"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_ranks_below_zero_and_grades_that_are_none_are_odd_rows(tmp_path):
+    good = "1,shoes,a,1,0\n1,shoes,c,0,1\n1,shoes,12,2,2\n"
+    text = "impression,query,item,clicked,rank\n" + good + "2,7,a,1,-7\n2,7,c,1e300,1\n"
+    found = read(tmp_path / "log.csv", text)
+    assert found.skipped == {"odd 'clicked'": 1, "odd 'rank'": 1} and len(found) == 1
+    assert found.first_skipped["odd 'clicked'"].endswith("data row 5: '1e300'")
+    with pytest.raises(ValueError, match=r"no click in 1 lists.* Left out: 1 x odd 'relevant' \(first: .*row 2: '-3'"):
+        read(tmp_path / "log.csv", "query,item,relevant\nshoes,a,0\nshoes,c,-3\n")
+
+
+@pytest.mark.parametrize("name, text, message", [
+    ("a.csv", "query,item,clicked\n7,a,1\nhats,a,1\n7,zz,1\n7,a\n", "row 1: query 'hats'"),
+    ("a.csv", "query,item,clicked\n7,zz,1\nhats,a,1\n7,a,?\n", "row 0: item 'zz'"),
+    ("a.csv", "query,item,clicked\n7,a,1\n7,a\nhats,a,1\n", "data row 2: wrong number of fields"),
+    ("a.jsonl", '{"query": "7", "items": ["zz"], "clicks": []}\n{"query": "7", "items": []}', "row 0: item 'zz'"),
+    ("a.jsonl", '{"query": "7", "items": ["a"], "clicks": []}\n{"query": "7", "items": []}', "row 2: list without"),
+])  # fmt: skip
+def test_a_strict_reader_names_the_first_odd_row_whatever_is_odd(name, text, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path / name, text, bad="raise", clicks_as="ids")
 
 
 def test_a_byte_that_is_not_text_costs_one_row(tmp_path):

@@ -126,7 +126,7 @@ class Sources:
         )  # fmt: skip
         if self.decisions is None:
             return queries, items, feedback, None
-        decided = read_decisions(self.decisions, query_ids=queries.ids, item_ids=items.ids)
+        decided = read_decisions(self.decisions, query_ids=queries.ids, item_ids=items.ids).among_clicks(feedback)
         return queries, items, decided.apply(feedback), decided
 
     @contextmanager
@@ -301,8 +301,9 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
             ("version", str(served)),
             ("saved", f"{outputs.output} ({size})"),
         ]
-        if outputs.page is not None:
-            last.append(("page", f"{outputs.page} ({_show.size(outputs.page.stat().st_size)})"))
+        for name in ("numpy", "onnx", "report", "page"):
+            if (path := getattr(outputs, name)) is not None:
+                last.append((name, f"{path} ({_show.size(path.stat().st_size)})"))
         _show.echo(_show.pairs([*last, ("time", f"{time.perf_counter() - begun:.1f} s")]))
 
 
@@ -359,13 +360,32 @@ def _describe_log(
             ("held", f"1 list in {round(1 / feedback.share):,}, because the log has more rows than --max-rows")
         )
     if decided is not None:
-        gone = f"; {decided.n_unknown:,} about queries or items that are not there" if decided.n_unknown else ""
-        wrong = int(decided.is_wrong.sum())
-        lines.append(("decisions", f"{wrong:,} clicked pairs are wrong, {len(decided.kept):,} are right{gone}"))
-    for number, (reason, n) in enumerate(feedback.skipped.items()):
+        lines.append(("decisions", _describe_decisions(decided)))
+    before = ""
+    for reason, n in sorted(feedback.skipped.items(), key=lambda one: _is_joined(one[0])):
         first = feedback.first_skipped.get(reason, "")
-        lines.append(("" if number else "left out", f"{n:,} x {reason}" + (f" (first: {first})" if first else "")))
+        title = "joined" if _is_joined(reason) else "left out"
+        told = f"{n:,} x {reason}" + (f" (first: {first})" if first else "")
+        lines.append(("" if title == before else title, told))
+        before = title
     return lines
+
+
+def _describe_decisions(decided: Decisions) -> str:
+    wrong, right = int(decided.is_wrong.sum()), len(decided.kept)
+    told = [f"{_show.count(wrong, 'clicked pair is', 'clicked pairs are')} wrong, {right:,} right"]
+    if decided.n_unclicked:
+        told.append(f"{_show.count(decided.n_unclicked, 'pair was', 'pairs were')} never clicked in this log")
+    if decided.n_changed:
+        told.append(f"{_show.count(decided.n_changed, 'pair was', 'pairs were')} decided both ways, the last one holds")
+    if decided.n_unknown:
+        told.append(f"{decided.n_unknown:,} about queries or items that are not there")
+    return "; ".join(told)
+
+
+def _is_joined(reason: str) -> bool:
+    """Whether rows counted for this reason were joined to an earlier one, so that nothing of them is lost."""
+    return reason.startswith("duplicate")
 
 
 def _foretell(about: list[tuple[str, str]], outlook: Outlook) -> None:

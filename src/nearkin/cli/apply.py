@@ -111,12 +111,15 @@ def transform(model: Path, data: Path, given: TransformOptions, quiet: bool) -> 
 
     Columns are matched by name, as in predict. The output holds the columns
     named by --id, then c0, c1, ...; in npz, the array X and one more for every
-    --id.
+    --id. For adapters of searches a column id or ids holds the ids by itself;
+    npy leaves them out.
     """
     from nearkin.model_files import load_fitted
+    from nearkin.search import ID_COLUMNS, SimilarityAdapter
     from nearkin.tables import read_for_model, write_matrix
 
-    if given.output is not None and given.output.suffix.lower() == ".npy" and given.others:
+    holds_one = given.output is not None and given.output.suffix.lower() == ".npy"
+    if holds_one and given.others:
         raise InputError("npy holds one array; use .npz, .csv or .parquet to copy --id columns.")
     loaded = load_fitted(model)
     learner = loaded.learner
@@ -125,9 +128,9 @@ def transform(model: Path, data: Path, given: TransformOptions, quiet: bool) -> 
     rows = read_for_model(
         data, loaded.feature_names, learner.n_features_in_, loaded.label,
         others=given.names_of(data), array=given.array, drop=given.drop, encoder=loaded.encoder,
-        embedding=given.embedding,
+        embedding=given.embedding, ids=ID_COLUMNS if isinstance(learner, SimilarityAdapter) else (),
     )  # fmt: skip
     mapped = loaded.embed(rows.X)
-    write_matrix(given.output, mapped, rows.others)
+    write_matrix(given.output, mapped, {} if holds_one else rows.others)
     if given.output is not None and not quiet:
         _show.echo(f"{len(mapped):,} rows of {mapped.shape[1]:,} numbers in {given.output}", err=True)

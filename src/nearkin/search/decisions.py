@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,8 @@ _WORDS = {"wrong": True, "keep": False}
 class Decisions:
     """Clicks that were looked at: query and item by row number, and whether the click is wrong.
 
-    ``n_unknown`` decisions were about queries or items that are no longer there.
+    ``n_unknown`` decisions were about queries or items that are no longer there, ``n_changed`` pairs were decided both
+    ways (the last decision holds), and ``n_unclicked`` pairs were never clicked in the log (`among_clicks`).
 
     Examples
     --------
@@ -39,12 +40,23 @@ class Decisions:
     item: Index
     is_wrong: Mask
     n_unknown: int = 0
+    n_changed: int = 0
+    n_unclicked: int = 0
 
     @property
     def kept(self) -> set[tuple[int, int]]:
         """Clicks that are right."""
         kept = ~self.is_wrong
         return set(zip(self.query[kept].tolist(), self.item[kept].tolist(), strict=True))
+
+    def among_clicks(self, feedback: Feedback) -> Decisions:
+        """Return the decisions about pairs that were clicked, and how many others there are."""
+        clicked = feedback.row_query[feedback.relevant] * feedback.n_items + feedback.item[feedback.relevant]
+        among = np.isin(self.query * feedback.n_items + self.item, clicked)
+        return replace(
+            self, query=self.query[among], item=self.item[among], is_wrong=self.is_wrong[among],
+            n_unclicked=int(np.count_nonzero(~among)),
+        )  # fmt: skip
 
     def apply(self, feedback: Feedback) -> Feedback:
         """Return the feedback in which wrong clicks count as shown but not clicked."""
@@ -68,7 +80,7 @@ def read_decisions(
     Returns
     -------
     Decisions
-        By row number; those about unknown ids are counted.
+        By row number; those about unknown ids are counted, and so are pairs that were decided both ways.
 
     Examples
     --------
@@ -88,6 +100,7 @@ def read_decisions(
         )
     queries, items = IdTable(query_ids, "queries"), IdTable(item_ids, "items")
     made: dict[tuple[int, int], bool] = {}
+    changed: set[tuple[int, int]] = set()
     n_unknown = 0
     for part in file.parts(_COLUMNS):
         values = [list(part.columns[one]) for one in _COLUMNS]
@@ -103,6 +116,8 @@ def read_decisions(
             if q < 0 or i < 0:
                 n_unknown += 1
             else:
+                if made.get((int(q), int(i)), _WORDS[word]) != _WORDS[word]:
+                    changed.add((int(q), int(i)))
                 made[int(q), int(i)] = _WORDS[word]
     pairs = np.array(list(made), dtype=np.int64).reshape(-1, 2)
-    return Decisions(pairs[:, 0], pairs[:, 1], np.array(list(made.values()), dtype=bool), n_unknown)
+    return Decisions(pairs[:, 0], pairs[:, 1], np.array(list(made.values()), dtype=bool), n_unknown, len(changed))

@@ -25,6 +25,9 @@ __all__ = ["PAIR_BYTES", "Entries", "Feedback", "FeedbackTriplets", "arrange", "
 #: Most bytes that it takes to draw one random item.
 PAIR_BYTES = 100.0
 
+#: Why rows are joined to an earlier one.
+_REPEATED, _CONTRADICTING = "duplicate", "duplicate that contradicts (the largest grade counts)"
+
 #: Longest list whose pairs are all formed; most pairs formed at once.
 _LONG = 64
 _PAIRS = 1 << 22
@@ -124,7 +127,8 @@ class Feedback:
     ) -> Feedback:  # fmt: skip
         """Make one list per query from judged pairs, in order of appearance.
 
-        A pair counts as repeated whatever its judgement; with ``duplicates="skip"`` the first one holds.
+        A pair counts as repeated whatever its judgement; with ``duplicates="skip"`` its largest grade holds, and
+        `skipped` counts apart how many repeats are of pairs whose judgements contradict each other.
         """
         log = Log.of_arrays(query_ids, item_ids, bad, duplicates, query=query, item=item, relevant=relevant)
         return arrange(Entries.from_judgements(log), "judgements", len(log.items), duplicates, log.tally)
@@ -147,18 +151,21 @@ class Feedback:
             rank=rank, time=time,
         )  # fmt: skip
         _, group = first_appearance(as_ids(log.columns["impression"], "impression"))
-        first = np.unique(group, return_index=True)[1]
         q = log.find("query")
-        other = np.flatnonzero((q != q[first[group]]) & log.kept)
-        if len(other):
-            begin = first[group[other[0]]]
+        found = Entries.from_rows(log, group, q)
+        used = np.flatnonzero(log.kept)
+        _, first, number = np.unique(group[used], return_index=True, return_inverse=True)
+        begins = used[first[number]]
+        differs = q[used] != q[begins]
+        if differs.any():
+            other, begin = used[differs][0], begins[differs][0]
             problem = (
-                f"{{row}} has the query {log.value('query', other[0])!r}, but its impression "
+                f"{{row}} has the query {log.value('query', other)!r}, but its impression "
                 f"{log.value('impression', begin)!r} began with {log.value('query', begin)!r}; an impression has one "
                 "query."
             )
-            raise InputError(problem, owner="feedback", row=Row(other[0]))
-        return arrange(Entries.from_rows(log, group, q), "impressions", len(log.items), duplicates, log.tally)
+            raise InputError(problem, owner="feedback", row=Row(other))
+        return arrange(found, "impressions", len(log.items), duplicates, log.tally)
 
     @classmethod
     def from_clicks(
@@ -324,7 +331,7 @@ class Entries:
         """Make two rows of every triplet, the skipped item above the clicked one; lists count from ``first``."""
         q, p, n = log.find("query"), log.find("clicked"), log.find("skipped")
         log.drop(p == n, "the clicked item is the skipped one", "same item")
-        kept = log.kept
+        kept = log.check()
         item = np.column_stack([n[kept], p[kept]]).ravel()
         grade = np.tile(np.array([0.0, 1.0]), int(kept.sum()))
         group = first + np.flatnonzero(kept)
@@ -334,7 +341,7 @@ class Entries:
     def from_judgements(cls, log: Log) -> Entries:
         """Make a list of the rows of every query."""
         q, i, grade = log.find("query"), log.find("item"), log.grades("relevant")
-        kept = log.kept
+        kept = log.check()
         return cls(q[kept], q[kept], i[kept], grade[kept], row=log.rows[kept])
 
     @classmethod
@@ -343,9 +350,9 @@ class Entries:
         i = log.find("item")
         if grade is None:
             grade = log.grades("clicked") if "clicked" in log.columns else np.ones(log.n_rows)
-        rank = log.whole_numbers("rank") if "rank" in log.columns else None
+        rank = log.ranks("rank") if "rank" in log.columns else None
         time = log.times("time") if "time" in log.columns else None
-        kept = log.kept
+        kept = log.check()
         return cls(
             group[kept], query[kept], i[kept], grade[kept], None if rank is None else rank[kept],
             None if time is None else time[kept], log.rows[kept],
@@ -415,7 +422,10 @@ def _drop_repeated_triplets(
 def _drop_repeated(
     found: Entries, number: Index, key: Index, form: str, duplicates: str, tally: Tally
 ) -> tuple[Entries, Index]:
-    """Skip and count, keep, or refuse rows whose key occurs in an earlier row; a skipped click counts for the first."""
+    """Join and count, keep, or refuse rows whose key occurs in an earlier row; of joined rows the largest grade holds.
+
+    A list that shows an item and then tells of its click is no contradiction; two judgements of one pair are.
+    """
     if duplicates == "keep":
         return found, number
     ordered = np.sort(key)
@@ -425,23 +435,33 @@ def _drop_repeated(
     again = key[order[1:]] == key[order[:-1]]
     repeated = order[1:][again]
     n_repeated = len(repeated) // 2 if form == "triplets" else len(repeated)
-    first = int(repeated.min() if found.row is None else found.row[repeated].min())
     if duplicates == "raise":
+        first = int(repeated.min() if found.row is None else found.row[repeated].min())
         raise InputError(
             f"{{row}} repeats an earlier one ({n_repeated:,} of {len(key):,} rows). Skip and count such rows with "
             "{skip}, or let each of them count with {keep}.",
             owner="feedback", row=Row(first), skip=Option("duplicates", "skip"), keep=Option("duplicates", "keep"),
         )  # fmt: skip
-    grade = found.grade
-    if form == "impressions":
-        begin = np.flatnonzero(np.concatenate([[True], ~again]))
-        grade = grade.copy()
-        grade[order[begin]] = np.maximum.reduceat(grade[order], begin)
-    tally.add("duplicate", n_repeated, "" if found.row is None else f"row {first}")
+    begin = np.flatnonzero(np.concatenate([[True], ~again]))
+    grade, given = found.grade.copy(), found.grade[order]
+    grade[order[begin]] = largest = np.maximum.reduceat(given, begin)
+    if form == "judgements":
+        differ = np.repeat(largest > np.minimum.reduceat(given, begin), np.diff(np.append(begin, len(key))))
+        contradicting = order[1:][again & differ[1:]]
+        _count_joined(found, contradicting, len(contradicting), _CONTRADICTING, tally)
+        repeated_alike = order[1:][again & ~differ[1:]]
+        _count_joined(found, repeated_alike, len(repeated_alike), _REPEATED, tally)
+    else:
+        _count_joined(found, repeated, n_repeated, _REPEATED, tally)
     kept = np.ones(len(key), dtype=bool)
     kept[repeated] = False
     parts = {name: None if (one := getattr(found, name)) is None else one[kept] for name in ("rank", "time", "row")}
     return Entries(found.group[kept], found.query[kept], found.item[kept], grade[kept], **parts), number[kept]
+
+
+def _count_joined(found: Entries, rows: Index, count: int, reason: str, tally: Tally) -> None:
+    if count:
+        tally.add(reason, count, "" if found.row is None else tally.name_row(int(found.row[rows].min())))
 
 
 def mark_clicks(shown: Sequence[Any], clicked: Sequence[Any], clicks_as: str) -> list[float] | None:

@@ -172,7 +172,8 @@ def require_onnx() -> Any:
 def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") -> None:
     """Write a map as an ONNX model, which onnxruntime and many servers run.
 
-    Input ``x`` of shape (n, n_features), output ``mapped`` of shape (n, n_components), both of the model's dtype.
+    Input ``x`` of shape (n, n_features), output ``mapped`` of shape (n, n_components), both float32, as encoders and
+    indexes have them; a model of float64 computes in float64 in between.
 
     Parameters
     ----------
@@ -189,11 +190,15 @@ def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") ->
     from onnx import helper, numpy_helper
 
     found = side_map(model, side)
-    kind = helper.np_dtype_to_tensor_dtype(found.matrix.dtype)
+    single, kind = (helper.np_dtype_to_tensor_dtype(np.dtype(one)) for one in (np.float32, found.matrix.dtype))
     arrays = _arrays(found)
     del arrays["unit"]
     steps: list[tuple[str, list[str], str, dict[str, Any]]]
-    steps = [("Sub", ["x", "shift"], "moved", {}), ("Mul", ["moved", "factor"], "scaled", {})]
+    steps = [
+        ("Cast", ["x"], "wide", {"to": kind}),
+        ("Sub", ["wide", "shift"], "moved", {}),
+        ("Mul", ["moved", "factor"], "scaled", {}),
+    ]
     if found.start is not None:
         steps.append(("Gemm", ["scaled", "start"], "begun", {"transB": 1}))
     if found.unit:
@@ -204,12 +209,15 @@ def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") ->
             ("Max", ["length", "tiny"], "divisor", {}),
             ("Div", [last, "divisor"], "unit", {}),
         ]
-    steps.append(("Gemm", [steps[-1][2], "matrix", "offset"], "mapped", {"transB": 1}))
+    steps += [
+        ("Gemm", [steps[-1][2], "matrix", "offset"], "found", {"transB": 1}),
+        ("Cast", ["found"], "mapped", {"to": single}),
+    ]
     graph = helper.make_graph(
         [helper.make_node(operator, inputs, [output], **options) for operator, inputs, output, options in steps],
         f"nearkin_{side}_map",
-        [helper.make_tensor_value_info("x", kind, ["n", len(found.shift)])],
-        [helper.make_tensor_value_info("mapped", kind, ["n", len(found.matrix)])],
+        [helper.make_tensor_value_info("x", single, ["n", len(found.shift)])],
+        [helper.make_tensor_value_info("mapped", single, ["n", len(found.matrix)])],
         [numpy_helper.from_array(np.ascontiguousarray(values), name) for name, values in arrays.items()],
     )
     made = helper.make_model(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,11 +21,14 @@ from nearkin.settings import Integer, OneOf, check_argument
 from nearkin.tables import NO_LABEL, open_table, read_labels, read_matrix
 
 __all__ = [
-    "IdTable", "Log", "Tally", "as_ids", "as_vectors", "check_lengths", "parse_times", "read_vectors", "zero_rows",
+    "ID_COLUMNS", "IdTable", "Log", "Tally", "as_ids", "as_vectors", "check_lengths", "parse_times", "read_vectors",
+    "zero_rows",
 ]  # fmt: skip
 
 #: Columns that are taken for ids.
-_IDS = ("id", "ids")
+ID_COLUMNS = ("id", "ids")
+#: Largest grade of a click, or seconds of its dwell time; more is a time or an id.
+_LARGEST = 1e9
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 #: Words for true and false.
 _WORDS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0, "1": 1.0, "0": 0.0}
@@ -118,7 +121,7 @@ def read_vectors(
         raise InputError(f"ids of {path} are given as a column and as a file; give one of them.")
     table = open_table(Path(path))
     if id_column is None and ids is None:
-        id_column = next((name for name in _IDS if name in table.names), None)
+        id_column = next((name for name in ID_COLUMNS if name in table.names), None)
     X = read_matrix(table, drop=[] if id_column is None else [id_column])
     if ids is None and id_column is None:
         return X, len(X)
@@ -249,10 +252,14 @@ def _is_whole(value: Any) -> bool:
 
 @dataclass
 class Tally:
-    """What was left out of a log, by reason: how many rows, and where the first of them stands, if that is known."""
+    """What was left out of a log, by reason: how many rows, and where the first of them stands, if that is known.
+
+    ``name_row`` says where a row stands by its number.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
+    name_row: Callable[[int], str] = "row {}".format
 
     def add(self, reason: str, count: int, place: str) -> None:
         """Count rows."""
@@ -296,6 +303,7 @@ class Log:
         self.n_rows = next(iter(lengths.values()))
         self.rows = np.arange(self.n_rows) if rows is None else rows
         self.kept = np.ones(self.n_rows, dtype=bool)
+        self._error: tuple[int, InputError] | None = None
 
     @classmethod
     def of_arrays(
@@ -345,11 +353,12 @@ class Log:
         A value that is missing counts as ``missing``; NaN drops the row, as any other value does.
         """
         numbers = self._numbers(name, missing)
-        self._drop_odd(name, ~((numbers >= 0) & (numbers < np.inf)), "1 or 0, true or false, or a grade from 0 up")
+        wrong = ~((numbers >= 0) & (numbers <= _LARGEST))
+        self._drop_odd(name, wrong, "1 or 0, true or false, or a grade from 0 up to a thousand million")
         return numbers
 
-    def whole_numbers(self, name: str) -> Index:
-        """Return a column of whole numbers."""
+    def ranks(self, name: str) -> Index:
+        """Return a column of positions: whole numbers from 0 up."""
         values = self.columns[name]
         if isinstance(values, (list, tuple)):
             numbers = self._numbers(name, np.nan)
@@ -357,7 +366,7 @@ class Log:
             whole = np.where(wrong, 0.0, numbers).astype(np.int64)
         else:
             whole, wrong = _as_whole(values)
-        self._drop_odd(name, wrong, "a whole number")
+        self._drop_odd(name, wrong | (whole < 0), "a whole number from 0 up")
         return whole
 
     def times(self, name: str) -> Array:
@@ -387,21 +396,29 @@ class Log:
             self.drop(which, f"holds {value!r} in {name!r}; {needed} is needed", f"odd {name!r}", name, verb="")
 
     def drop(self, which: Mask, problem: str, reason: str, column: str | None = None, verb: str = ":") -> None:
-        """Skip and count rows, or raise for the first of them."""
+        """Skip and count rows, or keep an error for the first of them, which `check` raises."""
         which = which & self.kept
         if not which.any():
             return
         row, count = int(which.argmax()), int(which.sum())
+        self.kept &= ~which
         if self.bad == "raise":
-            raise InputError(
+            error = InputError(
                 f"{{row}}{verb} {problem} ({count:,} of {self.n_rows:,} rows). Correct them; {{skip}} skips and counts "
                 "them.",
                 owner="feedback", row=Row(self.rows[row]), skip=Option("bad", "skip"),
             )  # fmt: skip
+            self._error = (row, error) if self._error is None or row < self._error[0] else self._error
+            return
         shown = "" if column is None else f": {reprlib.repr(self.value(column, row))}"
         place = f"{self.place}, data row {self.rows[row] + 1:,}" if self.place else f"row {self.rows[row]}"
         self.tally.add(reason, count, place + shown)
-        self.kept &= ~which
+
+    def check(self) -> Mask:
+        """Return the rows to use, once all columns were read; if odd rows are errors, raise that of the first."""
+        if self._error is not None:
+            raise self._error[1]
+        return self.kept
 
 
 def _without_lists(values: Sequence[Any]) -> Sequence[Any]:

@@ -154,6 +154,11 @@ class _Reader:
     separators: dict[str, str] = field(default_factory=dict)
     last: tuple[Any, ...] = ()  # how the list began whose rows may go on
     held: list[Entries] = field(default_factory=list)
+    files: list[tuple[int, Path]] = field(default_factory=list)  # and how many rows stand in those before
+    n_seen: int = 0  # rows of all files
+
+    def __post_init__(self) -> None:
+        self.tally.name_row = self._name_row
 
     def read(self, file: LogFile) -> None:
         """Read one file."""
@@ -164,12 +169,21 @@ class _Reader:
         if self.grade != "dwell":
             roles.pop("dwell", None)
         self.last = ()
+        self.files.append((self.n_seen, file.path))
         for part in file.parts(list(roles.values())):
-            self._note_odd(part, file.path)
-            columns = {role: part.columns[name] for role, name in roles.items()}
-            if len(part.rows):
+            rows = part.rows
+            if self.bad == "raise" and part.odd:  # the first odd row is named, so those before it are read first
+                rows = rows[rows < part.odd[0][0]]
+            columns = {role: part.columns[name][: len(rows)] for role, name in roles.items()}
+            if self.bad == "skip":
+                self._note_odd(part, file.path)
+            if len(rows):
+                self.n_seen = self.files[-1][0] + int(rows[-1]) + 1
                 with placed_at(file.path):
-                    self._take(columns, part.rows, str(file.path))
+                    self._take(columns, rows, str(file.path))
+            if self.bad == "raise" and part.odd:
+                row, reason = part.odd[0]
+                raise InputError(f"{file.path}, data row {row + 1:,}: {reason}.")
 
     def _name_columns(self, file: LogFile) -> dict[str, str]:
         """Return the names of the columns in a file by role."""
@@ -188,16 +202,19 @@ class _Reader:
         self.n_rows += len(part.odd)
         self.n_odd += len(part.odd)
         for row, reason in part.odd:
-            if self.bad == "raise":
-                raise InputError(f"{path}, data row {row + 1:,}: {reason}.")
             self.tally.add(reason, 1, f"{path}, data row {row + 1:,}")
 
     def _take(self, columns: dict[str, Any], rows: Index, place: str) -> None:
         """Hold the rows of a part by number."""
+        wrong = None
         if self.form == "lists":
-            columns, rows = self._flatten(columns, rows, place)
-            if not len(rows):
-                return
+            columns, rows, wrong = self._flatten(columns, rows, place)
+        if len(rows):
+            self._take_rows(columns, rows, place)
+        if wrong is not None:
+            raise wrong
+
+    def _take_rows(self, columns: dict[str, Any], rows: Index, place: str) -> None:
         log = Log(self.queries, self.items, self.bad, columns, self.tally, rows, place)
         self.n_rows += log.n_rows
         if self.form == "triplets":
@@ -240,7 +257,7 @@ class _Reader:
 
         Where ranks do not rise, or an item occurs again, the next list begins.
         """
-        rank = log.whole_numbers("rank") if "rank" in log.columns else None
+        rank = log.ranks("rank") if "rank" in log.columns else None
         time = log.times("time") if "time" in log.columns else None
         item = self.items.find(log.columns["item"])
         begins = np.ones(len(query), dtype=bool)
@@ -271,8 +288,10 @@ class _Reader:
 
     # ------------------------------------------------------------------ a list per row
 
-    def _flatten(self, columns: dict[str, Any], rows: Index, place: str) -> tuple[dict[str, Any], Index]:
-        """Make one row per item of lists."""
+    def _flatten(
+        self, columns: dict[str, Any], rows: Index, place: str
+    ) -> tuple[dict[str, Any], Index, InputError | None]:
+        """Make one row per item of lists, up to the first odd one if that is an error, which comes too."""
         shown = self._split("items", columns["items"])
         clicked = self._split("clicks", columns["clicks"]) if "clicks" in columns else [[] for _ in shown]
         if "clicks" in columns:
@@ -284,15 +303,16 @@ class _Reader:
             )
         flat: dict[str, list[Any]] = {"item": [], "clicked": []}
         source: list[int] = []
+        wrong = None
         for at, (one, clicks) in enumerate(zip(shown, clicked, strict=True)):
             ids, flags, reason = self._read_list(one, clicks)
             if reason:
                 self.n_rows += 1
                 self.n_odd += 1
-                where = f"{place}, data row {rows[at] + 1:,}"
                 if self.bad == "raise":
-                    raise InputError(f"data row {rows[at] + 1:,}: {reason}.")
-                self.tally.add(reason, 1, where)
+                    wrong = InputError(f"data row {rows[at] + 1:,}: {reason}.")
+                    break
+                self.tally.add(reason, 1, f"{place}, data row {rows[at] + 1:,}")
                 continue
             flat["item"] += ids
             flat["clicked"] += flags
@@ -301,7 +321,7 @@ class _Reader:
         more: dict[str, Any] = {name: _pick(columns[name], of_row) for name in ("query", "time") if name in columns}
         found: dict[str, Any] = {**flat, **more, "list": self.n_lists + of_row}
         self.n_lists += len(rows)
-        return found, rows[of_row]
+        return found, rows[of_row], wrong
 
     def _read_list(self, shown: Any, clicks: Any) -> tuple[list[Any], list[float], str]:
         """Return items and clicks of a list, or why there are none."""
@@ -351,7 +371,7 @@ class _Reader:
     def _hold(self, found: Entries) -> None:
         found = replace(
             found, query=found.query.astype(np.int32), item=found.item.astype(np.int32),
-            grade=found.grade.astype(np.float32), row=found.row if self.duplicates == "raise" else None,
+            grade=found.grade.astype(np.float32), row=self._number_rows(found),
             rank=None if found.rank is None else np.clip(found.rank, -(2**31), 2**31 - 1).astype(np.int32),
         )  # fmt: skip
         self.held.append(_sample(found, self.share) if self.share < 1.0 else found)
@@ -359,15 +379,31 @@ class _Reader:
             self.share /= 2.0
             self.held = [_sample(_join(self.held), self.share)]
 
+    def _tell_left_out(self) -> str:
+        parts = []
+        for reason, n in self.tally.counts.items():
+            first = self.tally.first.get(reason, "")
+            parts.append(f"{n:,} x {reason}" + (f" (first: {first})" if first else ""))
+        return "; ".join(parts)
+
+    def _number_rows(self, found: Entries) -> Index | None:
+        """Return what names repeated rows: numbers in their file, or of judgements, which are few, in all files."""
+        if found.row is None or self.duplicates == "raise":
+            return found.row
+        return found.row + self.files[-1][0] if self.form == "judgements" else None
+
+    def _name_row(self, row: int) -> str:
+        first, path = next(one for one in reversed(self.files) if one[0] <= row)
+        return f"{path}, data row {row - first + 1:,}"
+
     def feedback(self) -> Feedback:
         """Return all that was read."""
         if not self.n_rows:
             raise InputError("there are no rows to learn from.")
         if self.n_odd > _MOST_ODD * self.n_rows:
-            told = "; ".join(f"{n:,} x {one} (first: {self.tally.first[one]})" for one, n in self.tally.counts.items())
             n_unknown = sum(self.tally.counts.get(f"unknown {one}", 0) for one in ("query", "item"))
             hint = " Are these the right ids?" if 2 * n_unknown > self.n_odd else ""
-            problem = f"{self.n_odd:,} of {self.n_rows:,} rows cannot be used: {told}.{hint}"
+            problem = f"{self.n_odd:,} of {self.n_rows:,} rows cannot be used: {self._tell_left_out()}.{hint}"
             raise InputError(problem)
         form = "impressions" if self.form == "lists" else self.form
         duplicates = self.duplicates or ("keep" if form in ("triplets", "clicks") else "skip")
@@ -376,7 +412,8 @@ class _Reader:
         how = "share" if self.grade == "dwell" and self.form in ("impressions", "clicks") else "auto"
         done = replace(arrange(found, form, len(self.items), duplicates, self.tally, grade=how), share=self.share)
         if not done.n_clicks:
-            raise InputError(f"there is no click in {len(done):,} lists, so there is nothing to learn from.")
+            left = f" Left out: {self._tell_left_out()}." if self.tally.counts else ""
+            raise InputError(f"there is no click in {len(done):,} lists, so there is nothing to learn from.{left}")
         return done
 
 

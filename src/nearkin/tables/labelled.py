@@ -223,15 +223,18 @@ def read_for_model(
     drop: Sequence[str] = (),
     encoder: TableEncoder | None = None,
     embedding: Path | None = None,
+    ids: Sequence[str] = (),
 ) -> LabelledRows:
     """Read features in the order of a fitted model, and labels if there are any.
 
     ``wanted`` are the names of the model's features, None if it was fitted without any: then all columns but those to
     ``drop`` are features. With ``needs_label`` a file without the column ``label`` is refused. ``others`` are columns
     to pass on, and ``array`` is the one with the features in an npz file. ``encoder`` is that of the model, if it has
-    one; arrays hold what it would make.
+    one; arrays hold what it would make. ``ids`` are names of ids: where ``others`` is empty, the first one that the
+    file holds is passed on.
     """
     source = read_picture_folder(path) if path.is_dir() else open_table(path)
+    others = others or [one for one in ids if one in source.names and one not in drop][:1]
     if isinstance(source, Arrays):
         rows = LabelledRows(_as_floats(source.features(array)))
     else:
