@@ -188,10 +188,12 @@ def _search_facts(model: Any) -> dict[str, Any]:
         "kept_identity": bool(model.kept_identity_),
         "strength": float(model.strength_),
         "gain": [float(one) for one in (model.gain_.mean, model.gain_.low, model.gain_.high)],
+        "gain_in": next((one.measure for one in model.versions_ if one.number == model.version_), "")
+        or "pairs put right",
         "triplets": int(model.n_triplets_seen_),
         "triplets_left_out": int(model.n_skipped_),
         "version": "follows the stream" if model.version_ is None else model.version_,
-        "versions": [str(one) for one in model.versions_],
+        "versions": [f"{one}, served" if one.number == model.version_ else str(one) for one in model.versions_],
     }
 
 

@@ -140,12 +140,19 @@ def test_zero_vectors_in_feedback_are_named_or_counted(rng):
     ({"metric": "f1"}, "`metric` must be"),
     ({"k": 0}, "`k` must be"),
     ({"holdout": 1.0}, "`holdout` must be"),
+    ({"k": 31}, "is 31, but there are only 30 items"),
 ])  # fmt: skip
 def test_arguments_are_checked(rng, change, message):
     queries, items, relevant = turned(rng, n_queries=20, n_items=30)
     feedback = as_feedback(relevant, [0, 1], [2, 3], [4, 5])
     with pytest.raises(ValueError, match=message):
         adapt(queries, items, feedback, **change)
+
+
+def test_one_query_is_too_few_whatever_the_share(rng):
+    queries, items, relevant = turned(rng, n_queries=20, n_items=30)
+    with pytest.raises(ValueError, match=r"1 query with clicks is too few: .* give more queries\.$"):
+        adapt(queries, items, as_feedback(relevant, [0, 0], [2, 3], [4, 5]))
 
 
 def test_feedback_about_other_vectors_is_refused(rng):
@@ -246,7 +253,7 @@ def test_a_pattern_names_several_logs_and_the_report_tells_what_was_odd(files):
     ("query,item,relevant\n0,1,-2\n", "data row 1 holds '-2' in 'relevant'"),
     ("query,item,relevant\n0,1,1\n0,1,0\n", "data row 2 repeats an earlier one"),
     ("query,clicked,skipped\n0,,1\n", "bad.csv: data row 1: column 'clicked' holds nothing"),
-    ("query,clicked,skipped\n0,1,2\n", "1 queries with clicks are too few"),
+    ("query,clicked,skipped\n0,1,2\n", "1 query with clicks is too few"),
 ])  # fmt: skip
 def test_bad_feedback_ends_with_one_line_and_no_file(files, table, message):
     folder, *_ = files

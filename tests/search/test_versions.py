@@ -172,6 +172,10 @@ def test_the_command_goes_back_and_info_lists_the_versions(world, tmp_path):
     done = run("rollback", path, "--to", "2")
     assert done.exit_code == 0 and "version 2: strength 0.3" in done.output
     assert run("rollback", path, "-q").output == "" and nearkin.load(path).version_ == 1
+    assert "until" in run("rollback", path).output and "version 0: identity, served" in run("info", path).output
+    again = run("rollback", path)
+    assert again.exit_code == 2 and "nothing to go back to" in again.output and "--to 3" in again.output
+    assert "nearkin adapt" in run("rollback", str(tmp_path / "nothere.nearkin")).output
     before = (tmp_path / "a.nearkin").read_bytes()
     wrong = run("rollback", path, "--to", "9")
     assert wrong.exit_code == 2 and "kept are 0, 1, 2, 3" in wrong.output
@@ -201,4 +205,6 @@ def test_a_map_that_was_shown_stays_until_it_no_longer_gains(world, monkeypatch,
 def test_a_log_that_was_given_before_is_noticed(world):
     queries, items, feedback, _ = world
     done = adapt(queries, items, feedback, random_state=0)
+    assert " in lift@10, check 1, " in str(done.adapter.versions_[1])
+    assert [row[0] for row in done.table()][:3] == ["lift@10", "alike@10", "recall@10"]
     assert not done.repeats and adapt(queries, items, feedback, adapter=done.adapter, random_state=0).repeats

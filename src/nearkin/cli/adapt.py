@@ -277,6 +277,7 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
     if outputs.onnx is not None:
         search.require_onnx()
     adapter = learning.open_adapter(sources.bad)
+    rolled_to = _find_rollback(adapter)
     with _own_options():
         texts = outputs.read_texts()
         with _show.progress_bar(quiet=quiet):
@@ -301,6 +302,10 @@ def adapt(sources: Sources, learning: Learning, check: Check, outputs: Outputs, 
             ("version", str(served)),
             ("saved", f"{outputs.output} ({size})"),
         ]
+        if rolled_to not in (None, served.number):
+            last.append(("note", f"version {rolled_to}, to which the adapter was rolled back, is no longer served"))
+        if done.repeats:
+            last.append(("note", "test queries were shown nothing new: if this log was given before, it counts twice"))
         for name in ("numpy", "onnx", "report", "page"):
             if (path := getattr(outputs, name)) is not None:
                 last.append((name, f"{path} ({_show.size(path.stat().st_size)})"))
@@ -315,6 +320,12 @@ def _own_options() -> Iterator[None]:
     except InputError as error:
         error.options = {name: _FLAGS.get(one.name, one) for name, one in error.options.items()}
         raise
+
+
+def _find_rollback(adapter: SimilarityAdapter) -> int | None:
+    """Return the version to which an adapter was rolled back, if it was."""
+    now = getattr(adapter, "version_", None)
+    return None if now is None or now == adapter.versions_[-1].number else now
 
 
 def _expand(paths: tuple[Path, ...]) -> list[Path]:
@@ -347,7 +358,8 @@ def _describe_log(
     if feedback.form in ("impressions", "judgements"):
         told += f", {_show.count(feedback.n_clicks, 'click' if feedback.form == 'impressions' else 'relevant item')}"
     if feedback.n_without_click:
-        told += f"; {feedback.n_without_click:,} without a click"
+        wanted = "relevant item" if feedback.form == "judgements" else "click"
+        told += f"; {feedback.n_without_click:,} without a {wanted}"
     if feedback.worth is not None:
         told += "; clicks count by their grade"
     lines = [
@@ -413,9 +425,8 @@ def _summarise(done: Adaptation, feedback: Feedback) -> None:
     if later:
         _show.echo(_show.pairs([("left out", _count(later))]) + "\n")
     _show.echo("\n".join(_show.columns(["", "before", "after", "gain"], done.table())))
-    _show.echo("  means with 95 % intervals over queries; those of the gain hold on all days together")
-    if done.metric in ("lift", "alike"):
-        _show.echo("  all but lift and alike count what was not shown as wrong, which favours the old ranking")
+    for one in (*done.footnotes, "means with 95 % intervals over queries; those of the gain hold on all days together"):
+        _show.echo(_show.pairs([("", one)]))
     _show.echo("\n" + "\n".join(_show.columns(["map", done.measure], done.rival_table())))
     if done.n_looks > 1:
         _show.echo("  ridge and plain softmax learned from this log alone, nearkin also from those before")

@@ -13,6 +13,8 @@ from nearkin.errors import InputError
 
 __all__ = ["rollback"]
 
+_UNTIL = "the next nearkin adapt adopts a map"
+
 
 @options
 class RollbackOptions:
@@ -44,12 +46,18 @@ def rollback(model: Path, given: RollbackOptions, quiet: bool) -> None:
     from nearkin.saving import save
     from nearkin.search import SimilarityAdapter
 
+    if not model.exists():
+        raise InputError(f"{model}: no such file. Make an adapter with: nearkin adapt ... -o {model.name}")
     adapter = load_fitted(model).estimator
     if not isinstance(adapter, SimilarityAdapter):
         raise InputError(f"{model} holds a {type(adapter).__name__}, not an adapter; make one with nearkin adapt.")
     before = adapter.version_
+    if before == 0 and given.to is None:
+        newer = [f"--to {one.number}" for one in adapter.versions_[1:]]
+        forward = f"; forward goes {', '.join(newer)}" if newer else ""
+        raise InputError(f"{model} serves version 0, the identity, already: there is nothing to go back to{forward}.")
     save(adapter.rollback(given.to), model)
     if not quiet:
         served = next(one for one in adapter.versions_ if one.number == adapter.version_)
         was = "the map that followed the stream" if before is None else f"version {before}"
-        _show.echo(_show.pairs([("served", str(served)), ("before", was), ("saved", str(model))]))
+        _show.echo(_show.pairs([("served", str(served)), ("before", was), ("until", _UNTIL), ("saved", str(model))]))

@@ -43,6 +43,10 @@ _SHOWN = 2.4
 _WIDE, _LEAST = 4.0, 0.005
 #: Queries that choose from which on their spread is trusted.
 _ENOUGH = 20
+#: Of so few queries no share makes three parts that say anything.
+_FEW_QUERIES = 10
+#: A k up to this is taken whatever the number of items.
+_FEW_ITEMS = 10
 #: Gains of which the report says how many queries would show them.
 _GAINS = (0.01, 0.02, 0.05)
 
@@ -197,9 +201,23 @@ class Adaptation:
         return f"{why}, so the identity is kept. Queries that pass through this adapter stay as they are."
 
     def table(self) -> list[list[str]]:
-        """Return every measure before and after, and its gain, as text."""
+        """Return every measure before and after, and its gain, as text; first the one that decides."""
         parts = self.before, self.after, self.gain
-        return [[_TITLES[name].format(k=self.k), *(str(part[name]) for part in parts)] for name in self.before]
+        names = sorted(self.before, key=lambda name: (name != self.metric, name in METRICS))
+        return [[_TITLES[name].format(k=self.k), *(str(part[name]) for part in parts)] for name in names]
+
+    @property
+    def footnotes(self) -> list[str]:
+        """What the table's measures mean, in words, the deciding one first."""
+        if self.metric in METRICS:
+            return [f"{self.measure} decides; all but lift and alike count what was not shown as wrong"]
+        return [
+            f"{self.measure} decides",
+            "lift: are results like what was clicked, rather than like the rest of what was shown?",
+            "alike: are results like what was clicked?",
+            "all others count only what was shown, and everything else as wrong: that favours the old ranking, so they "
+            "may fall while the search improves",
+        ]
 
     @property
     def measure(self) -> str:
@@ -321,6 +339,10 @@ def adapt(
     queries = as_vectors(queries, "queries", items.shape[1], items.dtype)
     check_lengths(items, "items")
     check_lengths(queries, "queries")
+    if k > max(len(items), _FEW_ITEMS):
+        raise InputError(
+            f"{{k}} is {k:,}, but there are only {len(items):,} items to find.", owner="adapt", k=Option("k")
+        )
     rng = generator(random_state)
     feedback, skipped = _select_usable(queries, items, feedback, bad)
     adapter = SimilarityAdapter() if adapter is None else adapter
@@ -338,9 +360,10 @@ def adapt(
     chooser, judge = (Judge(pool, which, items, item_key) for which in (of_chooser, of_judge))
     if not learn.n_clicks or not len(chooser) or not len(judge):
         n_queries, n_learned = (len(np.unique(one.row_query[one.relevant])) for one in (feedback, learn))
+        told = "1 query with clicks is" if n_queries == 1 else f"{n_queries:,} queries with clicks are"
         raise InputError(
-            f"{n_queries:,} queries with clicks are too few: {n_learned:,} would teach, {len(chooser):,} choose and "
-            f"{len(judge):,} test, and each part needs some; give more queries, or another share.",
+            f"{told} too few: {n_learned:,} would teach, {len(chooser):,} choose and {len(judge):,} test, and each "
+            f"part needs some; give more queries{', or another share' if n_queries > _FEW_QUERIES else ''}.",
             owner="feedback",
         )
     is_auto = metric == "auto"
@@ -389,7 +412,7 @@ def adapt(
     if served is not None and is_still_good:  # another check has shown its gain
         adapter.rollback(served.number)
     else:
-        adapter.set_strength(strength if is_shown else 0.0, gain[metric]).keep_version()
+        adapter.set_strength(strength if is_shown else 0.0, gain[metric]).keep_version(_TITLES[metric].format(k=k))
     return Adaptation(
         adapter, before_, after_, gain, metric, k, len(np.unique(learn.query)), len(chooser), len(judge), n_triplets,
         feedback.skipped | skipped, learner, _measure_rivals(adapter, clicks, ridge, judge, metric, k, rng),

@@ -316,14 +316,17 @@ class SimilarityAdapter(TransformerMixin, BaseEstimator):
         return self
 
     @all_or_nothing
-    def keep_version(self) -> Self:
-        """Keep the map in use as a version, to which `rollback` can return; `adapt` does it after every check."""
+    def keep_version(self, measure: str = "") -> Self:
+        """Keep the map in use as a version, to which `rollback` can return; `adapt` does it after its checks.
+
+        ``measure`` is the name of what gained; empty stands for pairs put right in a stream.
+        """
         check_is_fitted(self, "similarity_")
         with changing(self) as new:
             number = self.versions_[-1].number + 1
             looks = 0 if getattr(self, "held_out_", None) is None else self.held_out_.n_looks
             move = None if self.kept_identity_ else self._learned_move()
-            made = MapVersion(number, looks, self.n_triplets_seen_, self.strength_, self.gain_, move)
+            made = MapVersion(number, looks, self.n_triplets_seen_, self.strength_, self.gain_, move, measure)
             new.versions_ = (IDENTITY, *(*self.versions_[1:], made)[-_KEPT:])
             new.version_ = number
         return self

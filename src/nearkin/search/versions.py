@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from nearkin.arrays import Array
 from nearkin.search.inputs import as_vectors
 from nearkin.search.ranking import Interval
-from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
+from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, Text, stored
 
 __all__ = ["IDENTITY", "NO_GAIN", "MapVersion", "ServedMap"]
 
@@ -26,6 +26,7 @@ NO_GAIN = Interval(0.0, 0.0, 0.0)
     strength=Number(0.0, 1.0),
     gain=Part(Interval),
     move=Maybe(ArrayOf("d", "d", dtype="T")),
+    measure=Maybe(Text()),
 )
 @dataclass(frozen=True, eq=False)
 class MapVersion:
@@ -45,6 +46,8 @@ class MapVersion:
         The gain over the identity that decided.
     move : ndarray of shape (n_features, n_features) or None
         Matrix D of ``q + strength D (q - mean)``; None for the identity.
+    measure : str, default=""
+        What gained, as in "lift@10"; empty for pairs put right in a stream.
 
     See Also
     --------
@@ -52,8 +55,8 @@ class MapVersion:
 
     Examples
     --------
-    >>> print(MapVersion(2, 1, 8000, 0.6, Interval(0.05, 0.02, 0.08), np.eye(2)))
-    version 2: strength 0.6, gain 0.050 [0.020, 0.080], look 1, 8,000 triplets
+    >>> print(MapVersion(2, 1, 8000, 0.6, Interval(0.05, 0.02, 0.08), np.eye(2), "lift@10"))
+    version 2: strength 0.6, gain 0.050 [0.020, 0.080] in lift@10, check 1, 8,000 triplets
     """
 
     number: int
@@ -62,13 +65,15 @@ class MapVersion:
     strength: float
     gain: Interval
     move: Array | None
+    measure: str = ""
 
     def __str__(self) -> str:
         if not self.number:
             return "version 0: identity"
         kind = f"strength {self.strength:g}" if self.strength else "identity kept"
         return (
-            f"version {self.number}: {kind}, gain {self.gain}, look {self.n_looks}, {self.n_triplets:,} "
+            f"version {self.number}: {kind}, gain {self.gain} in {self.measure or 'pairs put right'}, "
+            f"{f'check {self.n_looks}' if self.n_looks else 'not checked'}, {self.n_triplets:,} "
             f"{'triplet' if self.n_triplets == 1 else 'triplets'}"
         )
 
