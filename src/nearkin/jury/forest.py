@@ -126,7 +126,7 @@ class _Growth:
     def __init__(self, rows: Array, codes: Codes, n_classes: int, samples: Sequence[Index]):
         # Column after column: items of a node are compared by one of them.
         self.columns, self.codes = np.ascontiguousarray(rows.T), codes
-        # Features that are the same in all rows are no choice.
+        # Features that are the same in all rows cannot split them.
         self.varying = np.flatnonzero(rows.max(axis=0, initial=-np.inf) > rows.min(axis=0, initial=np.inf))
         n_trees, self.items = len(samples), np.concatenate(samples)
         self.node, self.size = np.arange(n_trees), np.array([len(one) for one in samples])
