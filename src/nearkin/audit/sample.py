@@ -1,0 +1,322 @@
+"""Checked by sample: what a few rows that a person checked say about all labels, whatever made labels wrong.
+
+Rows are drawn uniformly without replacement, and are answered in the order of the draw. Row i, whose label is wrong
+(w_i = 1) or right (0), and which the audit holds for wrong with probability p_i, has the value
+x_i = w_i - p_i + mean p. Its mean over all rows is the share of wrong labels whatever p is; a good p only makes it vary
+less. Draws are uniform: to prefer doubtful rows gives the others weights above 1, which widen the bounds of x and so
+the interval.
+
+**Theorem.** Let N rows have values in [a, b] with the mean m, drawn without replacement. Before draw t the mean of the
+rows that are left is m_t = (N m - sum of the values so far) / (N - t + 1). A gambler who stakes the share l_t of the
+capital, chosen before the draw, with 0 <= l_t <= 1 / (m_t - a), has the capital prod (1 + l_t (x_t - m_t)): a
+nonnegative martingale from 1. By Ville's inequality it ever reaches 40 with probability at most 1/40. Hence the means
+at which it ever did are refuted, a second gambler on lower values refutes at the other end, and the interval of the
+means that are left holds m with probability 0.95 at once for every number of answers: one may stop whenever one likes.
+The stakes follow Waudby-Smith and Ramdas (2024): sqrt(2 log 40 / (n s^2)) with the variance s^2 of the values so far,
+but at most 0.9 / (m_t - a). Capital falls as the mean in question grows, so that halving a range finds the end.
+
+The draws that fall within the first k rows of the ranking are drawn uniformly from these, so the same holds for the
+precision there. Each interval holds with probability 0.95 by itself, not all of them together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearkin.arrays import Array, Index, Mask
+from nearkin.errors import InputError
+from nearkin.settings import Integer, check_argument
+
+__all__ = ["ANSWERS", "CheckedLabels", "Precision", "ReviewSample", "check_sample", "draw_sample", "sample_arrays"]
+
+#: What a person may answer, and the least and the most that it can mean for a label to be wrong.
+ANSWERS = {"right": (0.0, 0.0), "wrong": (1.0, 1.0), "unsure": (0.0, 1.0)}
+
+#: Error of one side.
+_ALPHA = 0.025
+#: Share of the capital that may be lost with one bet: one surprise must not end the game.
+_STAKE = 0.9
+#: Answers that the audit's own guess counts for, in estimates and as the first variance.
+_PRIOR = 3.0
+#: Halvings of the range of means: ends are exact to 1e-12.
+_HALVINGS = 40
+#: Depths of the ranking whose precision is told.
+_DEPTHS = 40
+
+
+@dataclass(frozen=True)
+class ReviewSample:
+    """Rows to check by hand in their order, and what the formulas need; made by `LabelAudit.review_sample`.
+
+    Parameters
+    ----------
+    rows : ndarray of int of shape (n,)
+        Rows, in the order in which to answer; each once.
+    guess : ndarray of shape (n,)
+        Probability that the label of each is wrong, by the audit.
+    rank : ndarray of int of shape (n,)
+        Place of each in the ranking of the audit, from 0.
+    depth : ndarray of int of shape (n_depths,)
+        Depths of the ranking, growing; the last is the number of all rows.
+    mean, least, most, spread : ndarray of shape (n_depths,)
+        Of the guesses down to each depth: mean, smallest, largest, and the mean of guess * (1 - guess).
+
+    Examples
+    --------
+    >>> sample = draw_sample(np.full(100, 0.1), np.arange(100), 5, random_state=0)
+    >>> len(sample.to_review), sample.n_rows, round(float(sample.mean[-1]), 6)
+    (5, 100, 0.1)
+    """
+
+    rows: Index
+    guess: Array
+    rank: Index
+    depth: Index
+    mean: Array
+    least: Array
+    most: Array
+    spread: Array
+
+    @property
+    def to_review(self) -> Index:
+        """Rows to check, in the order in which to answer."""
+        return self.rows
+
+    @property
+    def n_rows(self) -> int:
+        """Number of all rows."""
+        return int(self.depth[-1])
+
+    @property
+    def mean_guess(self) -> float:
+        """Share of wrong labels that the audit expects."""
+        return float(self.mean[-1])
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Share of wrong labels among the first ``depth`` rows of the ranking: estimate, and ends of its interval.
+
+    Parameters
+    ----------
+    depth : int
+        Number of rows from the top of the ranking.
+    estimate, low, high : float
+        The share, and its 95 % interval.
+    """
+
+    depth: int
+    estimate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class CheckedLabels:
+    """What checked rows say about all labels; made by `LabelAudit.verified`.
+
+    Parameters
+    ----------
+    noise_rate : float
+        Estimated share of wrong labels. The guess of the audit counts as much as three answers.
+    noise_interval : tuple of float
+        Its 95 % interval, which holds whatever made labels wrong, and however many rows were answered.
+    n_answered : int
+        Answers that count: those before the first row of the sample without one.
+    n_wrong : int
+        Wrong labels among them.
+    n_ignored : int
+        Other answers: given out of turn, or about rows outside of the sample.
+    precision : tuple of Precision
+        Share of wrong labels down to some depths of the ranking.
+    stop : int
+        Where to stop checking: the depth at which wrong rows outnumber right ones by most, by the estimates. Rows
+        down to there are wrong more often than right, those just below are not. 0 where no depth is worth it.
+
+    Examples
+    --------
+    >>> sample = draw_sample(np.full(100, 0.1), np.arange(100), 40, random_state=0)
+    >>> found = check_sample(sample, dict.fromkeys(sample.to_review.tolist(), "right"))
+    >>> print(found)
+    checked: 0.7 % of labels are wrong (95 % interval 0.0 % to 7.6 %; 40 rows checked, 0 wrong); no part of ...
+    """
+
+    noise_rate: float
+    noise_interval: tuple[float, float]
+    n_answered: int
+    n_wrong: int
+    n_ignored: int
+    precision: tuple[Precision, ...]
+    stop: int
+
+    def __str__(self) -> str:
+        low, high = self.noise_interval
+        end = f"stop after {self.stop:,} rows of the ranking"
+        if not self.stop:
+            end = "no part of the ranking is wrong more often than right"
+        ignored = f", {self.n_ignored} ignored" if self.n_ignored else ""
+        return (
+            f"checked: {100 * self.noise_rate:.1f} % of labels are wrong (95 % interval {100 * low:.1f} % to "
+            f"{100 * high:.1f} %; {self.n_answered} rows checked, {self.n_wrong} wrong{ignored}); {end}"
+        )
+
+
+def draw_sample(guess: Array, order: Index, n: int = 50, random_state: Any = 0) -> ReviewSample:
+    """Draw rows to check.
+
+    Parameters
+    ----------
+    guess : ndarray of shape (n_rows,)
+        Probability that each label is wrong; it may be bad.
+    order : ndarray of int of shape (n_rows,)
+        Rows in the order of the ranking.
+    n : int, default=50
+        Number of rows; at most all.
+    random_state : int, Generator or None, default=0
+        Seed of the draw.
+    """
+    check_argument("review_sample", "n", n, Integer(1, 1_000_000))
+    size = len(guess)
+    rows = np.random.default_rng(random_state).choice(size, min(n, size), replace=False).astype(np.int64)
+    rank = np.empty(size, dtype=np.int64)
+    rank[order] = np.arange(size)
+    depth = np.unique(np.geomspace(min(10, size), size, _DEPTHS).round().astype(np.int64))
+    ranked = np.asarray(guess, dtype=np.float64)[order]
+    at = depth - 1
+    return ReviewSample(
+        rows, np.asarray(guess, dtype=np.float64)[rows], rank[rows], depth,
+        mean=np.cumsum(ranked)[at] / depth,
+        least=np.minimum.accumulate(ranked)[at],
+        most=np.maximum.accumulate(ranked)[at],
+        spread=np.cumsum(ranked * (1.0 - ranked))[at] / depth,
+    )  # fmt: skip
+
+
+def sample_arrays(sample: ReviewSample) -> dict[str, Array | Index]:
+    """Return the numbers of a sample by name, as the page's script takes them: of the draws, then of the depths."""
+    names = ("guess", "rank", "depth", "mean", "least", "most", "spread")
+    return {"row": sample.rows, **{name: getattr(sample, name) for name in names}}
+
+
+def check_sample(sample: ReviewSample, answers: Mapping[int, Any]) -> CheckedLabels:
+    """Compute what answers say; see `CheckedLabels`.
+
+    Parameters
+    ----------
+    sample : ReviewSample
+        The rows that were drawn.
+    answers : mapping of int to {"right", "wrong", "unsure"} or bool
+        Answer about the label of each row; True is right. Those after the first row without an answer are ignored.
+    """
+    known = {_check_row(row, sample.n_rows): _check_answer(row, one) for row, one in answers.items()}
+    given = [known.get(row) for row in sample.rows.tolist()]
+    n = next((i for i, one in enumerate(given) if one is None), len(given))
+    said = [one for one in given[:n] if one is not None]
+    wrong = np.array([ANSWERS[one] for one in said], dtype=np.float64).reshape(n, 2).T
+    inside = sample.rank[:n] < sample.depth[:, None]
+    low, high = bound_shares(
+        wrong[:, None], sample.guess[:n], inside, sample.depth, sample.mean, sample.least, sample.most, sample.spread,
+        np.maximum(1.0, len(given) * sample.depth / sample.n_rows),
+    )  # fmt: skip
+    gaps = np.where(inside, wrong.mean(axis=0) - sample.guess[:n], 0.0).sum(axis=1)
+    estimate = np.clip(sample.mean + gaps / (inside.sum(axis=1) + _PRIOR), low, high)
+    lead = sample.depth * (2.0 * estimate - 1.0)
+    best = int(np.argmax(lead))
+    told = zip(sample.depth.tolist(), estimate.tolist(), low.tolist(), high.tolist(), strict=True)
+    return CheckedLabels(
+        noise_rate=float(estimate[-1]),
+        noise_interval=(float(low[-1]), float(high[-1])),
+        n_answered=n,
+        n_wrong=said.count("wrong"),
+        n_ignored=len(known) - n,
+        precision=tuple(Precision(*one) for one in told),
+        stop=int(sample.depth[best]) if lead[best] > 0 else 0,
+    )
+
+
+def bound_shares(
+    wrong: Array, guess: Array, inside: Mask, size: Any, mean: Any, least: Any, most: Any, spread: Any, plan: Any
+) -> tuple[Array, Array]:
+    """Return both ends of the share of wrong labels, of many samples at once.
+
+    Parameters
+    ----------
+    wrong : ndarray of shape (2, ..., n)
+        The least and the most that every answer may mean, 0 or 1.
+    guess : ndarray of shape (..., n)
+        Probability that the label is wrong, by the audit.
+    inside : ndarray of bool of shape (..., n)
+        Draws that belong to the rows in question.
+    size, mean, least, most, spread : ndarray of shape (...)
+        Number of these rows; mean, smallest and largest of their guesses, and the mean of guess * (1 - guess).
+    plan : ndarray of shape (...)
+        About how many draws there will be.
+
+    Returns
+    -------
+    low, high : ndarray of shape (...)
+        The ends.
+    """
+    mean, size = np.asarray(mean, dtype=np.float64), np.asarray(size, dtype=np.float64)
+    few, many = wrong - guess + mean[..., None]
+    facts = inside, size, np.maximum(spread, 1e-6), plan
+    low = _refute(few, mean - most, *facts)
+    high = 1.0 - _refute(1.0 - many, least - mean, *facts)
+    # A count of answers is certain, whatever a gambler thinks of it.
+    proven = np.where(inside, wrong[0], 0.0).sum(axis=-1) / size
+    open_ = 1.0 - np.where(inside, 1.0 - wrong[1], 0.0).sum(axis=-1) / size
+    return np.maximum(low, proven), np.minimum(high, open_)
+
+
+def _refute(values: Array, floor: Array, inside: Mask, size: Array, spread: Array, plan: Array) -> Array:
+    """Return the largest mean that a gambler on higher values refutes; values are not below the floor."""
+    stakes, left, sums = [], [], []
+    seen, total, squares = np.zeros(inside.shape[:-1]), np.zeros(inside.shape[:-1]), _PRIOR * spread
+    for t in range(inside.shape[-1]):  # all of this is known before value t
+        now, value = inside[..., t], values[..., t]
+        stakes.append(np.sqrt(2.0 * math.log(1.0 / _ALPHA) / (plan * squares / (_PRIOR + seen))))
+        left.append(size - seen)
+        sums.append(total)
+        seen = seen + now
+        total = total + np.where(now, value, 0.0)
+        squares = squares + np.where(now, (value - total / np.maximum(seen, 1.0)) ** 2, 0.0)
+    low, high = np.zeros(inside.shape[:-1]), np.ones(inside.shape[:-1])
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        capital = most = np.ones(inside.shape[:-1])
+        for t in range(inside.shape[-1]):
+            centre = np.maximum((size * middle - sums[t]) / np.maximum(left[t], 1.0), floor)
+            stake = np.minimum(stakes[t], _STAKE / np.maximum(centre - floor, 1e-12))
+            factor = np.maximum(1.0 + stake * (values[..., t] - centre), 0.0)
+            capital = np.where(inside[..., t], capital * factor, capital)
+            most = np.maximum(most, capital)
+        is_refuted = most >= 1.0 / _ALPHA
+        low, high = np.where(is_refuted, middle, low), np.where(is_refuted, high, middle)
+    return low
+
+
+def _check_row(row: Any, n_rows: int) -> int:
+    if isinstance(row, (bool, np.bool_)) or not Integer(0).allows(row) or row >= n_rows:
+        raise InputError(
+            f"answers must be about rows, whole numbers from 0 to {n_rows - 1}; got {row!r}. Take them from "
+            "ReviewSample.to_review.",
+            owner="verified",
+        )
+    return int(row)
+
+
+def _check_answer(row: Any, answer: Any) -> str:
+    if isinstance(answer, (bool, np.bool_)):
+        return "right" if answer else "wrong"
+    if not isinstance(answer, str) or answer not in ANSWERS:
+        raise InputError(
+            f"the answer about row {row} must be 'right', 'wrong' or 'unsure', or True for right and False for wrong; "
+            f"got {answer!r}. Leave rows out that nobody answered.",
+            owner="verified",
+        )
+    return str(answer)
