@@ -24,8 +24,8 @@ FOREIGN = {
 #: Files that commands write beside those that are named.
 BESIDE = (
     "data.html",
-    "data_suspects.csv",
-    "new_suspects.csv",
+    "data.suspects.csv",
+    "new.suspects.csv",
     "ck.previous",
     "ck.next",
     "ck.lock",

@@ -62,6 +62,7 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
     "suspects_csv": ("table of suspects", {"": _SUSPECTS[".csv"]}),
     "audit": ("table of an audit", _AUDIT),
     "cleaned": ("table of cleaned labels", _table(b"cleaned", rb"row,label,given_label,confidence")),
+    "reviewed": ("table of reviewed labels", _table(b"reviewed", rb"row,given_label,decision")),
     "consensus": (
         "table of consensus labels",
         _table(b"consensus", rb"row,label,confidence,n_answers,agreement,ask_again"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import numbers
+import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,8 +19,12 @@ from nearkin.stored import Anything, Count, Items, Maybe, Table, stored
 
 __all__ = [
     "Labels", "as_labels", "as_names", "check_labels", "find_missing", "first_appearance",
-    "refuse_several", "sorted_classes", "tell_lookalikes", "warn_of_lookalikes",
+    "group_lookalikes", "refuse_several", "sorted_classes", "tell_lookalikes", "warn_of_lookalikes",
 ]  # fmt: skip
+
+#: Signs that print as nothing and come along when text is copied: soft hyphen, zero-width space, word joiner, byte
+#: order mark.
+_HIDDEN = "\u00ad\u200b\u2060\ufeff"
 
 #: Signs that join several labels in one text.
 _JOINING = "|;,"
@@ -166,10 +171,7 @@ def tell_lookalikes(classes: Sequence[Any]) -> str:
     >>> tell_lookalikes(["Gentoo", "gentoo", "GENTOO", "Adelie", "Adelie "])
     "5 labels look like 2 and are 5 classes ('Gentoo' like 'gentoo', 'GENTOO'; 'Adelie' like 'Adelie '); is that meant?"
     """
-    alike: dict[str, list[Any]] = {}
-    for one in classes:
-        alike.setdefault(str(one).strip().casefold(), []).append(one)
-    groups = [some for some in alike.values() if len(some) > 1]
+    groups = group_lookalikes(classes)
     if not groups:
         return ""
     n = sum(map(len, groups))
@@ -181,6 +183,19 @@ def tell_lookalikes(classes: Sequence[Any]) -> str:
         told.append(f"{first!r} like {others}" + f" and {len(rest) - _ALIKE:,} more" * (len(rest) > _ALIKE))
     more = f"; and {len(groups) - _GROUPS:,} more" if len(groups) > _GROUPS else ""
     return f"{n:,} labels look like {len(groups):,} and are {n:,} classes ({'; '.join(told)}{more}); is that meant?"
+
+
+def group_lookalikes(classes: Sequence[Any]) -> list[list[Any]]:
+    """Return groups of classes that print alike but for blanks, capitals, forms of the same letter and hidden signs.
+
+    >>> group_lookalikes(["Grey  seal", "grey seal", "cat", 1, "1 "])
+    [['Grey  seal', 'grey seal'], [1, '1 ']]
+    """
+    alike: dict[str, list[Any]] = {}
+    for one in classes:
+        seen = "".join(sign for sign in str(one) if sign not in _HIDDEN)
+        alike.setdefault(" ".join(unicodedata.normalize("NFKC", seen).casefold().split()), []).append(one)
+    return [some for some in alike.values() if len(some) > 1]
 
 
 def refuse_several(labels: NDArray[Any], owner: str) -> None:

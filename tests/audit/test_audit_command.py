@@ -64,14 +64,14 @@ def test_it_writes_a_page_a_table_and_a_few_lines(folder, wine):
         "rows", "classes", "voters", "wrong labels", "suspects", "suggestions", "confused", "worst classes",
         "column", "column", "columns", "time", "page", "suspects in",
     ]  # fmt: skip
-    assert files_in(folder) == ["out.html", "out_suspects.csv", "wine.csv"]
+    assert files_in(folder) == ["out.html", "out.suspects.csv", "wine.csv"]
     page = (folder / "out.html").read_text()
     assert "<title>wine.csv</title>" in page and "labels look wrong" in page
     audit = nearkin.audit_labels(wine.drop(columns=["bottle", "note", "cultivar"]).to_numpy(), wine.cultivar, None, 0)
-    with (folder / "out_suspects.csv").open(newline="") as file:
+    with (folder / "out.suspects.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [one["bottle"] for one in rows] == [f"b{i:03d}" for i in audit.order[: audit.n_suspects]]
-    assert [int(one["row"]) for one in rows] == (audit.order[: audit.n_suspects] + 1).tolist()
+    assert [int(one["row"]) for one in rows] == audit.order[: audit.n_suspects].tolist()
     assert [one["suggested_label"] for one in rows] == audit.suggested_label[audit.order[: audit.n_suspects]].tolist()
 
 
@@ -91,7 +91,7 @@ def test_every_format_gives_the_same_suspects(folder, wine):
         outcome = run(folder / name, *options, "-o", folder / "out.html", "-q")
         assert outcome.exit_code == 0, outcome.stderr
         assert outcome.output == ""
-        found.append(pd.read_csv(folder / "out_suspects.csv"))
+        found.append(pd.read_csv(folder / "out.suspects.csv"))
     for one in found[1:]:
         assert np.array_equal(one.row, found[0].row)
         assert np.allclose(one.plausibility, found[0].plausibility)
@@ -149,19 +149,19 @@ def test_audits_of_two_files_leave_each_other_alone(folder, wine, monkeypatch):
     wine[::2].to_csv(folder / "half.csv", index=False)
     for name in ("wine.csv", "half.csv"):
         assert run(name, "--label", "cultivar", "--drop", "bottle,note", "-q").exit_code == 0
-    tables = ["half_suspects.csv", "wine_suspects.csv"]
+    tables = ["half.suspects.csv", "wine.suspects.csv"]
     assert files_in(folder) == sorted(["half.csv", "half.html", "wine.csv", "wine.html", *tables])
     (folder / "may").mkdir()
     wine[1::2].to_csv(folder / "may" / "wine.csv", index=False)
     before = (folder / "wine.html").read_bytes()
     assert run("may/wine.csv", "--label", "cultivar", "--drop", "bottle,note", "-q").exit_code == 0
     assert (folder / "wine.html").read_bytes() == before
-    assert (folder / "may_wine.html").exists() and (folder / "may_wine_suspects.csv").exists()
+    assert (folder / "may_wine.html").exists() and (folder / "may_wine.suspects.csv").exists()
     rows = [pd.read_csv(folder / one).row.max() for one in tables]
     assert rows[0] <= len(wine) // 2 < rows[1]
 
 
-@pytest.mark.parametrize("name", ["out.html", "out_suspects.csv"])
+@pytest.mark.parametrize("name", ["out.html", "out.suspects.csv"])
 def test_what_is_not_ours_is_not_replaced(folder, name):
     (folder / name).write_text("mine")
     line = fails(folder / "wine.csv", "--label", "cultivar", "--drop", "bottle,note", "-o", folder / "out.html")
@@ -185,7 +185,7 @@ def test_what_is_not_ours_is_not_replaced(folder, name):
         (lambda one: one, ["--label", "cultivar", "--noise-rate", "20"], "20 percent is 0.2"),
         (lambda one: one, ["--label", "cultivar", "-o", "page.txt"], "must end in .html"),
         (lambda one: one, ["--label", "cultivar", "-o", "no/such/folder.html"], "no folder"),
-        (lambda one: one, ["--label", "cultivar", "--cleaned", "wine_suspects.csv"], "named twice"),
+        (lambda one: one, ["--label", "cultivar", "--cleaned", "wine.suspects.csv"], "named twice"),
         (lambda one: one, ["--label", "cultivar", "--how", "drop"], "name a file for them with --cleaned"),
         (lambda one: one, ["--label", "cultivar", "--min-confidence", "0.5"], "name a file for them with --cleaned"),
         (lambda one: one, ["--label", "cultivar", "--cleaned", "c.csv", "--min-confidence", "0.5"], "--how relabel"),

@@ -2,27 +2,16 @@
 
 import csv
 import json
-import os
-import shutil
 
 import numpy as np
 import pytest
 
 import nearkin
+from browsing import IN_BROWSER
 from nearkin import streams
 from nearkin.errors import printable
 from nearkin.tables.cells import unquote_formula
 
-BROWSER = os.environ.get("NEARKIN_BROWSER") or shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--disable-dev-shm-usage",
-]
 HOSTILE = [
     "</script><script>document.title='hit'</script>",
     "<img src=x onerror=\"document.title='hit'\">",
@@ -53,21 +42,7 @@ PALE = """() => {
   return pale;
 }"""
 
-playwright = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'nearkin[browser]'")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="no browser here: pages were not tested (apt-get install chromium)"),
-    # Driver and browser talk over pipes that are closed by the collector of garbage.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
-        yield opened
-        opened.close()
+pytestmark = IN_BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -86,21 +61,8 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, made):
-    """The page, opened; anything it says on the console, any error and any request is a failure."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900}, accept_downloads=True)
-    opened = context.new_page()
-    said = []
-    opened.on("console", lambda message: said.append(message.text))
-    opened.on("pageerror", lambda error: said.append(str(error)))
-    opened.on(
-        "request", lambda one: said.append(one.url) if not one.url.startswith(("file:", "data:", "blob:")) else None
-    )
-    opened.goto(made[0].as_uri())
-    opened.wait_for_selector("html[data-ready=yes]")
-    yield opened
-    context.close()
-    assert said == []
+def page(open_page, made):
+    return open_page(made[0])
 
 
 def cells(page, column):
@@ -276,11 +238,12 @@ def test_decisions_decide_what_is_downloaded(page, made, tmp_path):
     assert len(rows) == 600 - audit.n_wrong + 2
 
 
-def test_a_whole_tier_is_decided_at_once_and_leaving_the_page_warns(page, made, tmp_path):
+def test_a_whole_tier_is_decided_at_once_and_leaving_warns_where_nothing_can_be_kept(page, made, tmp_path):
     _, audit, ids = made
+    page.evaluate("() => { Storage.prototype.setItem = () => { throw new Error('full'); }; }")
     page.locator("#query").click()  # browsers ask only those who touched the page
     page.locator("#by-tier").select_option(label="worth a look")
-    page.locator("#bulk").select_option(label="drop")
+    page.locator("#bulk button", has_text="Drop").click()
     n_look = audit.n_suspects - audit.n_wrong
     assert f"{n_look} decided" in page.locator("#count").inner_text()
     assert f"{audit.n_suspects} rows dropped" in page.locator("#done").inner_text()
@@ -289,6 +252,7 @@ def test_a_whole_tier_is_decided_at_once_and_leaving_the_page_warns(page, made, 
     page.evaluate("setTimeout(() => location.reload())")
     page.wait_for_timeout(500)
     assert asked == ["beforeunload"]
+    assert "export them before you leave" in page.locator("#kept").inner_text()
     as_expected(by_row(downloaded(page, tmp_path), ids), audit, tier="all")
     page.reload()
     page.wait_for_selector("html[data-ready=yes]")
@@ -304,6 +268,7 @@ def test_a_click_in_the_map_finds_the_row(page, made):
             page.mouse.move(box["x"] + x, box["y"] + y)
             if "suggested" in page.locator("#tip").inner_text():
                 page.mouse.click(box["x"] + x, box["y"] + y)
+                page.locator("#count", has_text=f"1 of {audit.n_suspects}").wait_for()
                 found = page.locator("#body tr").count()
                 break
         if found:
@@ -357,12 +322,12 @@ def test_the_keyboard_reaches_everything_and_everything_has_a_name(page):
     seen = set()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the suspects"
-    for _ in range(40):
+    for _ in range(50):
         page.keyboard.press("Tab")
         seen.add(
             page.evaluate("document.activeElement.id || document.activeElement.closest('[data-key]')?.dataset.key")
         )
-    assert {"theme", "query", "by-given", "by-best", "row", "plausibility"} <= seen
+    assert {"theme", "query", "by-given", "by-best", "review", "row", "plausibility"} <= seen
     unnamed = page.evaluate(
         """() => [...document.querySelectorAll('button, select, input')].filter(one =>
              !one.textContent.trim() && !one.labels?.length && !one.getAttribute('aria-label')).length"""

@@ -274,7 +274,7 @@ def test_the_command_writes_labels_annotators_and_a_page(wine, files):
         (["--answers", "told.csv", "--drop", "bottle,a,b,c,d,e,f"], "no column 'row'"),
         (["--answers", "told.csv", "--column", "row=bottle", "--column", "annotator=who", "--column", "label=colour",
           "--drop", "bottle,a,b,c,d,e,f"],
-         "there is no row 'b0' in the data; rows go by number from 1"),
+         "there is no row 'b0' in the data; rows go by number from 0"),
         (["--annotators", "f0,f1"], "quantity"),
         (["--annotators", "a,b", "--column", "row=bottle"], "--answers"),
     ],

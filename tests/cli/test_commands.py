@@ -308,7 +308,7 @@ def test_many_neighbours_in_several_spaces_may_vote(home, tmp_path):
     X = pd.read_csv(home / "wine.csv").drop(columns=["bottle", "cultivar"])
     np.testing.assert_array_equal(nearkin.load(tmp_path / "plain").predict_proba(X), model.predict_proba(X))
     doubts = pd.read_csv(tmp_path / "d.csv")
-    np.testing.assert_array_equal(model.score_[doubts["row"] - 1], np.sort(model.score_))
+    np.testing.assert_array_equal(model.score_[doubts["row"]], np.sort(model.score_))
     assert run("predict", tmp_path / "m", home / "wine.csv", "-o", tmp_path / "p.csv").exit_code == 0
     two = run("fit", home / "wine.csv", *options, "-o", tmp_path / "two", "--neighbors", "auto", "--learner", "odml")
     assert two.exit_code == 0
@@ -679,14 +679,14 @@ def test_all_rows_are_listed_with_the_least_plausible_labels_first(home, wine, t
     run("fit", tmp_path / "wrong.csv", "--label", "cultivar", "--drop", "bottle", "--noise-rate", 0.05,
         "-o", tmp_path / "m.nearkin", "--suspects", doubts)  # fmt: skip
     listed = pd.read_csv(doubts) if kind == "csv" else pd.read_parquet(doubts)
-    assert set(listed.row[:2]) == {4, 101}
-    assert listed.row.sort_values().tolist() == list(range(1, 179))
+    assert set(listed.row[:2]) == {3, 100}
+    assert listed.row.sort_values().tolist() == list(range(178))
     assert listed.score.is_monotonic_increasing
     assert listed.plausibility[:2].max() < listed.plausibility[2:].min()
     is_suspect = nearkin.load(tmp_path / "m.nearkin").decision_.is_suspect
-    assert set(listed.row[listed.doubtful == "yes"]) == set(np.flatnonzero(is_suspect) + 1)
-    assert set(listed.row[listed.doubtful == "yes"]) >= {4, 101}
-    assert listed.label[listed.row == 4].item() == 2
+    assert set(listed.row[listed.doubtful == "yes"]) == set(np.flatnonzero(is_suspect))
+    assert set(listed.row[listed.doubtful == "yes"]) >= {3, 100}
+    assert listed.label[listed.row == 3].item() == 2
 
 
 def test_noise_that_depends_on_the_class_is_told(tmp_path):

@@ -67,7 +67,7 @@ def test_every_table_of_an_audit_is_inert_and_comes_back(folder, tmp_path):
         "--all", str(tmp_path / "all.csv"), "--cleaned", str(tmp_path / "cleaned.csv"),
     ])  # fmt: skip
     assert done.exit_code == 0, done.output
-    for name in ("all.csv", "cleaned.csv", "p_suspects.csv"):
+    for name in ("all.csv", "cleaned.csv", "p.suspects.csv"):
         with (tmp_path / name).open(newline="") as file:
             cells = [cell for row in csv.reader(file) for cell in row]
         assert not [one for one in cells if one[:1] in "=+@\t\r" and one], name

@@ -1,5 +1,6 @@
 """Outputs never destroy: no option and no call replaces an input, another output, or a file that is not nearkin's."""
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 import nearkin
 from nearkin import files, streams
 from nearkin.audit import COLUMNS
+from nearkin.audit.decisions import fingerprint
 from nearkin.cli import main
 from nearkin.cli._options import OutputFile
 from nearkin.errors import InputError
@@ -27,6 +29,7 @@ WORKS = {
     "predict": ([], ["model.nearkin", "rows.csv"]),
     "transform": ([], ["model.nearkin", "rows.csv"]),
     "audit": (["--label", "y"], ["rows.csv"]),
+    "apply": (["--label", "y"], ["decisions.json"]),
     "consensus": (["--annotators", "y,z"], ["answers.csv"]),
     "watch": ([], ["metrics.jsonl"]),
     "adapt": (["--queries", "q.npy", "--items", "d.npy", "--feedback", "clicks.csv"], []),
@@ -67,6 +70,10 @@ def made(tmp_path_factory):
     X = y[:, None] * 3 + rng.normal(size=(120, 3))
     rows = "a,b,c,y\n" + "".join(f"{a:.6f},{b:.6f},{c:.6f},k{k}\n" for (a, b, c), k in zip(X, y, strict=True))
     (folder / "rows.csv").write_text(rows)
+    classes, given = ["k0", "k1"], [f"k{k}" for k in y]
+    one = {"row": 0, "given": given[0], "decision": "drop"}
+    held = {"nearkin": "decisions", "format": 1, "audit": fingerprint(classes, y), "n_rows": 120, "decisions": [one]}
+    (folder / "decisions.json").write_text(json.dumps(held | {"data": "rows.csv"}))
     header, *lines = rows.splitlines()
     (folder / "answers.csv").write_text("\n".join([f"{header},z", *(f"{one},k{one[-1]}" for one in lines)]))
     model = nearkin.RobustKNeighborsClassifier(random_state=0).fit(X, y)

@@ -147,7 +147,8 @@ def test_all_labels_that_look_alike_are_named():
     table["survived"] = [one.upper() if i % 3 else f"{one} " * (i % 2) or one for i, one in enumerate(table.survived)]
     with pytest.warns(UserWarning, match=r"column 'survived': 6 labels look like 2 and are 6 classes \('"):
         audit = nearkin.audit_labels(table[["Sex", "Age", "survived"]], "survived", random_state=0)
-    assert audit.notes[0].startswith("6 labels look like 2")
+    (told,) = (one for one in audit.findings if one.kind == "spellings")
+    assert told.count == 6 and told.meaning.startswith("6 classes look like 2")
 
 
 def test_odd_cells_are_missing_and_too_many_refused():

@@ -37,7 +37,7 @@ def test_a_folder_of_pictures_is_audited(photos, tmp_path):
     done = run("audit", photos, "-o", tmp_path / "p.html")
     assert done.exit_code == 0, done.stderr
     assert "file: pictures, as 11 numbers by edges and colours" in " ".join(done.stdout.split())
-    assert {"steep/04.png", "flat/17.png"} <= set(open_table(tmp_path / "p_suspects.csv").values("file"))
+    assert {"steep/04.png", "flat/17.png"} <= set(open_table(tmp_path / "p.suspects.csv").values("file"))
     page = (tmp_path / "p.html").read_text()
     assert "data:image/jpeg" in page and '"idName":"file"' in page.replace(" ", "")
 

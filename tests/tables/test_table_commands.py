@@ -37,12 +37,12 @@ def test_an_audit_of_a_mixed_table_says_what_became_of_every_column(table, tmp_p
     done = run("audit", tmp_path / "t.csv", "--label", "y", "-o", tmp_path / "t.html", "--group", "site")
     assert done.exit_code == 0, done.stderr
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    assert "no label 1 row, each with a suggestion" in lines
+    assert "found rows without a label (1)" in lines
     assert "column no: left out: it names the rows" in lines
     assert "column kind: category, 3 values" in lines
     assert "column site: not learned: groups the rows (--group)" in lines
     assert "<dt><bdi>kind</bdi></dt><dd><bdi>category, 3 values</bdi></dd>" in (tmp_path / "t.html").read_text()
-    assert open_table(tmp_path / "t_suspects.csv").values("tier")[-1] == "no label"
+    assert open_table(tmp_path / "t.suspects.csv").values("tier")[-1] == "no label"
 
 
 def test_columns_of_which_the_same_is_told_share_a_line(table, tmp_path):

@@ -296,7 +296,9 @@ def _read_frame(X: Any, y: Any, given: dict[str, Any]) -> _Known:
     if isinstance(X, LabelledRows):
         rest = X.unlabelled
         apart = {} if rest is None else {"row_index": X.numbers, "unlabelled": (rest.numbers, rest.X)}
-        return _Known(X.X, y, {"columns": X.columns, **apart}, X.needed_encoder, label=X.label)
+        return _Known(
+            X.X, y, {"columns": X.columns, "originals": X.originals, **apart}, X.needed_encoder, label=X.label
+        )
     groups, label = given["groups"], y if isinstance(y, str) else None
     by_name = [one for one in (y, groups) if isinstance(one, str)]
     if not by_name and not is_mixed(X):
@@ -314,7 +316,8 @@ def _read_frame(X: Any, y: Any, given: dict[str, Any]) -> _Known:
         y = np.array(labels, dtype=object) if missing.any() else labels
         if missing.any():
             y[missing] = None
-    return _Known(rows.X, y, {"columns": rows.columns}, rows.encoder, getattr(X, "index", None), label)
+    known = {"columns": rows.columns, "originals": rows.originals}
+    return _Known(rows.X, y, known, rows.encoder, getattr(X, "index", None), label)
 
 
 def _may_have_gaps(y: Any) -> bool:

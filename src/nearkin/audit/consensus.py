@@ -306,15 +306,14 @@ class Consensus:
             raise InputError("without features there is no jury that could judge the labels.", owner=self)
         return audit_labels(self.X, self.label, random_state=self.random_state, groups=self.groups)
 
-    def to_columns(self, first_row: int = 0) -> dict[str, Any]:
+    def to_columns(self) -> dict[str, Any]:
         """Return all rows as named columns, those of `CONSENSUS`.
 
-        ``ask_again`` counts the rows to ask again from 1, and is 0 for all others.
+        ``row`` counts from 0. ``ask_again`` counts the rows to ask again from 1, and is 0 for all others.
         """
         place = np.zeros(self.n_rows, dtype=np.int64)
         place[self.ask_again] = np.arange(1, len(self.ask_again) + 1)
-        numbers = np.arange(first_row, first_row + self.n_rows)
-        values = numbers, self.label, self.confidence, self.n_answers, self.agreement, place
+        values = np.arange(self.n_rows), self.label, self.confidence, self.n_answers, self.agreement, place
         return dict(zip(CONSENSUS, values, strict=True))
 
     def annotators_to_columns(self) -> dict[str, Any]:
@@ -325,10 +324,10 @@ class Consensus:
 
     def to_html(
         self, path: str | os.PathLike[str], *, title: str = "Consensus", ids: Columns | None = None,
-        notes: Mapping[str, str] | None = None, first_row: int = 0,
+        notes: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Write the page of `audit`, with the annotators and the rows to ask again; see `LabelAudit.to_html`."""
-        self.audit.to_html(path, title=title, ids=ids, notes=notes, first_row=first_row, consensus=self)
+        self.audit.to_html(path, title=title, ids=ids, notes=notes, consensus=self)
 
     def summary(self) -> list[tuple[str, str]]:
         """A few lines for people: names and values."""

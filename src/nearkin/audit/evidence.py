@@ -1,4 +1,4 @@
-"""Why a label is doubted: what each voter says, whose votes these are, and the nearest typical rows."""
+"""Why a label is doubted: what each voter says, whose votes these are, which columns tell, and rows to hold beside it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nearkin.arrays import Array, Codes, Index
+from nearkin.audit.contrast import Feature
 from nearkin.errors import printable
 from nearkin.jury.jury import whole_percents
+from nearkin.measures import DISTANCE
+from nearkin.neighbors.search import NeighbourSearch
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["Evidence", "Neighbour", "Opinion", "Prototype", "PrototypeMap", "explain"]
+__all__ = ["Evidence", "Neighbour", "Opinion", "Prototype", "PrototypeMap", "TrustedRow", "explain", "find_other"]
+
+
+#: Trusted rows of each class beside a row, and the share of its length by which a copy may differ.
+N_TRUSTED, _SAME = 2, 1e-6
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,16 @@ class Prototype:
 
 
 @dataclass(frozen=True)
+class TrustedRow:
+    """A row that is not a suspect, to hold the doubted one against."""
+
+    label: Any
+    row: int
+    #: From the doubted row, in the learned space that votes.
+    distance: float
+
+
+@dataclass(frozen=True)
 class Evidence:
     """Everything that speaks for and against one label.
 
@@ -83,6 +101,14 @@ class Evidence:
         Whether the label is doubted.
     is_wrong : bool
         Whether it is more likely wrong than right; other suspects are worth a look.
+    features : tuple of Feature
+        Columns that speak most for either label, at most five: ``name``, ``value`` of the row, ``score`` (above 0 for
+        the other label, below 0 for the given one; a log-likelihood ratio, see `nearkin.audit.contrast`), and what is
+        usual among the trusted rows of both classes (``usual_given``, ``usual_other``). Empty for more than 100 columns
+        without names, and for modalities.
+    trusted : tuple of TrustedRow
+        Rows nearest to this one in the learned space, up to two of each class, that are neither suspects nor copies of
+        it: ``label``, ``row`` and ``distance``.
 
     Examples
     --------
@@ -108,6 +134,8 @@ class Evidence:
     suggested: Prototype
     is_suspect: bool
     is_wrong: bool
+    features: tuple[Feature, ...] = ()
+    trusted: tuple[TrustedRow, ...] = ()
 
     def __str__(self) -> str:
         """For people."""
@@ -136,6 +164,12 @@ class Evidence:
             f"  the centre of {label} lies {self.given.distance:.3g} away (typical row {self.given.row}), "
             f"that of {other} {self.suggested.distance:.3g} (typical row {self.suggested.row})",
         ]
+        if self.features:
+            lines += [f"  columns that speak most for {other} (+) or {label} (-)"]
+            lines += [f"    {one.score:+.1f}  {_tell(one, label, other)}" for one in self.features]
+        if self.trusted:
+            rows = ", ".join(f"{one.row} ({_name(one.label)})" for one in self.trusted)
+            lines += [f"  nearest trusted rows: {rows}"]
         return "\n".join(lines)
 
 
@@ -144,14 +178,32 @@ def _name(label: Any) -> str:
     return printable(repr(label), 60)
 
 
+def _tell(feature: Feature, label: str, other: str) -> str:
+    """What a column says, on one line."""
+    words = f"{printable(feature.name, 40)} is {printable(feature.value, 40)}"
+    if not feature.usual_given:
+        return words
+    return f"{words}; usual for {label} {printable(feature.usual_given, 40)}, for {other} " + printable(
+        feature.usual_other, 40
+    )
+
+
+def find_other(audit: LabelAudit, rows: Index) -> Codes:
+    """Labels that those of rows are compared with: of suspects the suggested one, otherwise the best other label."""
+    found = audit.suggested_code[rows].copy()
+    alone = np.flatnonzero(found == audit.given_code[rows])
+    if len(alone):
+        given = audit.given_code[rows[alone]]
+        shares = audit.decision.left_out_joint(rows[alone], given).copy()
+        shares[np.arange(len(alone)), given] = -1.0
+        found[alone] = shares.argmax(axis=1)
+    return found
+
+
 def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
     """Collect the evidence about one label."""
     decision, at, names = audit.decision, np.array([row]), audit.classes.tolist()
-    given, best = int(audit.given_code[row]), int(audit.suggested_code[row])
-    if best == given:  # no suspect; a label compared with itself would say nothing
-        shares = decision.left_out_joint(at, at * 0 + given)[0].copy()
-        shares[given] = -1.0
-        best = int(shares.argmax())
+    given, best = int(audit.given_code[row]), int(find_other(audit, at)[0])
     said, cast = decision.left_out_votes(at), decision.cast_left_out(at, n_neighbors)
     opinions = tuple(
         Opinion(voter.name, voter.votes_with, float(share), float(votes[0, given]), float(votes[0, best]))
@@ -178,7 +230,18 @@ def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
         int(row), names[given], names[int(audit.suggested_code[row])], float(audit.plausibility[row]),
         float(audit.confidence[row]), opinions, neighbours, given_prototype, best_prototype,
         bool(audit.is_suspect[row]), bool(audit.is_wrong[row]),
+        audit.contrast.features_of(row, given, best), _find_trusted(audit, row, (given, best)),
     )  # fmt: skip
+
+
+def _find_trusted(audit: LabelAudit, row: int, codes: tuple[int, ...]) -> tuple[TrustedRow, ...]:
+    names, mapped, at = audit.classes.tolist(), audit.prototypes.rows, np.array([row])
+    found = [(code, audit.prototypes.nearest(at, np.array([code]))[0]) for code in codes]
+    return tuple(
+        TrustedRow(names[code], int(j), float(np.linalg.norm(mapped[j] - mapped[row])))
+        for code, rows in found
+        for j in rows[rows >= 0]
+    )
 
 
 class PrototypeMap:
@@ -188,11 +251,12 @@ class PrototypeMap:
     """
 
     def __init__(self, rows: Array, codes: Codes, is_suspect: Any):
-        self.rows = rows
+        self.rows, self._codes = rows, codes
         kept, n_classes = np.flatnonzero(~is_suspect), int(codes.max()) + 1
         self.centres = np.zeros((n_classes, rows.shape[1]))
         np.add.at(self.centres, codes[kept], rows[kept])
         self.centres /= np.maximum(np.bincount(codes[kept], minlength=n_classes), 1)[:, None]
+        self._trusted = kept
         far = self.distances(kept, codes[kept])
         order = np.lexsort((far, codes[kept]))
         self.typical: Index = kept[order[np.searchsorted(codes[kept][order], np.arange(n_classes))]]
@@ -201,3 +265,31 @@ class PrototypeMap:
         """Distance of rows to the centres of classes."""
         difference = self.rows[which] - self.centres[codes]
         return np.sqrt(np.einsum("ij,ij->i", difference, difference))
+
+    def nearest(self, which: Index, codes: Codes, n: int = N_TRUSTED) -> Index:
+        """Return the n nearest trusted rows of classes, of each row in its class; -1 where there are no more.
+
+        A row and its copies do not count.
+        """
+        found = np.full((len(which), n), -1, dtype=np.int64)
+        for code in np.unique(codes):
+            members = self._trusted[self._codes[self._trusted] == code]
+            search, asked, k = NeighbourSearch(self.rows[members], DISTANCE), np.flatnonzero(codes == code), n + 2
+            while len(asked) and len(members):
+                k = min(k, len(members))
+                near = members[search.query(self.rows[which[asked]], k)[1]]
+                differs = self._differ(which[asked], near)
+                first = np.argsort(~differs, axis=1, kind="stable")[:, :n]
+                rows = np.where(np.take_along_axis(differs, first, axis=1), np.take_along_axis(near, first, axis=1), -1)
+                found[asked, : rows.shape[1]] = rows
+                # Among many copies the others are further away.
+                asked = asked[differs.sum(axis=1) < n] if k < len(members) else asked[:0]
+                k *= 8
+        return found
+
+    def _differ(self, which: Index, others: Index) -> NDArray[np.bool_]:
+        """Whether other rows differ from a row by more than rounding."""
+        own = self.rows[which].astype(np.float64)
+        far = np.linalg.norm(self.rows[others] - own[:, None], axis=2)
+        found: NDArray[np.bool_] = far > _SAME * np.linalg.norm(own, axis=1)[:, None]
+        return found & (others != which[:, None])

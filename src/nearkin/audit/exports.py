@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from nearkin._version import __version__
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError, printable
-from nearkin.labels import tell_lookalikes
 from nearkin.noise.estimate import LEVEL
 from nearkin.settings import OneOf, Real
 from nearkin.tables import write_csv
@@ -83,7 +82,6 @@ def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
     return [
         ("rows", f"{audit.n_rows:,} with {audit.classifier.n_features_in_:,} features"),
         ("classes", f"{len(audit.classes):,}"),
-        *_tell_unlabelled(audit),
         ("voters", ", ".join(voters)),
         ("wrong labels", describe_rate(audit)),
         ("suspects", count_suspects(audit)),
@@ -91,12 +89,8 @@ def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
         ("confused", ", ".join(pairs) or "none"),
         ("worst classes", ", ".join(shares) or "none"),
         *(("note", one) for one in audit.notes),
+        *(("found", one.tell()) for one in audit.findings),
     ]
-
-
-def _tell_unlabelled(audit: LabelAudit) -> list[tuple[str, str]]:
-    n = 0 if audit.unlabelled is None else len(audit.unlabelled)
-    return [("no label", f"{n:,} row{'s' * (n > 1)}, each with a suggestion")] if n else []
 
 
 def describe_rate(audit: LabelAudit) -> str:
@@ -117,8 +111,7 @@ def count_suspects(audit: LabelAudit) -> str:
 
 def warn_of(audit: LabelAudit) -> tuple[str, ...]:
     """Sentences about figures that say less than they seem to: what the decision notes, and what the data lacks."""
-    alike = tell_lookalikes(audit.classes.tolist())
-    found = [*([alike] if alike else []), *audit.decision.notes, *_tell_of_copies(audit)]
+    found = list(audit.decision.notes)
     known = [one for one in audit.doubt_by_class() if one[1] > _FEW_OF_CLASS]
     lost = [name for name, size, wrong, look in known if wrong + look > _MUCH_OF_CLASS * size]
     if audit.decision.is_guessing:
@@ -161,23 +154,6 @@ def _is_hardly_told(audit: LabelAudit) -> bool:
     shares = np.bincount(audit.given_code) / audit.n_rows
     chance = 1.0 - float((shares * shares).sum())
     return float(np.mean(audit.score < 0.5)) > _GUESSED * chance
-
-
-def _tell_of_copies(audit: LabelAudit) -> list[str]:
-    """How many rows are copies of others, and how many of these contradict each other."""
-    copies = audit.decision.copies
-    if copies is None:
-        return []
-    first = audit.given_code[copies.first][copies.group_of_row]
-    n_other = int(np.count_nonzero(audit.given_code != first))
-    parts = [f"{n:,} {how}" for n, how in ((copies.n_exact, "equal"), (copies.n_near, "nearly equal")) if n]
-    n = copies.n_exact + copies.n_near
-    those = "1 row is a copy of another" if n == 1 else f"{n:,} rows are copies of others"
-    words = f"{those} ({', '.join(parts)}) and {'does' if n == 1 else 'do'} not vouch for {'it' if n == 1 else 'them'}"
-    if n_other:
-        have = "has" if n_other == 1 else "have"
-        words += f"; {n_other:,} of them {have} another label than their copy, so one of the two is wrong"
-    return [f"{words}."]
 
 
 def _list_some(labels: Sequence[Any]) -> str:
@@ -260,45 +236,45 @@ def take_rows(values: Any, rows: Index, index: Index | None = None) -> Any:
     return found
 
 
-def list_rows(audit: LabelAudit, ids: Columns | None, first_row: int) -> dict[str, Any]:
+def list_rows(audit: LabelAudit, ids: Columns | None) -> dict[str, Any]:
     """All rows as named columns, in their order."""
     values = (
-        audit.numbers(first_row), audit.given_label, audit.suggested_label, audit.is_suspect,
+        audit.numbers(), audit.given_label, audit.suggested_label, audit.is_suspect,
         audit.tier, audit.plausibility, audit.confidence, audit.score,
     )  # fmt: skip
     return {**check_ids(ids, audit.n_rows, COLUMNS), **dict(zip(COLUMNS, values, strict=False))}
 
 
-def list_cleaned(audit: LabelAudit, cleaning: Cleaning, ids: Columns | None, first_row: int) -> dict[str, Any]:
+def list_cleaned(audit: LabelAudit, cleaning: Cleaning, ids: Columns | None) -> dict[str, Any]:
     """Labels that are left, with the given ones and the probability that they are right."""
     stays, relabelled = cleaning.apply(audit.is_wrong, audit.is_suspect, audit.confidence)
     kept = np.flatnonzero(stays)
-    numbers = audit.numbers(first_row)
+    numbers = audit.numbers()
     label = np.where(relabelled, audit.suggested_label, audit.given_label)
     values = (numbers, label, audit.given_label, np.where(relabelled, audit.confidence, audit.plausibility))
     found = {**check_ids(ids, audit.n_rows, CLEANED), **dict(zip(CLEANED, values, strict=True))}
     return {name: _take(one, kept) for name, one in found.items()}
 
 
-def write_table(audit: LabelAudit, file: BinaryIO, *, ids: Columns | None, suspects_only: bool, first_row: int) -> None:
+def write_table(audit: LabelAudit, file: BinaryIO, *, ids: Columns | None, suspects_only: bool) -> None:
     """Rows as CSV, the most doubtful first."""
     order = audit.order[: audit.n_suspects] if suspects_only else audit.order
-    columns = {name: _take(values, order) for name, values in audit.to_columns(ids, first_row).items()}
+    columns = {name: _take(values, order) for name, values in audit.to_columns(ids).items()}
     if suspects_only:
         near = audit.decision.cast_left_out(order, _NEAR).rows
-        labels, numbers = audit.given_label[near], audit.numbers(first_row)
+        labels, numbers = audit.given_label[near], audit.numbers()
         columns[COLUMNS[-2]] = [" ".join(map(str, one)) for one in numbers[near].tolist()]
         columns[COLUMNS[-1]] = [" | ".join(map(str, one)) for one in labels.tolist()]
         if audit.unlabelled is not None:
-            columns = _add_unlabelled(audit.unlabelled, columns, ids, first_row)
+            columns = _add_unlabelled(audit.unlabelled, columns, ids)
     write_csv(file, columns)
 
 
-def _add_unlabelled(found: Unlabelled, columns: Columns, ids: Columns | None, first_row: int) -> dict[str, Any]:
+def _add_unlabelled(found: Unlabelled, columns: Columns, ids: Columns | None) -> dict[str, Any]:
     """Put rows without a label below the suspects."""
     n = len(found)
     own: dict[str, Any] = {
-        "row": found.rows + first_row, "suggested_label": found.suggested_label, "is_suspect": [False] * n,
+        "row": found.rows, "suggested_label": found.suggested_label, "is_suspect": [False] * n,
         "tier": ["no label"] * n, "confidence": found.confidence,
     }  # fmt: skip
     for name, values in (ids or {}).items():
@@ -323,6 +299,18 @@ def write_json(audit: LabelAudit, file: BinaryIO, ids: Columns | None) -> None:
         "noise_rates": audit.noise_rates.tolist(),
         "rate_is_estimated": audit.rate_is_estimated,
         "notes": list(audit.notes),
+        "findings": [
+            {
+                "kind": one.kind,
+                "title": one.title,
+                "count": one.count,
+                "meaning": one.meaning,
+                "advice": one.advice,
+                "rows": one.numbers.tolist(),
+                "items": list(one.items),
+            }
+            for one in audit.findings
+        ],
         "columns": [asdict(one) for one in audit.columns],
         "unlabelled": {}
         if audit.unlabelled is None
@@ -334,7 +322,7 @@ def write_json(audit: LabelAudit, file: BinaryIO, ids: Columns | None) -> None:
         ],
         "rows": {
             name: [_jsonable(one) for one in (values.tolist() if isinstance(values, np.ndarray) else values)]
-            for name, values in list_rows(audit, ids, 0).items()
+            for name, values in list_rows(audit, ids).items()
         },
     }
     # Half a character, which UTF-8 does not have, becomes an escape of JSON.

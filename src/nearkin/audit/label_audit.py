@@ -14,9 +14,13 @@ from scipy import sparse
 
 from nearkin.arrays import Array, Index, Mask
 from nearkin.audit import exports
+from nearkin.audit.contrast import ClassContrast, list_columns
+from nearkin.audit.decisions import Decisions, ReviewedLabels, fingerprint, join_decisions, review_labels
 from nearkin.audit.evidence import Evidence, PrototypeMap, explain
 from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, DEFAULT_TIER, Cleaning, Columns, Values, check_ids, take_rows
+from nearkin.audit.findings import Finding, find_all
 from nearkin.audit.page import render_page
+from nearkin.audit.sample import CheckedLabels, ReviewSample, check_sample, draw_sample
 from nearkin.errors import InputError
 from nearkin.files import claim, replacing
 from nearkin.jury import JuryDecision
@@ -24,8 +28,8 @@ from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import suggest_labels
 from nearkin.settings import Integer, check_argument
-from nearkin.stored import Anything, ArrayOf, Items, Maybe, Number, Part, stored
-from nearkin.tables import ColumnUse
+from nearkin.stored import Anything, ArrayOf, Items, Maybe, Number, Part, Table, Text, stored
+from nearkin.tables import ColumnUse, OriginalCells
 
 if TYPE_CHECKING:
     from nearkin.audit.consensus import Consensus
@@ -67,6 +71,7 @@ class Unlabelled:
     columns=Items(Part(ColumnUse)),
     row_index=Maybe(ArrayOf("n", of="codes", low=0)),
     unlabelled=Maybe(Part("Unlabelled", c="c")),
+    originals=Maybe(Table(Text(), Part(OriginalCells, n="n"))),
     _X=Anything(),
 )
 class LabelAudit:
@@ -86,6 +91,8 @@ class LabelAudit:
         Positions of these rows among all that were given, where some of those have no label.
     unlabelled : tuple of (positions, rows) or None, default=None
         The rows without a label.
+    originals : mapping of str to OriginalCells or None, default=None
+        What ``X`` cannot tell about the cells of the table behind it, of all rows that were given, by column.
 
     Attributes
     ----------
@@ -145,11 +152,13 @@ class LabelAudit:
     columns: Sequence[ColumnUse] = ()
     row_index: Index | None = None
     unlabelled: Unlabelled | None = None
+    originals: Mapping[str, OriginalCells] | None = None
     _index: Any = None  # of a frame
 
     def __init__(
         self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike, *, columns: Sequence[ColumnUse] = (),
         row_index: Index | None = None, unlabelled: tuple[Index, Array] | None = None,
+        originals: Mapping[str, OriginalCells] | None = None,
     ):  # fmt: skip
         labels = as_labels(y, type(self).__name__)
         if not isinstance(classifier.decision_, JuryDecision):
@@ -176,15 +185,18 @@ class LabelAudit:
         self._X: Any = X
         self.columns = list(columns)
         self.row_index = None if row_index is None else np.asarray(row_index, dtype=np.int64)
+        if originals:
+            at = self.row_index
+            self.originals = {name: one if at is None else one.take(at) for name, one in originals.items()}
         self.unlabelled = None
         if unlabelled is not None:
             shares = classifier.predict_proba(unlabelled[1])
             best = self.classes[shares.argmax(axis=1)]
             self.unlabelled = Unlabelled(np.asarray(unlabelled[0], dtype=np.int64), best, shares.max(axis=1))
 
-    def numbers(self, first_row: int = 0) -> Index:
-        """Return the numbers of the audited rows, where the first of all rows has the number ``first_row``."""
-        return first_row + (np.arange(self.n_rows) if self.row_index is None else self.row_index)
+    def numbers(self) -> Index:
+        """Return the positions of the audited rows among all that were given; the first of all is row 0."""
+        return np.arange(self.n_rows) if self.row_index is None else self.row_index
 
     def _own(self, given: Columns | None) -> dict[str, Values]:
         """Return columns of the audited rows; those of all rows are cut."""
@@ -227,7 +239,7 @@ class LabelAudit:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the figures should know: copies, small classes, features that tell too little, and so on."""
+        """What a reader of the figures should know: small classes, features that tell too little, and so on."""
         return exports.warn_of(self)
 
     @property
@@ -275,6 +287,12 @@ class LabelAudit:
     def prototypes(self) -> PrototypeMap:
         """Rows in the learned space that votes, with the centres of the classes."""
         return PrototypeMap(self.classifier.embed(self._X), self.given_code, self.is_suspect)
+
+    @cached_property
+    def contrast(self) -> ClassContrast:
+        """How the columns of the table tell the classes apart; empty where a person could not read them."""
+        columns = list_columns(self.classifier, self._X, self.columns, self.originals or {})
+        return ClassContrast(self._X, columns, self.given_code, self.is_suspect)
 
     def clean(
         self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None, tier: str = DEFAULT_TIER
@@ -344,20 +362,20 @@ class LabelAudit:
 
     # ------------------------------------------------------------------ tables and files
 
-    def to_columns(self, ids: Columns | None = None, first_row: int = 0) -> dict[str, Any]:
+    def to_columns(self, ids: Columns | None = None) -> dict[str, Any]:
         """Return all rows as named columns, in their order.
 
-        ``ids`` are columns to put first, ``first_row`` is the number of the first row. The others are ``row``,
-        ``given_label``, ``suggested_label``, ``is_suspect``, ``tier``, ``plausibility``, ``confidence`` and ``score``.
+        ``ids`` are columns to put first. The others are ``row`` (counted from 0), ``given_label``,
+        ``suggested_label``, ``is_suspect``, ``tier``, ``plausibility``, ``confidence`` and ``score``.
         """
-        return exports.list_rows(self, self._own(ids), first_row)
+        return exports.list_rows(self, self._own(ids))
 
     def cleaned_columns(
-        self, ids: Columns | None = None, first_row: int = 0, *, how: str = DEFAULT_HOW,
-        min_confidence: float | None = None, tier: str = DEFAULT_TIER,
+        self, ids: Columns | None = None, *, how: str = DEFAULT_HOW, min_confidence: float | None = None,
+        tier: str = DEFAULT_TIER,
     ) -> dict[str, Any]:  # fmt: skip
         """Return cleaned labels as the columns ``row``, ``label``, ``given_label`` and ``confidence``; see `clean`."""
-        return exports.list_cleaned(self, Cleaning(how, min_confidence, tier), self._own(ids), first_row)
+        return exports.list_cleaned(self, Cleaning(how, min_confidence, tier), self._own(ids))
 
     def to_frame(self) -> Any:
         """Return all rows as a pandas frame, with the index of X where that is a frame."""
@@ -370,17 +388,14 @@ class LabelAudit:
         index = getattr(self._X, "index", None) if self._index is None else self._index
         return pandas.DataFrame(self.to_columns(), index=index)
 
-    def to_csv(
-        self, path: str | os.PathLike[str], *, ids: Columns | None = None, suspects_only: bool = False,
-        first_row: int = 0,
-    ) -> None:  # fmt: skip
+    def to_csv(self, path: str | os.PathLike[str], *, ids: Columns | None = None, suspects_only: bool = False) -> None:
         """Write the rows as CSV, the most doubtful first; an old file is replaced only when the new one is complete.
 
         A table of suspects only (of both tiers) has two more columns: the rows that cast most of the votes, and their
         labels. Rows without a label follow them, in the tier "no label", with the suggested one.
         """
         with replacing(path, "suspects_csv" if suspects_only else "csv") as file:
-            exports.write_table(self, file, ids=ids, suspects_only=suspects_only, first_row=first_row)
+            exports.write_table(self, file, ids=ids, suspects_only=suspects_only)
 
     def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
         """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order."""
@@ -390,7 +405,7 @@ class LabelAudit:
     def to_html(
         self, path: str | os.PathLike[str], *, title: str = "Label audit", ids: Columns | None = None,
         texts: Values | None = None, images: Values | None = None, notes: Mapping[str, str] | None = None,
-        first_row: int = 0, consensus: Consensus | None = None,
+        consensus: Consensus | None = None,
     ) -> None:  # fmt: skip
         """Write one page that needs nothing else: noise, map, suspects with evidence, noise matrix, cleaned labels.
 
@@ -406,8 +421,6 @@ class LabelAudit:
             A text, or the path of a picture (needs Pillow), to show beside every row.
         notes : mapping of str to str or None
             More lines for the list of what was done.
-        first_row : int, default=0
-            Number of the first row.
         consensus : Consensus or None, default=None
             Shows the annotators whose answers the labels come from, and the rows to ask again.
         """
@@ -416,7 +429,7 @@ class LabelAudit:
         check_ids(shown, self.n_rows)
         made = render_page(
             self, title=title, ids=check_ids(self._own(ids), self.n_rows, COLUMNS), texts=shown.get("texts"),
-            images=shown.get("images"), notes=notes or {}, first_row=first_row, consensus=consensus,
+            images=shown.get("images"), notes=notes or {}, consensus=consensus,
         )  # fmt: skip
         with replacing(path, "page") as file:
             file.write(made.encode())
@@ -448,3 +461,89 @@ class LabelAudit:
             "label_quality": self.score.copy(),
             "knn_graph": self.knn_graph(n_neighbors),
         }
+
+    # ------------------------------------------------------------------ rows checked by hand
+
+    def review_sample(self, n: int = 50, random_state: Any = 0) -> ReviewSample:
+        """Draw ``n`` random rows to check by hand, in the order in which to answer; `verified` takes the answers."""
+        return draw_sample(1.0 - self.plausibility, self.order, n, random_state)
+
+    def verified(self, answers: Mapping[int, Any], sample: ReviewSample | None = None) -> CheckedLabels:
+        """Return what rows that a person checked say about all labels, whatever made labels wrong.
+
+        Parameters
+        ----------
+        answers : mapping of int to {"right", "wrong", "unsure"} or bool
+            Answer about the label of each row; True is right. Rows are positions among the audited rows.
+        sample : ReviewSample or None, default=None
+            The rows that were drawn; None is ``review_sample()``.
+
+        Returns
+        -------
+        CheckedLabels
+            The share of wrong labels with an interval that holds, the precision of the ranking, and where to stop.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> import nearkin
+        >>> X, y = load_iris(return_X_y=True)
+        >>> given, is_wrong = nearkin.flip_labels(y, 0.2, random_state=0)
+        >>> audit = nearkin.audit_labels(X, given, random_state=0)
+        >>> sample = audit.review_sample()
+        >>> found = audit.verified({row: bool(given[row] == y[row]) for row in sample.to_review}, sample)
+        >>> low, high = found.noise_interval
+        >>> bool(low <= (given != y).mean() <= high), found.n_answered
+        (True, 50)
+        """
+        return check_sample(self.review_sample() if sample is None else sample, answers)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits that stand for the labels; a page keeps its decisions under them."""
+        return fingerprint(self.classes.tolist(), self.given_code)
+
+    def apply(
+        self, decisions: str | os.PathLike[str] | Mapping[str, Any] | Decisions,
+        *more: str | os.PathLike[str] | Mapping[str, Any] | Decisions,
+    ) -> ReviewedLabels:  # fmt: skip
+        """Return the labels that follow from decisions made in the page.
+
+        Parameters
+        ----------
+        decisions : path-like, mapping or Decisions
+            What the page exports. Suspects without a decision follow the rules that the page had below the table.
+        *more : path-like, mapping or Decisions
+            Decisions of other reviewers; later ones take precedence.
+
+        Returns
+        -------
+        ReviewedLabels
+            ``label`` and ``kept`` of every audited row: ``X[done.kept], done.label[done.kept]`` is clean.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> import nearkin
+        >>> X, y = load_iris(return_X_y=True)
+        >>> y[0] = 2  # a wrong label
+        >>> audit = nearkin.audit_labels(X, y, random_state=0)
+        >>> one = {"row": 0, "given": "2", "decision": "suggested", "label": "0"}
+        >>> held = {"nearkin": "decisions", "format": 1, "audit": audit.fingerprint, "n_rows": 150, "decisions": [one]}
+        >>> done = audit.apply(held)
+        >>> int(done.label[0]), int(done.changed.sum())
+        (0, 1)
+        """
+        found, _ = join_decisions((decisions, *more))
+        return review_labels(found, self.given_label, self.classes, self.numbers())
+
+    # ------------------------------------------------------------------ beyond labels
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What else is wrong with the data, the most important kinds first; print each, or read its parts.
+
+        Copies and conflicts among them, rows far from all others, classes that look like one, spellings, columns that
+        give the label away, rare classes, runs of bad labels, rows without a label, and labels in order of the rows.
+        """
+        return find_all(self)

@@ -48,7 +48,7 @@ def _after_page(ctx: click.Context, _: click.Parameter, value: Path | None) -> P
     if value is not None:
         return value
     page = ctx.params["output"]
-    return page.parent / f"{page.stem}_suspects.csv"
+    return page.parent / f"{page.stem}.suspects.csv"
 
 
 @options
@@ -59,7 +59,7 @@ class AuditOptions(Source):
         "page", "-o", "--output", callback=_after_data, help="Page to write.  [default: wine.html for wine.csv]"
     )
     suspects: Path = output_option(
-        "suspects", callback=_after_page, help="CSV of all suspects.  [default: wine_suspects.csv beside wine.html]"
+        "suspects", callback=_after_page, help="CSV of all suspects.  [default: wine.suspects.csv beside wine.html]"
     )
     every: Path | None = output_option("audit", "--all", help="Also write a table of all rows: .csv, .tsv or .parquet.")
     cleaned: Path | None = output_option(
@@ -87,7 +87,9 @@ class AuditOptions(Source):
     group: str | None = option(
         metavar="COL", help="Column of groups, such as patients: rows of a group do not vouch for each other."
     )
-    show: str | None = option(metavar="COL", help="Column to show beside the rows, not to learn from.")
+    show: tuple[str, ...] = option(
+        multiple=True, metavar="COL", help="Column to show beside the rows, not to learn from. Repeatable."
+    )
     noise_rate: float | str = option(
         type=Share("auto", below_one=True), metavar="auto|SHARE", default="auto",
         help="Share of wrong labels, if you know it; auto estimates it.",
@@ -102,9 +104,10 @@ class AuditOptions(Source):
     def others(self) -> dict[str, str]:
         """Columns that are not learned from, and what for."""
         found = dict.fromkeys(self.ids, "names the rows (--id)")
-        for name, words in ((self.group, "groups the rows (--group)"), (self.show, "shown (--show)")):
-            if name:
-                found.setdefault(name, words)
+        if self.group:
+            found.setdefault(self.group, "groups the rows (--group)")
+        for name in self.show:
+            found.setdefault(name, "shown (--show)")
         return found
 
     @property
@@ -164,7 +167,7 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     pictures = _pictures(rows, image[0], data) if image else None
     named = given.ids or [one for one in image[:1] if one not in (*COLUMNS, *CLEANED)]  # pictures go by their files
     ids = {name: rows.others[name] for name in named}
-    beside = given.show or next(iter(given.text), None)
+    beside = given.show or given.text[:1]
     with _show.progress_bar(quiet=quiet):
         found = audit_rows(
             rows, random_state=given.seed, noise_rate=given.noise_rate, device=given.device,
@@ -174,15 +177,14 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
             given.output,
             title=given.title or data.name,
             ids=ids,
-            texts=None if beside is None else [str(one) for one in rows.others[beside]],
+            texts=_tell_beside({name: rows.others[name] for name in beside}),
             images=pictures,
             notes={"Data": data.name, "Label": rows.label or (given.labels.name if given.labels else "y")},
-            first_row=1,
         )
-        found.to_csv(given.suspects, ids=ids, suspects_only=True, first_row=1)
+        found.to_csv(given.suspects, ids=ids, suspects_only=True)
         if given.every is not None:
-            write_columns(given.every, found.to_columns(ids, first_row=1), "audit")
-        cleaned = None if given.cleaned is None else found.cleaned_columns(ids, first_row=1, **cleaning)
+            write_columns(given.every, found.to_columns(ids), "audit")
+        cleaned = None if given.cleaned is None else found.cleaned_columns(ids, **cleaning)
         if given.cleaned is not None and cleaned is not None:
             write_columns(given.cleaned, cleaned, "cleaned")
     if not quiet:
@@ -194,6 +196,16 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
         ]
         _show.echo(_show.pairs(lines))
         _show.note_unnamed(rows.n_unnamed)
+
+
+def _tell_beside(columns: dict[str, Any]) -> list[str] | None:
+    """Return what is shown beside each row: the value of one column, or a line for each of several."""
+    if len(columns) < 2:
+        return next(([str(one) for one in values] for values in columns.values()), None)
+    return [
+        "\n".join(f"{name}: {one}" for name, one in zip(columns, row, strict=True))
+        for row in zip(*columns.values(), strict=True)
+    ]
 
 
 def _pictures(rows: LabelledRows, image: str, data: Path) -> list[Path]:

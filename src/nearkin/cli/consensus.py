@@ -48,7 +48,7 @@ class ConsensusOptions:
         type=_parse_role, multiple=True, metavar="ROLE=COL", help="Name of a column in --answers. Repeatable."
     )
     id_column: str | None = option(
-        "--id", metavar="COL", help="Column that names rows, in the output and in --answers.  [default: 1, 2, 3, ...]"
+        "--id", metavar="COL", help="Column that names rows, in the output and in --answers.  [default: 0, 1, 2, ...]"
     )
     features: list[str] = names_option(metavar="COL[,COL]", help="Use these columns only.")
     drop: list[str] = names_option(metavar="COL[,COL]", help="Columns to exclude. Repeatable.")
@@ -109,12 +109,12 @@ def consensus(data: Path, given: ConsensusOptions, quiet: bool) -> None:
     rows = encode_table(source, None, given.features, given.drop, others, given.text)
     with _show.progress_bar(quiet=quiet):
         found = find_consensus(rows.X, answers, random_state=given.seed)
-        write_columns(given.output, {**names, **found.to_columns(first_row=1)}, "consensus")
+        write_columns(given.output, {**names, **found.to_columns()}, "consensus")
         if given.quality is not None:
             write_columns(given.quality, found.annotators_to_columns(), "annotators")
         if given.page is not None:
             notes = {"Data": data.name, "Labels": "consensus of several answers"}
-            found.to_html(given.page, title=data.name, ids=names, notes=notes, first_row=1)
+            found.to_html(given.page, title=data.name, ids=names, notes=notes)
     if not quiet:
         written = (("labels in", given.output), ("annotators in", given.quality), ("page", given.page))
         told = [one for one in rows.columns if one.name not in given.annotators]
@@ -131,7 +131,7 @@ def _read_columns(source: Table, given: ConsensusOptions) -> Answers:
 
 
 def _read_list(given: ConsensusOptions, ids: dict[str, Any], n_rows: int) -> Answers:
-    """Return the answers of a list; rows go by the column of ids, or by number from 1."""
+    """Return the answers of a list; rows go by the column of ids, or by number from 0."""
     from nearkin.audit import Answers
     from nearkin.tables import Arrays, open_table
 
@@ -142,7 +142,7 @@ def _read_list(given: ConsensusOptions, ids: dict[str, Any], n_rows: int) -> Ans
     name = {role: role for role in _ROLES} | dict(given.column)
     source.check_known(name.values())
     row, annotator, label = (source.values(name[role]) for role in _ROLES)
-    known = [str(one) for one in next(iter(ids.values()), range(1, n_rows + 1))]
+    known = [str(one) for one in next(iter(ids.values()), range(n_rows))]
     place = {one: i for i, one in enumerate(known)}
     if len(place) < len(known):
         twice = next(one for i, one in enumerate(known) if place[one] != i)
@@ -151,7 +151,7 @@ def _read_list(given: ConsensusOptions, ids: dict[str, Any], n_rows: int) -> Ans
     if unknown is not None:
         raise InputError(
             f"there is no row {str(row[unknown])!r} in the data; rows go by "
-            + (f"the column {given.id_column!r}." if given.id_column else "number from 1, or by a column: --id COL."),
+            + (f"the column {given.id_column!r}." if given.id_column else "number from 0, or by a column: --id COL."),
             place=f"{given.answers}, data row {unknown + 1:,}",
         )
     labels = _as_labels(label, given.missing, name["label"])

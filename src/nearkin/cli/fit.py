@@ -350,13 +350,13 @@ def _describe_suspects(decision: Any) -> str:
 
 
 def _doubts(model: Any, rows: LabelledRows) -> dict[str, Any]:
-    """Return all rows, the least plausible first; rows count from 1, as in messages."""
+    """Return all rows, the least plausible first; rows count from 0."""
     import numpy as np
 
     score = getattr(model, "score_", model.plausibility_)
     order = np.argsort(score, kind="stable")
     return {
-        "row": (order if rows.numbers is None else rows.numbers[order]) + 1,
+        "row": order if rows.numbers is None else rows.numbers[order],
         "label": np.asarray(rows.y)[order],
         "plausibility": model.plausibility_[order],
         "score": score[order],

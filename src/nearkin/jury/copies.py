@@ -18,7 +18,7 @@ from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.jury.local_scaling import LocalNeighbours, narrow, spread_rows
 from nearkin.stored import ArrayOf, Count, stored
 
-__all__ = ["Copies", "Groups", "find_copies", "join_groups", "number_equal_rows"]
+__all__ = ["Copies", "Groups", "find_copies", "is_surprising", "join_groups", "number_equal_rows"]
 
 #: Neighbours whose distances tell how dense rows lie, and how many dimensions they fill: those beyond a few copies, and
 #: those beyond many. Near copies are looked for among as many neighbours as the last number says.
@@ -216,7 +216,7 @@ def find_copies(rows: Array, codes: Codes) -> tuple[Copies | None, LocalNeighbou
         of_copies, of_others = _count_differences(own, codes, its_first, search.among)
         # Where chance explains equal rows, only labels that hardly ever differ tell that they were copied too.
         n_expected = of_others * np.count_nonzero(np.bincount(own) > 1)
-        agree = _AGREE if _is_surprising(rows, equal) else _HARDLY if n_expected >= _ENOUGH else -1.0
+        agree = _AGREE if is_surprising(rows, equal) else _HARDLY if n_expected >= _ENOUGH else -1.0
         if of_copies <= agree * of_others:
             group, first = own, its_first
         else:
@@ -247,7 +247,7 @@ def number_equal_rows(rows: Array) -> Index:
     return np.unique(keys, return_inverse=True)[1].astype(np.int64)
 
 
-def _is_surprising(rows: Array, equal: Index) -> bool:
+def is_surprising(rows: Array, equal: Index) -> bool:
     """Whether there are many more pairs of equal rows than independent columns explain."""
     n, size = len(rows), np.bincount(equal)
     n_pairs = float((size * (size - 1.0)).sum()) / 2.0

@@ -215,6 +215,23 @@ class LocalNeighbours:
             found[few] = _search(items.at(few), items, k)[1]
         return found
 
+    def distances(self, found: Index) -> Array:
+        """Plain distances of every row to the rows that ``found`` names for it, of the same shape.
+
+        >>> LocalNeighbours(np.array([[0.0], [1.0], [3.0]])).distances(np.array([[2], [0], [1]])).tolist()
+        [[3.0], [1.0], [2.0]]
+        """
+        rows = self._rows
+        if self._numbers is not None:
+            rows = np.empty_like(self._rows)
+            rows[self._numbers] = self._rows
+        apart, step = np.empty(found.shape), max(1, _AT_ONCE * 16 // max(1, found.shape[1] * rows.shape[1]))
+        for start in range(0, len(found), step):
+            part = slice(start, start + step)
+            difference = rows[found[part]] - rows[part, None]
+            apart[part] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+        return apart
+
     def query(self, queries: Array, k: int) -> Index:
         """The k nearest rows of every query, the nearest first, of shape (n_queries, k)."""
         shifted, items, k = queries - self._center, self._items, min(k, len(self._rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -18,7 +19,7 @@ _LONGEST = 1000
 
 
 class Page:
-    """A kind of page: ``page.html``, ``page.css`` and, if there is one, ``page.js`` of a package, in the common frame.
+    """A kind of page: ``page.html``, ``page.css`` and the scripts of a package, in the common frame.
 
     Parameters
     ----------
@@ -26,14 +27,15 @@ class Page:
         Package with the files; the template extends ``base.html``.
     kind : str
         Last word of the page's generator, by which its files are known.
+    scripts : sequence of str, default=("page",)
+        Names of the scripts of the package, in the order in which they run.
     """
 
-    def __init__(self, package: str, kind: str):
+    def __init__(self, package: str, kind: str, scripts: Sequence[str] = ("page",)):
         self.kind = kind
         self._frame, self._body = _read(__package__, "base.html"), _read(package, "page.html")
-        self._style, self._script = (
-            _read(__package__, f"base.{end}") + _read(package, f"page.{end}") for end in ("css", "js")
-        )
+        self._style = _read(__package__, "base.css") + _read(package, "page.css")
+        self._script = _read(__package__, "base.js") + "".join(_read(package, f"{name}.js") for name in scripts)
 
     @property
     def size(self) -> int:

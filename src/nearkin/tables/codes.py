@@ -138,11 +138,15 @@ class NumberCode:
         own = [] if self.is_only_flag else [name]
         return own + ([f"{name} is missing"] if self.is_flagged else [])
 
-    def apply(self, column: RawColumn) -> Array:
-        """Return one row of finite numbers for each row."""
+    def read(self, column: RawColumn) -> Array:
+        """Return the numbers as they are, without their unit; NaN is missing."""
         if self.unit and column.cells is not None:
             column = RawColumn.of_cells(column.name, without_unit(column.cells, self.unit))
-        numbers = read_numbers(column, self.spelling)
+        return read_numbers(column, self.spelling)
+
+    def apply(self, column: RawColumn) -> Array:
+        """Return one row of finite numbers for each row."""
+        numbers = self.read(column)
         _check_finite(numbers)
         gaps = np.isnan(numbers)
         filled = np.where(gaps, self.fill, numbers)
@@ -271,9 +275,13 @@ class DateCode:
         turns = [f"{name} {part} of {one}" for one in self.rounds for part in ("sin", "cos")]
         return [name] * self.has_age + turns + [f"{name} is missing"] * self.is_flagged
 
+    def read(self, column: RawColumn) -> Array:
+        """Return days since 1970; NaN is missing."""
+        return _days(column, self.spelling)
+
     def apply(self, column: RawColumn) -> Array:
         """Return one row of finite numbers for each row."""
-        days = _days(column, self.spelling)
+        days = self.read(column)
         gaps = np.isnan(days)
         filled = np.where(gaps, self.fill, days)
         angles = [2.0 * np.pi * 24.0 / _ROUNDS[one] * filled for one in self.rounds]

@@ -41,6 +41,7 @@ from nearkin.tables.kinds import (
     share_of_numbers,
     without_unit,
 )
+from nearkin.tables.originals import OriginalCells, keep_originals
 from nearkin.tables.raw import Cells, RawColumn
 from nearkin.tables.table import Table as AnyTable
 from nearkin.tables.table import stack_columns
@@ -164,16 +165,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self._learn(columns, table.path)
             return self._stack(table, columns)
 
-    def read(self, table: AnyTable) -> tuple[Array, list[str]]:
-        """Decide what every column of a table is; return its features, plain numbers in their own type, and names."""
+    def read(self, table: AnyTable) -> tuple[Array, list[str], dict[str, OriginalCells]]:
+        """Decide what every column of a table is; return its features, their names, and what they cannot tell.
+
+        Plain numbers keep their own type.
+        """
         check_settings(self)
         with owned_by(self):
             columns = self._read(table)
             self._learn(columns, table.path)
-            used = {one.name: one.numbers for one in columns if one.name in self.codes_ and one.numbers is not None}
+            used = [one for one in columns if one.name in self.codes_]
+            originals = {one.name: kept for one in used if (kept := keep_originals(one, self.codes_[one.name]))}
             if self.is_plain_:
-                return stack_columns(used)
-            return self._stack(table, columns), self.get_feature_names_out().tolist()
+                return *stack_columns({one.name: one.numbers for one in used if one.numbers is not None}), originals
+            return self._stack(table, used), self.get_feature_names_out().tolist(), originals
 
     def _stack(self, table: AnyTable, columns: Sequence[RawColumn]) -> Array:
         blocks = [self._apply(table, one) for one in columns if one.name in self.codes_]

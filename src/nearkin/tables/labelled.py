@@ -17,8 +17,9 @@ from nearkin.tables.encoder import ColumnUse, TableEncoder
 from nearkin.tables.excel_files import read_excel
 from nearkin.tables.images import read_picture_folder
 from nearkin.tables.numpy_files import Arrays, read_arrays, read_labels
+from nearkin.tables.originals import OriginalCells
 from nearkin.tables.parquet_files import read_parquet, read_parquet_names
-from nearkin.tables.table import JoinedTable, Table, check_classes, check_regular, find_gap, single_or_double
+from nearkin.tables.table import JoinedTable, Labels, Table, check_classes, check_regular, find_gap, single_or_double
 
 __all__ = [
     "LabelledRows",
@@ -55,6 +56,7 @@ class LabelledRows:
     ``others`` are columns to pass on, of all rows of the file, and ``n_unnamed`` columns without a name were left out.
     ``encoder`` made the features of a table, and ``columns`` says what became of every column. Rows to learn from have
     labels; ``numbers`` are theirs in the file, and those of ``unlabelled``, the other rows, where there are any.
+    ``originals`` are what features cannot tell about the cells of all rows of the file, by column.
     """
 
     X: Array
@@ -68,6 +70,7 @@ class LabelledRows:
     columns: list[ColumnUse] = field(default_factory=list)
     numbers: NDArray[np.int64] | None = None
     unlabelled: LabelledRows | None = None
+    originals: dict[str, OriginalCells] = field(default_factory=dict)
 
     @property
     def needed_encoder(self) -> TableEncoder | None:
@@ -163,6 +166,25 @@ def read_training(
     return rows
 
 
+def read_labelled(path: Path, label: str | None, labels: Path | None) -> tuple[dict[str, Any], str, Labels]:
+    """Return the columns of a file as they stand, the name of the labels, and the labels; arrays have no columns.
+
+    The labels are those that `read_training` would read, and stand in the columns under their name.
+    """
+    source = open_table(path) if not path.is_dir() else read_picture_folder(path)
+    if labels is None:
+        label = label or ("class" if path.is_dir() else "y" if isinstance(source, Arrays) else None)
+        name = str(label) if isinstance(source, Arrays) else source.check_label(label)
+        found = source.labels(name)
+    else:
+        name, found = label or "label", read_labels(labels)
+    columns = {} if isinstance(source, Arrays) else {one: source.values(one) for one in source.names if one}
+    n_rows = len(source.features(None)) if isinstance(source, Arrays) else source.n_rows
+    if len(found[0]) != n_rows:
+        raise InputError(f"{path} has {n_rows:,} rows and {labels or name} {len(found[0]):,} labels.")
+    return {**columns, name: found[0].tolist()}, name, found
+
+
 def encode_table(
     table: Table, label: str | None, features: Sequence[str] = (), drop: Sequence[str] = (),
     others: Mapping[str, str] | Sequence[str] = (), text: Sequence[str] = (), image: Sequence[str] = (),
@@ -180,7 +202,8 @@ def encode_table(
         text=[one for one in text if one in media],
         image=[one for one in image if one in media],
     )
-    rows = LabelledRows(*encoder.read(table))
+    X, names, originals = encoder.read(table)
+    rows = LabelledRows(X, names, originals=originals)
     words = {**dict.fromkeys([*text, *image], "shown"), **dict.fromkeys(others, "passed on")}
     words |= others if isinstance(others, Mapping) else {}
     left_out = [ColumnUse(one, "dropped", "left out: dropped as you asked", 0) for one in drop if one != label]

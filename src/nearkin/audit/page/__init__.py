@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["render_page"]
 
+#: Parts of the script, in the order in which they run.
+_SCRIPTS = ("sample", "ledger", "map", "review", "check", "page")
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
 #: Characters of a class that head a column of the matrix; a number takes the place of longer ones.
@@ -40,21 +42,22 @@ _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
 def render_page(
     audit: LabelAudit, *, title: str, ids: Columns, texts: Values | None, images: Values | None,
-    notes: Mapping[str, str], first_row: int, consensus: Consensus | None = None,
+    notes: Mapping[str, str], consensus: Consensus | None = None,
 ) -> str:  # fmt: skip
     """Return one HTML page that needs nothing else; see `LabelAudit.to_html`."""
-    page = Page(__package__, "audit")
-    data, left_out = collect(audit, ids, texts, images, first_row, page.size)
+    page, sample = Page(__package__, "audit", _SCRIPTS), audit.review_sample()
+    source = notes.get("Data"), notes.get("Label")
+    data, left_out = collect(audit, ids, texts, images, sample, source, page.size)
     return page.render(
         title, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
-        columns=_tell_columns(audit),
-        notes=_notes(audit, first_row) | dict(notes), **_figures(audit),
+        findings=audit.findings, columns=_tell_columns(audit), sample_size=len(sample.to_review),
+        notes=_notes(audit) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
-        bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids, first_row),
+        bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids),
     )  # fmt: skip
 
 
-def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
+def _notes(audit: LabelAudit) -> dict[str, str]:
     """What was done."""
     model, jury = audit.classifier, audit.decision.jury
     rate = describe_rate(audit)
@@ -66,7 +69,6 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
     learned = {} if isinstance(model.learner, str) else {"Learner": " ".join(f"{model.learner_!r}".split())}
     return {
         "Rows, features, classes": f"{audit.n_rows:,}, {model.n_features_in_:,}, {len(audit.classes):,}",
-        **({} if audit.unlabelled is None else {"Rows without a label": _tell_unlabelled(len(audit.unlabelled))}),
         "Voters": "; ".join(voters),
         **learned,
         "Noise rate": rate,
@@ -78,13 +80,9 @@ def _notes(audit: LabelAudit, first_row: int) -> dict[str, str]:
         "Confidence": "probability that the suggested label is right",
         "Map": "t-SNE of the rows in the learned space that votes",
         "Seed": f"{model.random_state}",
-        "Numbers of rows": f"begin with {first_row}",
+        "Numbers of rows": "count from 0, the first row of the data",
         "Made by": f"nearkin {__version__}",
     }
-
-
-def _tell_unlabelled(n: int) -> str:
-    return f"{n:,}; the table of suspects ends with a suggestion for each"
 
 
 def _tell_columns(audit: LabelAudit) -> list[tuple[str, str]]:
@@ -106,7 +104,7 @@ def _figures(audit: LabelAudit) -> dict[str, Any]:
     }
 
 
-def _answered(consensus: Consensus | None, ids: Columns, first_row: int) -> dict[str, Any] | None:
+def _answered(consensus: Consensus | None, ids: Columns) -> dict[str, Any] | None:
     """Who gave the answers, best first, and which rows to ask again; None for labels that were given as such."""
     if consensus is None:
         return None
@@ -121,7 +119,7 @@ def _answered(consensus: Consensus | None, ids: Columns, first_row: int) -> dict
         "n_left_out": n_left_out,
         "rows": [
             (
-                names[i] if names is not None else i + first_row,
+                names[i] if names is not None else i,
                 consensus.label[i],
                 f"{100 * consensus.confidence[i]:.0f}",
                 consensus.n_answers[i],

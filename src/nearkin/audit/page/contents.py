@@ -16,9 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.arrays import Array, Index
+from nearkin.arrays import Array, Codes, Index
+from nearkin.audit.contrast import LARGEST
+from nearkin.audit.evidence import find_other
 from nearkin.audit.exports import Values
 from nearkin.audit.page.thumbnails import thumbnails
+from nearkin.audit.sample import ReviewSample, sample_arrays
+from nearkin.noise.estimate import LEVEL
 from nearkin.noise.model import split_rows
 from nearkin.pages import as_json
 
@@ -28,13 +32,17 @@ if TYPE_CHECKING:
 __all__ = ["choose_rows", "collect", "draw_map", "pack"]
 
 #: Suspects whose evidence is in the page, neighbours of each, suspects that are listed, and points of the map.
-_EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 1500, 5, 30000, 4000
+_EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 2000, 5, 30000, 4000
 #: Characters that the whole page should take, and the labels of all rows, the ids, the texts and the pictures at most.
-_PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 950_000, 300_000, 200_000, 100_000, 250_000
+_PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 4_000_000, 500_000, 500_000, 600_000, 1_500_000
+#: And what columns say about rows.
+_FEATURES = 600_000
 #: Characters of one text, of one label where labels are cut, and of all labels that are not.
 _TEXT, _NAME, _NAMES = 280, 100, 250_000
-#: Steps into which a share is cut.
-_STEPS = 1000
+#: Rows of a finding that are named, and suspects of it that can be shown in the table.
+_NAMED, _FOUND = 20, 2000
+#: Steps into which a share is cut, and one point of the score of a column.
+_STEPS, _SCORE_STEPS = 1000, 15
 #: Rows of the map laid out by t-SNE, and how; and between how many of them each other row is placed.
 _LANDMARKS, _PERPLEXITY, _TSNE_STEPS, _BESIDE = 600, 30.0, 400, 3
 #: Points of the map beyond these percentiles are drawn at the edge.
@@ -42,34 +50,52 @@ _EDGES = (0.5, 99.5)
 
 
 def collect(
-    audit: LabelAudit, ids: Mapping[str, Values], texts: Values | None, images: Values | None, first_row: int,
-    taken: int,
+    audit: LabelAudit, ids: Mapping[str, Values], texts: Values | None, images: Values | None, sample: ReviewSample,
+    source: tuple[str | None, str | None], taken: int,
 ) -> tuple[str, list[str]]:  # fmt: skip
-    """Return the data of the page as JSON, and what was left out; ``taken`` characters of the page are used already."""
+    """Return the data of the page as JSON, and what was left out; ``taken`` characters of the page are used already.
+
+    ``source`` is the name of the file and of its label, for the file of decisions.
+
+    The rows of the page are the suspects in their order, then the rows of the sample that are not among them.
+    """
     left_out: list[str] = []
     order = audit.order[: min(audit.n_suspects, _LISTED)]
+    others = sample.to_review[~np.isin(sample.to_review, order)]
+    listed = np.concatenate([order, others])
+    best = find_other(audit, listed)
     if audit.n_suspects > len(order):
         left_out.append(f"{audit.n_suspects - len(order):,} of the suspects; the CSV has all of them.")
     explained = order[:_EXPLAINED]
     if audit.n_suspects > len(explained):
         left_out.append(f"The evidence of all but the {len(explained):,} most doubtful rows.")
-    evidence, near = _evidence(audit, explained)
+    has_evidence = np.r_[: len(explained), len(order) : len(listed)]
+    evidence, near = _evidence(audit, listed[has_evidence], best[has_evidence])
+    trusted = _trusted(audit, listed[has_evidence], best[has_evidence])
     numbers = {} if audit.row_index is None else {"number": audit.row_index.astype(np.uint32)}
     arrays = {
         **numbers,
-        **_labels(audit, order, left_out),
-        **_suspects(audit, order),
+        **_labels(audit, listed, left_out),
+        **_suspects(audit, listed, best),
         **evidence,
+        "trusted": trusted.astype(np.uint32).ravel(),  # -1 becomes the largest number
         **_map(audit, left_out),
     }
     data: dict[str, Any] = {
         "n": audit.n_rows,
-        "first": first_row,
+        "suspects": len(order),
+        "explained": len(explained),
+        "fingerprint": audit.fingerprint,
+        "source": source,
+        "sample": {name: values.tolist() for name, values in sample_arrays(sample).items()},
+        "level": round(100 * LEVEL),
         "steps": _STEPS,
         "near": near.shape[1],
+        "trusted": trusted.shape[1],
         "voters": [one.name for one in audit.decision.jury.voters],
         "neighbourVoters": [one.name for one in audit.decision.neighbourhoods],
         **_classes(audit, left_out),
+        "findings": _findings(audit, order),
         "packed": pack(arrays),
     }
 
@@ -77,15 +103,32 @@ def collect(
         """Part of what is left of the page."""
         return max(0, int(share * (_PAGE - taken - len(as_json(data)))))
 
-    shown = list(dict.fromkeys(chain(order.tolist(), near.ravel().tolist())))
+    beside = np.hstack([near, np.where(trusted < 0, near[:, :1], trusted)])
+    data |= _features(audit, listed[has_evidence], best[has_evidence], trusted, min(_FEATURES, room(0.3)), left_out)
+    named = chain.from_iterable(one["named"] for one in data["findings"])
+    shown = list(dict.fromkeys(chain(others.tolist(), named, order.tolist(), beside.ravel().tolist())))
     if ids:
         name, values = next(iter(ids.items()))
         data |= _names(name[:_NAME], values, shown, min(_IDS, room(0.4)), left_out)
     if texts is not None:
         data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
     if images is not None:
-        data["pictures"] = _pictures(images, order, near, min(_PICTURES, room(0.9)), left_out)
+        data["pictures"] = _pictures(images, order, beside, min(_PICTURES, room(0.9)), left_out)
     return as_json(data), left_out
+
+
+def _findings(audit: LabelAudit, suspects: Index) -> list[dict[str, Any]]:
+    """Rows of every finding: the first, which are named, how many more there are, and those that are in the table."""
+    in_table = np.zeros(audit.n_rows, dtype=bool)
+    in_table[suspects] = True
+    return [
+        {
+            "named": one.rows[:_NAMED].tolist(),
+            "more": max(0, len(one.rows) - _NAMED),
+            "suspects": one.rows[in_table[one.rows]][:_FOUND].tolist(),
+        }
+        for one in audit.findings
+    ]
 
 
 def _classes(audit: LabelAudit, left_out: list[str]) -> dict[str, Any]:
@@ -97,23 +140,25 @@ def _classes(audit: LabelAudit, left_out: list[str]) -> dict[str, Any]:
     return {"classes": [one if len(one) <= _NAME else one[: _NAME - 1] + "…" for one in names], "cut": True}
 
 
-def _suspects(audit: LabelAudit, order: Index) -> dict[str, NDArray[Any]]:
+def _suspects(audit: LabelAudit, order: Index, best: Codes) -> dict[str, NDArray[Any]]:
     return {
         "row": order.astype(np.uint32),
         "wrong": audit.is_wrong[order].astype(np.uint8),
-        "best": smallest(audit.suggested_code)[order],
+        "best": smallest(best),
         # A suspect never has plausibility 1, also when it is rounded.
-        "plausibility": np.minimum(_steps(audit.plausibility[order]), np.uint16(_STEPS - 1)),
+        "plausibility": np.minimum(
+            _steps(audit.plausibility[order]), np.where(audit.is_suspect[order], _STEPS - 1, _STEPS).astype(np.uint16)
+        ),
         # Rounded down: what is below a bound must not reach it here.
         "confidence": np.floor(audit.confidence[order] * _STEPS + 1e-9).astype(np.uint16),
     }
 
 
-def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], Index]:
-    """What the voters say about suspects, whose votes these are, and how far the centres of both classes lie."""
+def _evidence(audit: LabelAudit, rows: Index, best: Codes) -> tuple[dict[str, NDArray[Any]], Index]:
+    """What the voters say about rows, whose votes these are, and how far the centres of both classes lie."""
     cast = audit.decision.cast_left_out(rows, _NEIGHBOURS)
     total, percents = cast.total, audit.decision.jury.percents
-    given, best = audit.given_code[rows], audit.suggested_code[rows]
+    given = audit.given_code[rows]
     said = np.empty((2, len(rows), len(audit.decision.jury.voters)))
     for part in split_rows(len(rows), said.shape[2] * len(audit.classes)):
         votes, at = audit.decision.left_out_votes(rows[part]).votes, np.arange(len(rows[part]))
@@ -132,6 +177,51 @@ def _evidence(audit: LabelAudit, rows: Index) -> tuple[dict[str, NDArray[Any]], 
         "toGiven": audit.prototypes.distances(rows, given).astype(np.float32),
         "toBest": audit.prototypes.distances(rows, best).astype(np.float32),
     }, cast.rows
+
+
+def _trusted(audit: LabelAudit, rows: Index, best: Codes) -> Index:
+    """Nearest trusted rows of the given class, then as many of the best other one; -1 where there are no more."""
+    return np.hstack([audit.prototypes.nearest(rows, codes) for codes in (audit.given_code[rows], best)])
+
+
+def _features(
+    audit: LabelAudit, rows: Index, best: Codes, trusted: Index, budget: int, left_out: list[str]
+) -> dict[str, Any]:
+    """What the columns say about rows: which speak most, their scores, and the texts of five cells for each of them.
+
+    The cells are those of the row, what is usual in the given and in the other class, and those of the nearest trusted
+    rows of both.
+    """
+    contrast, given = audit.contrast, audit.given_code[rows]
+    if not contrast.columns or not len(rows):
+        return {}
+    columns, scores = contrast.choose(rows, given, best)
+    cells = np.full((*columns.shape, 5), "", dtype=object)
+    beside = trusted[:, :: trusted.shape[1] // 2]
+    for c in np.unique(columns[columns < len(contrast.columns)]).tolist():
+        at, place = np.nonzero(columns == c)
+        cells[at, place, 0] = contrast.values(c, rows[at])
+        for i, codes in enumerate((given, best)):
+            usual = {code: contrast.usual(c, code) for code in np.unique(codes[at]).tolist()}
+            cells[at, place, 1 + i] = [usual[code] for code in codes[at].tolist()]
+            has = beside[at, i] >= 0
+            cells[at[has], place[has], 3 + i] = contrast.values(c, beside[at[has], i])
+    names = [one.name[:_NAME] for one in contrast.columns]
+
+    def packed(n: int) -> dict[str, Any]:
+        words, codes = np.unique(cells[:n].ravel().astype(np.str_), return_inverse=True)
+        steps = np.round((scores[:n] + LARGEST) * _SCORE_STEPS).astype(np.uint8)
+        arrays = {"column": smallest(columns[:n]), "score": steps, "cell": smallest(codes)}
+        return {"packed": pack(arrays), "words": pack_json([names, words.tolist()])}
+
+    n, found = len(rows), packed(len(rows))
+    while n and (size := sum(len(one) for one in (found["packed"]["data"], found["words"]))) > budget:
+        n = int(0.95 * n * budget / size)
+        found = packed(n)
+    if n < len(rows):
+        left_out.append(f"What columns say about all but {n:,} rows.")
+    facts = {"rows": n, "perRow": columns.shape[1], "most": LARGEST, "steps": _SCORE_STEPS}
+    return {"features": found | facts} if n else {}
 
 
 def _steps(shares: Array) -> NDArray[np.uint16]:

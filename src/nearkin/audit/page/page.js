@@ -3,6 +3,7 @@
   const at = (id) => document.getElementById(id);
   const PAGE = matchMedia("(max-width: 720px)").matches ? 20 : 50;
   const KINDS = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array };
+  const NONE = 4294967295; /* no row */
 
   async function inflate(text) {
     const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
@@ -15,16 +16,19 @@
     at("count").textContent = "This browser is too old for the table; the CSV file holds the same rows.";
     return;
   }
-  const held = {};
-  {
-    const buffer = await inflate(data.packed.data);
+  async function unpack(packed) {
+    const buffer = await inflate(packed.data), found = {};
     let place = 0;
-    for (const [name, kind, length] of data.packed.layout) {
+    for (const [name, kind, length] of packed.layout) {
       const size = Number(kind[1]) * length;
-      held[name] = new KINDS[kind](buffer.slice(place, place + size));
+      found[name] = new KINDS[kind](buffer.slice(place, place + size));
       place += size;
     }
+    return found;
   }
+  const held = await unpack(data.packed);
+  const told = data.features ? { ...data.features, ...(await unpack(data.features.packed)) } : { rows: 0 };
+  if (told.rows) [told.names, told.texts] = (await inflateJson(told.words)).map((some) => some.map(visible));
   if (held.codes) held.given = held.codes.constructor.from(held.row, (row) => held.codes[row]);
   const ids = data.ids ? await inflateJson(data.ids) : null;
   const someIds = data.someIds ? await inflateJson(data.someIds) : {};
@@ -33,143 +37,23 @@
   const classes = data.classes;
   const paragraphs = (text) => text.split(/([\n\t])/).map((one, i) => (i % 2 ? one : visible(one))).join("");
   const names = classes.map(visible);
-  const n = held.row.length;
+  const n = data.suspects; /* rows of the sample that are not suspects follow them */
   const share = (steps) => steps / data.steps;
-  const number = (row) => (held.number ? held.number[row] : row) + data.first;
+  const number = (row) => (held.number ? held.number[row] : row); /* counts from 0 */
   const nameOf = (row) => visible(ids ? ids[row] : row in someIds ? someIds[row] : String(number(row)));
 
-  /* ---------------------------------------------------------------- colours */
-
-  const HUES = [205, 28, 152, 280, 45, 330, 180, 95, 240, 8];
-  const root = document.documentElement;
-  const colour = (code) => {
-    const hue = code < HUES.length ? HUES[code] : (code * 137.508) % 360;
-    return isDark() ? `hsl(${hue} 55% 66%)` : `hsl(${hue} 52% 46%)`;
-  };
-  root.addEventListener("theme", () => { drawLegend(); drawMap(); });
-
-  /* ---------------------------------------------------------------- map */
-
-  const canvas = at("map"), tip = at("tip"), box = canvas.parentElement;
-  let only = -1, hovered = -1;
-  const placeOf = (i, width, height) => [
-    14 + (held.mapX[i] / 4095) * (width - 28), 14 + (1 - held.mapY[i] / 4095) * (height - 28)];
-  function drawMap() {
-    const width = box.clientWidth, height = box.clientHeight, scale = window.devicePixelRatio || 1;
-    canvas.width = Math.round(width * scale); canvas.height = Math.round(height * scale);
-    const pen = canvas.getContext("2d");
-    pen.scale(scale, scale);
-    const rings = [null, "--look-mark", "--doubt"].map((name) => name && getComputedStyle(root).getPropertyValue(name).trim());
-    const many = held.mapRow.length > 1500;
-    for (const tier of [0, 1, 2]) {
-      for (let i = 0; i < held.mapRow.length; i++) {
-        if (held.mapTier[i] !== tier) continue;
-        const [x, y] = placeOf(i, width, height), mine = only < 0 || held.mapGiven[i] === only;
-        pen.globalAlpha = mine ? (tier ? 0.95 : 0.55) : 0.06;
-        pen.fillStyle = colour(held.mapGiven[i]);
-        pen.beginPath();
-        pen.arc(x, y, tier ? (many ? 2.4 : 4) : many ? 2 : 2.8, 0, 7);
-        pen.fill();
-        if (tier) { pen.lineWidth = many ? 0.9 : 1.6; pen.strokeStyle = rings[tier]; pen.stroke(); }
-      }
-    }
-    nameClasses(pen, width, height);
-    if (hovered >= 0) {
-      const [x, y] = placeOf(hovered, width, height);
-      pen.globalAlpha = 1; pen.lineWidth = 2; pen.strokeStyle = getComputedStyle(root).getPropertyValue("--ink").trim();
-      pen.beginPath(); pen.arc(x, y, 8, 0, 7); pen.stroke();
-    }
-    pen.globalAlpha = 1;
-  }
-  const middles = new Map(); /* of the rows of a class that are not suspects */
-  if (classes.length <= 12) {
-    for (let code = 0; code < classes.length; code++) {
-      const mine = [...held.mapRow.keys()].filter((i) => held.mapGiven[i] === code && !held.mapTier[i]);
-      const middle = (values) => mine.map((i) => values[i]).sort((a, b) => a - b)[mine.length >> 1];
-      if (mine.length) middles.set(code, [middle(held.mapX) / 4095, middle(held.mapY) / 4095]);
-    }
-  }
-  function nameClasses(pen, width, height) {
-    const style = getComputedStyle(root);
-    pen.font = "600 13px system-ui, sans-serif";
-    pen.textAlign = "center"; pen.textBaseline = "middle"; pen.lineJoin = "round"; pen.lineWidth = 4;
-    pen.strokeStyle = style.getPropertyValue("--fill").trim(); pen.fillStyle = style.getPropertyValue("--ink").trim();
-    const taken = [];
-    for (const [code, [x, y]] of middles) {
-      const name = names[code].length > 18 ? names[code].slice(0, 17) + "…" : names[code];
-      const half = pen.measureText(name).width / 2 + 6;
-      let left = Math.min(Math.max(14 + x * (width - 28), half), width - half), top = 14 + (1 - y) * (height - 28);
-      for (let tries = 0; tries < 12 && taken.some(([a, b, c]) => Math.abs(a - left) < c + half && Math.abs(b - top) < 17); tries++) top += 17;
-      taken.push([left, top, half]);
-      pen.globalAlpha = only < 0 || only === code ? 1 : 0.25;
-      pen.strokeText(name, left, top); pen.fillText(name, left, top);
-    }
-  }
-  function drawLegend() {
-    const size = new Map();
-    for (const code of held.mapGiven) size.set(code, (size.get(code) || 0) + 1);
-    const shown = [...size.keys()].sort((a, b) => size.get(b) - size.get(a)).slice(0, 12).sort((a, b) => a - b);
-    at("legend").replaceChildren(...shown.map((code) => {
-      const dot = draw("svg", { width: 10, height: 10, "aria-hidden": "true" }, draw("circle", { cx: 5, cy: 5, r: 5, fill: colour(code) }));
-      const button = make("button", { type: "button" }, dot, make("bdi", { className: "cut", textContent: names[code] }));
-      button.setAttribute("aria-pressed", String(only === code));
-      button.addEventListener("click", () => {
-        only = only === code ? -1 : code;
-        for (const other of at("legend").querySelectorAll("button")) other.setAttribute("aria-pressed", "false");
-        button.setAttribute("aria-pressed", String(only === code));
-        drawMap();
-      });
-      return make("li", {}, button);
-    }));
-  }
-  function nearest(event) {
-    const here = canvas.getBoundingClientRect();
-    const px = event.clientX - here.left, py = event.clientY - here.top;
-    let best = -1, least = 144;
-    for (let i = 0; i < held.mapRow.length; i++) {
-      if (only >= 0 && held.mapGiven[i] !== only) continue;
-      const [x, y] = placeOf(i, here.width, here.height);
-      const far = (x - px) ** 2 + (y - py) ** 2 - (held.mapTier[i] ? 30 : 0);
-      if (far < least) { least = far; best = i; }
-    }
-    return best;
-  }
-  const tierOf = (i) => (held.wrong[i] ? "wrong" : "worth a look");
+  const ledger = makeLedger(`nearkin-audit-${data.fingerprint}`);
   const placeInTable = new Map();
-  for (let i = 0; i < n; i++) placeInTable.set(held.row[i], i);
-  canvas.addEventListener("pointermove", (event) => {
-    const found = nearest(event);
-    if (found === hovered) return;
-    hovered = found;
-    tip.hidden = found < 0;
-    if (found >= 0) {
-      const row = held.mapRow[found], i = placeInTable.get(row);
-      tip.replaceChildren(make("bdi", { textContent: nameOf(row) }), ": given ", make("bdi", { className: "cut", textContent: names[held.mapGiven[found]] }));
-      if (i !== undefined) tip.append(", suggested ", make("bdi", { className: "cut", textContent: names[held.best[i]] }), `; ${tierOf(i)}`);
-      const [x, y] = placeOf(found, box.clientWidth, box.clientHeight);
-      tip.style.left = `${Math.min(x + 12, box.clientWidth - 160)}px`;
-      tip.style.top = `${Math.max(0, y - 40)}px`;
-    }
-    drawMap();
-  });
-  canvas.addEventListener("pointerleave", () => { hovered = -1; tip.hidden = true; drawMap(); });
-  canvas.addEventListener("click", (event) => {
-    const found = nearest(event), i = found < 0 ? undefined : placeInTable.get(held.mapRow[found]);
-    if (i === undefined) return;
-    at("filters").reset();
-    picked = i;
-    refresh();
-    at("suspects").scrollIntoView();
-  });
+  for (let i = 0; i < held.row.length; i++) placeInTable.set(held.row[i], i);
+  const tierOf = (i) => (i >= n ? "no suspect" : held.wrong[i] ? "wrong" : "worth a look");
+  const fateAt = (i) => ledger.fateOf(held.row[i]);
 
   /* ---------------------------------------------------------------- table */
 
   const rank = new Uint32Array(classes.length);
   [...classes.keys()].sort((a, b) => classes[a].localeCompare(classes[b], undefined, { numeric: true })).forEach((code, i) => { rank[code] = i; });
-  const decisions = new Uint8Array(n); /* 0 none yet, 1 suggested, 2 given, 3 drop */
-  let isSaved = true; /* whether the last download holds all decisions */
   const opened = new Set();
-  let shown = [], start = 0, key = "", direction = 1, picked = -1;
+  let shown = [], start = 0, key = "", direction = 1, picked = -1, among = null;
   const collator = new Intl.Collator(undefined, { numeric: true });
   const orders = {
     row: (a, b) => (data.idName ? collator.compare(nameOf(held.row[a]), nameOf(held.row[b])) : held.row[a] - held.row[b]),
@@ -182,7 +66,7 @@
 
   function refresh() {
     const words = at("query").value.trim().toLowerCase(), given = at("by-given").value, best = at("by-best").value, tier = at("by-tier").value;
-    const least = Number(at("by-confidence").value) * data.steps;
+    const least = Number(at("by-confidence").value) * data.steps, decided = at("by-decision").value;
     shown = [];
     for (let i = 0; i < n; i++) {
       if (picked >= 0 && i !== picked) continue;
@@ -190,6 +74,8 @@
       if (best !== "" && held.best[i] !== Number(best)) continue;
       if (tier !== "" && held.wrong[i] !== Number(tier)) continue;
       if (held.confidence[i] < least) continue;
+      if (decided !== "" && (fateAt(i) > 0) !== (decided === "1")) continue;
+      if (among && !among.has(held.row[i])) continue;
       if (words) {
         const row = held.row[i];
         const all = [nameOf(row), names[held.given[i]], names[held.best[i]], texts[row] || ""];
@@ -217,25 +103,90 @@
   }
   const percent = (steps) => { const value = 100 * share(steps); return `${value.toFixed(value < 9.95 ? 1 : 0)} %`; };
   /* What each voter says: its share, its votes for the given and for the suggested label. */
-  function opinions(i) {
+  function opinions(e, i) {
     const cell = (text) => make("td", { className: "number", textContent: text });
     const heads = ["Voter", "Share", names[held.given[i]], names[held.best[i]]].map((text, at) =>
       make("th", { scope: "col", className: at ? "number" : "" }, make("bdi", { className: "cut", textContent: text, title: text })));
     const lines = data.voters.map((name, v) => {
-      const at = i * data.voters.length + v;
+      const at = e * data.voters.length + v;
       return make("tr", {}, make("th", { scope: "row", textContent: name }), cell(`${held.voterShare[v]} %`),
         cell(percent(held.saidGiven[at])), cell(percent(held.saidBest[at])));
     });
     return make("table", { className: "mini opinions" }, make("caption", { className: "hidden", textContent: "Votes of each voter for the given and for the suggested label" }),
       make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines));
   }
+  const explainedAt = (i) => (i < data.explained ? i : i >= n ? data.explained + i - n : -1);
+  /* Columns that speak most for either label: the row's value beside the nearest trusted row and what is usual in both classes. */
+  function features(e, i) {
+    if (e >= told.rows) return null;
+    const lines = [], k = told.perRow, near = [0, data.trusted / 2].map((at) => held.trusted[e * data.trusted + at]);
+    const cut = (text) => make("bdi", { className: "cut", textContent: text, title: text });
+    const half = (usual, beside) => make("td", { className: "number" }, beside ? cut(beside) : "", usual ? make("span", { className: "small usual" }, "usual ", cut(usual)) : "");
+    for (let j = e * k; j < (e + 1) * k; j++) {
+      if (told.column[j] >= told.names.length) continue;
+      const [own, given, best, nearGiven, nearBest] = Array.from(told.cell.subarray(5 * j, 5 * j + 5), (code) => told.texts[code]);
+      const score = told.score[j] / told.steps - told.most, isFor = score > 0, width = (32 * Math.abs(score)) / told.most;
+      const bar = draw("svg", { width: 64, height: 8, "aria-hidden": "true" },
+        draw("rect", { class: "back", width: 64, height: 8, rx: 2 }),
+        draw("rect", { class: isFor ? "for" : "against", x: isFor ? 32 : 32 - width, width: Math.max(1, width), height: 8 }));
+      const words = `${score > 0 ? "+" : "−"}${Math.abs(score).toFixed(1)}`;
+      lines.push(make("tr", {}, make("th", { scope: "row" }, cut(told.names[told.column[j]])),
+        make("td", { className: "number" }, make("b", {}, cut(own))), half(given, nearGiven), half(best, nearBest),
+        make("td", { className: "number", title: isFor ? "speaks for the second label" : "speaks for the given label" }, bar, make("span", { className: "small", textContent: words }))));
+    }
+    if (!lines.length) return null;
+    const head = (text, more, className) => make("th", { scope: "col", className }, cut(text), more ? make("span", { className: "small usual" }, cut(more)) : "");
+    const beside = (row) => (row === NONE ? "" : `nearest: ${nameOf(row)}`);
+    return make("table", { className: "mini opinions features" }, make("caption", { className: "hidden", textContent: "Columns that speak most for either label, beside the nearest trusted rows and the usual values of both classes" }),
+      make("thead", {}, make("tr", {}, head("Column", "", ""), head("This row", "", "number"), head(names[held.given[i]], beside(near[0]), "number"), head(names[held.best[i]], beside(near[1]), "number"), head("Score", "", "number"))),
+      make("tbody", {}, ...lines));
+  }
+  function rowItem(row, code, words) {
+    const item = make("li");
+    if (pictures[row]) item.append(picture(row));
+    const text = make("span", {}, label(code, false), " ", make("bdi", { className: "small", textContent: nameOf(row) }), make("span", { className: "small cast", textContent: words }));
+    if (texts[row]) text.append(make("p", { className: "text", dir: "auto", textContent: paragraphs(texts[row]) }));
+    item.append(text);
+    return item;
+  }
+  function neighbours(e) {
+    const list = make("ul", { className: "near" });
+    for (let j = e * data.near; j < (e + 1) * data.near; j++) {
+      const by = data.neighbourVoters.filter((_, v) => held.nearBy[j] & (1 << v));
+      list.append(rowItem(held.near[j], held.nearCodes[j], `${percent(held.nearShare[j])} of the votes, near in: ${by.join(", ")}${held.nearDoubt[j] ? "; itself a suspect" : ""}`));
+    }
+    return list;
+  }
+  function trusted(e, i) {
+    const list = make("ul", { className: "near" }), half = data.trusted / 2;
+    for (let j = 0; j < data.trusted; j++) {
+      const row = held.trusted[e * data.trusted + j];
+      if (row !== NONE) list.append(rowItem(row, j < half ? held.given[i] : held.best[i], "trusted"));
+    }
+    return list.children.length ? list : null;
+  }
+  /* All that is known about a row; headings only where there is room for them. */
+  function reasons(i, isLarge) {
+    const e = explainedAt(i), parts = [];
+    if (e < 0) return [make("p", { textContent: "The evidence of this row is left out of the page; Python has it." })];
+    const far = (value) => value.toPrecision(3);
+    const part = (title, node) => {
+      if (node) parts.push(isLarge ? make("section", {}, make("h3", { textContent: title }), node) : node);
+    };
+    part("Columns that speak most", features(e, i));
+    part("What every voter said", opinions(e, i));
+    part("Rows that cast most of the votes", neighbours(e));
+    part("Nearest trusted rows of both classes", trusted(e, i));
+    parts.push(make("p", { className: "text" },
+      "In the learned space the centre of ", make("bdi", { textContent: names[held.given[i]] }), ` lies ${far(held.toGiven[e])} away, that of `,
+      make("bdi", { textContent: names[held.best[i]] }), ` ${far(held.toBest[e])}.`));
+    return parts;
+  }
   function evidence(i) {
-    const cell = make("td", { className: "why wide", "data-title": "Evidence" });
-    const explained = held.toGiven.length;
-    if (i >= explained) { cell.append("in the CSV"); return cell; }
-    const from = i * data.near, to = from + data.near;
+    const cell = make("td", { className: "why wide", "data-title": "Evidence" }), e = explainedAt(i);
+    if (e < 0) { cell.append("in the CSV"); return cell; }
     let agree = 0;
-    for (let j = from; j < to; j++) agree += held.nearCodes[j] === held.best[i];
+    for (let j = e * data.near; j < (e + 1) * data.near; j++) agree += held.nearCodes[j] === held.best[i];
     const more = make("button", { type: "button", textContent: opened.has(i) ? "less" : "why?" });
     more.setAttribute("aria-expanded", String(opened.has(i)));
     more.setAttribute("aria-label", `${opened.has(i) ? "Less" : "More"} evidence for ${nameOf(held.row[i])}`);
@@ -247,45 +198,30 @@
       fresh.querySelector("button").focus();
     });
     cell.append(`${agree} of ${data.near} near rows are `, make("bdi", { className: "cut", textContent: names[held.best[i]], title: names[held.best[i]] }), " ", more);
-    if (!opened.has(i)) return cell;
-    cell.append(opinions(i));
-    const list = make("ul", { className: "near" });
-    for (let j = from; j < to; j++) {
-      const row = held.near[j];
-      const item = make("li");
-      if (pictures[row]) item.append(picture(row));
-      const by = data.neighbourVoters.filter((_, v) => held.nearBy[j] & (1 << v));
-      const words = make("span", {}, label(held.nearCodes[j], false), " ", make("bdi", { className: "small", textContent: nameOf(row) }),
-        make("span", { className: "small cast", textContent: `${percent(held.nearShare[j])} of the votes, near in: ${by.join(", ")}${held.nearDoubt[j] ? "; itself a suspect" : ""}` }));
-      if (texts[row]) words.append(make("p", { className: "text", dir: "auto", textContent: paragraphs(texts[row]) }));
-      item.append(words);
-      list.append(item);
-    }
-    const far = (value) => value.toPrecision(3);
-    cell.append(list, make("p", { className: "text" },
-      "In the learned space the centre of ", make("bdi", { textContent: names[held.given[i]] }), ` lies ${far(held.toGiven[i])} away, that of `,
-      make("bdi", { textContent: names[held.best[i]] }), ` ${far(held.toBest[i])}.`));
+    if (opened.has(i)) cell.append(...reasons(i, false));
     return cell;
   }
   function decision(i, line) {
-    const options = [["0", "–"], ["1", "suggested"], ["2", "given"], ["3", "drop"]];
+    const row = held.row[i], other = ledger.labelOf(row);
+    const options = [["0", "–"], ["1", "suggested"], ["2", "given"], ["3", "drop"], ["4", other === undefined ? "other…" : visible(other).slice(0, 30)]];
     const choice = make("select", {}, ...options.map(([value, text]) => make("option", { value, textContent: text })));
-    choice.setAttribute("aria-label", `Decision for ${nameOf(held.row[i])}`);
-    choice.value = String(decisions[i]);
-    line.classList.toggle("decided", decisions[i] > 0);
+    choice.setAttribute("aria-label", `Decision for ${nameOf(row)}`);
+    choice.value = String(fateAt(i));
+    line.classList.toggle("decided", fateAt(i) > 0);
     choice.addEventListener("change", () => {
-      decisions[i] = Number(choice.value);
-      isSaved = false;
-      line.classList.toggle("decided", decisions[i] > 0);
-      tell();
-      foretell();
+      if (choice.value === "4") { choice.value = String(fateAt(i)); review.open(shown, shown.indexOf(i), true); return; }
+      decide([i], Number(choice.value));
     });
-    return make("td", { className: "decide wide", "data-title": "Decision" }, choice);
+    const closer = make("button", { type: "button", className: "closer", textContent: "look closer" });
+    closer.setAttribute("aria-label", `Look closer at ${nameOf(row)}`);
+    closer.addEventListener("click", () => review.open(shown, shown.indexOf(i)));
+    return make("td", { className: "decide wide", "data-title": "Decision" }, choice, closer);
   }
   function oneRow(i) {
     const row = held.row[i], line = make("tr", { className: opened.has(i) ? "open" : "" });
     const name = make("div", { className: "name" });
     if (pictures[row]) name.append(picture(row));
+    line.dataset.row = String(row);
     const words = make("div", {}, make("bdi", { textContent: nameOf(row) }), make("span", { className: held.wrong[i] ? "tier bad" : "tier look", textContent: tierOf(i) }));
     if (texts[row]) words.append(make("p", { className: "text", dir: "auto", textContent: paragraphs(texts[row]) }));
     name.append(words);
@@ -299,11 +235,15 @@
     return line;
   }
   function tell() {
-    const decided = decisions.reduce((sum, one) => sum + (one > 0), 0);
-    const wrong = held.wrong.reduce((sum, one) => sum + one, 0);
+    let decided = 0, wrong = 0;
+    for (let i = 0; i < n; i++) { decided += fateAt(i) > 0; wrong += held.wrong[i]; }
     const all = `${thousands(wrong)} wrong, ${thousands(n - wrong)} worth a look${key ? "" : "; the most doubtful first"}`;
     const some = shown.length === n ? all : `${thousands(shown.length)} of ${thousands(n)} suspects`;
     at("count").textContent = decided ? `${some}, ${thousands(decided)} decided` : some;
+    at("undo").disabled = !ledger.canUndo();
+    const kept = ledger.canStore() ? "Decisions are kept in this browser as you make them." : "This browser cannot keep decisions: export them before you leave.";
+    at("kept").textContent = kept;
+    at("kept").classList.toggle("warn", !ledger.canStore());
   }
   function show() {
     at("body").replaceChildren(...shown.slice(start, start + PAGE).map(oneRow));
@@ -335,19 +275,42 @@
     at(id).append(...found.map((code) => make("option", { value: String(code), textContent: names[code].length > 60 ? names[code].slice(0, 59) + "…" : names[code] })));
     at(id).addEventListener("change", () => { picked = -1; refresh(); });
   }
-  for (const id of ["by-tier", "by-confidence"]) at(id).addEventListener("change", () => { picked = -1; refresh(); });
+  for (const id of ["by-tier", "by-confidence", "by-decision"]) at(id).addEventListener("change", () => { picked = -1; refresh(); });
   at("query").addEventListener("input", () => { picked = -1; refresh(); });
-  at("bulk").addEventListener("change", () => {
-    const how = Number(at("bulk").value);
-    if (at("bulk").value !== "") for (const i of shown) decisions[i] = how;
-    at("bulk").value = "";
-    isSaved = false;
-    show();
+  /* Decide for suspects by their places; a page of the table is drawn again only where a row of it changed. */
+  function decide(places, how, other) {
+    ledger.decide(places.map((i) => held.row[i]), how, other);
+    redraw(places.map((i) => held.row[i]));
+  }
+  function redraw(rows) {
+    const changed = new Set(rows.map(String));
+    for (const line of at("body").children) {
+      if (changed.has(line.dataset.row)) line.replaceWith(oneRow(placeInTable.get(Number(line.dataset.row))));
+    }
+    tell();
     foretell();
+    check.show();
+  }
+  function undo() {
+    const rows = ledger.undo();
+    if (rows) redraw(rows);
+    return rows;
+  }
+  for (const button of document.querySelectorAll("#bulk button")) {
+    button.addEventListener("click", () => decide(shown, Number(button.value)));
+  }
+  at("undo").addEventListener("click", undo);
+  at("review").addEventListener("click", () => {
+    const first = shown.findIndex((i) => !fateAt(i));
+    review.open(shown, Math.max(0, first));
   });
-  addEventListener("beforeunload", (event) => { if (!isSaved) event.preventDefault(); });
+  addEventListener("beforeunload", (event) => { if (!ledger.isSafe()) event.preventDefault(); });
+  addEventListener("keydown", (event) => {
+    const field = event.target.closest("input, select, textarea");
+    if (event.key.toLowerCase() === "z" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !field) { event.preventDefault(); undo(); review.show(); }
+  });
   at("filters").addEventListener("submit", (event) => event.preventDefault());
-  at("filters").addEventListener("reset", () => { picked = -1; setTimeout(refresh); });
+  at("filters").addEventListener("reset", () => { picked = -1; choose(null); setTimeout(refresh); });
   at("before").addEventListener("click", () => turn(-PAGE));
   at("after").addEventListener("click", () => turn(PAGE));
 
@@ -355,7 +318,7 @@
 
   /* 1 suggested, 2 given, 3 drop; a row without a decision follows the rule of its tier below the table. */
   function fate(i) {
-    if (decisions[i]) return decisions[i];
+    if (fateAt(i)) return fateAt(i);
     const rest = Number(at(held.wrong[i] ? "rest" : "rest-look").value);
     return rest === 1 && held.confidence[i] < Number(at("least").value) * data.steps ? 3 : rest;
   }
@@ -363,7 +326,7 @@
     let changed = 0, dropped = 0;
     for (let i = 0; i < n; i++) {
       const how = fate(i);
-      changed += how === 1;
+      changed += how === 1 || (how === 4 && ledger.labelOf(held.row[i]) !== classes[held.given[i]]);
       dropped += how === 3;
     }
     const all = held.codes ? data.n : n;
@@ -371,22 +334,23 @@
     return `${count(all - dropped, "row")}, ${count(changed, "label")} changed, ${count(dropped, "row")} dropped`;
   }
   const certain = (row, i, how) => {
-    if (i !== undefined) return String(share(how === 1 ? held.confidence[i] : held.plausibility[i]));
+    if (how === 4) return "";
+    if (i !== undefined && i < n) return String(share(how === 1 ? held.confidence[i] : held.plausibility[i]));
     return held.sure ? String(held.sure[row] / 100) : "";
   };
   function cleaned() {
     const whole = held.codes || null;
     const first = ids ? data.idName : "row";
     const lines = [[first, "label", "given_label", "confidence"].map(quoted).join(",")];
-    const rows = whole ? [...Array(data.n).keys()] : [...held.row].sort((a, b) => a - b);
+    const rows = whole ? [...Array(data.n).keys()] : [...held.row.slice(0, n)].sort((a, b) => a - b);
     for (const row of rows) {
       const i = placeInTable.get(row);
       const given = whole ? whole[row] : held.given[i];
-      const how = i === undefined ? 2 : fate(i);
+      const how = i === undefined || i >= n ? 2 : fate(i);
       if (how === 3) continue;
-      const code = how === 1 ? held.best[i] : given;
+      const label = how === 4 ? ledger.labelOf(row) : classes[how === 1 ? held.best[i] : given];
       const name = ids ? ids[row] : String(number(row));
-      lines.push([name, classes[code], classes[given], certain(row, i, how)].map(quoted).join(","));
+      lines.push([name, label, classes[given], certain(row, i, how)].map(quoted).join(","));
     }
     return lines.join("\n") + "\n";
   }
@@ -395,19 +359,124 @@
     at("done").textContent = `${outcome()}.`;
   }
   for (const id of ["rest", "rest-look", "least"]) at(id).addEventListener("change", foretell);
-  at("download").addEventListener("click", () => {
-    const link = make("a", { href: URL.createObjectURL(new Blob([cleaned()], { type: "text/csv" })), download: "cleaned-labels.csv" });
+  function download(text, kind, name) {
+    const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: kind })), download: name });
     link.click();
-    isSaved = true;
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+  at("download").addEventListener("click", () => {
+    download(cleaned(), "text/csv", "cleaned-labels.csv");
+    ledger.exported();
     at("done").textContent = `Downloaded: ${outcome()}.`;
   });
 
+  /* ---------------------------------------------------------------- decisions as a file */
+
+  function decisionsFile() {
+    const one = (row, how, isDecided) => {
+      const i = placeInTable.get(row);
+      const final = how === 4 ? ledger.labelOf(row) : how === 1 ? classes[held.best[i]] : how === 2 ? classes[held.given[i]] : undefined;
+      return { row: number(row), ...(ids ? { id: ids[row] } : {}), given: classes[held.given[i]], decision: FATES[how],
+        ...(final === undefined ? {} : { label: final }), ...(isDecided ? {} : { by_rule: true }) };
+    };
+    const rows = [...ledger.decisions.keys()].filter((row) => placeInTable.has(row)).sort((a, b) => a - b);
+    const left = [...Array(n).keys()].filter((i) => !fateAt(i)).map((i) => held.row[i]).sort((a, b) => a - b);
+    return {
+      nearkin: "decisions", format: 1, audit: data.fingerprint, title: document.title, n_rows: data.n, id_name: ids ? data.idName : null, data: data.source[0], label: data.source[1],
+      rules: { wrong: FATES[at("rest").value], look: FATES[at("rest-look").value], min_confidence: Number(at("least").value) },
+      decisions: rows.map((row) => one(row, ledger.fateOf(row), true)),
+      undecided: left.map((row) => one(row, fate(placeInTable.get(row)), false)),
+      sample: [...ledger.answers].sort((a, b) => a[0] - b[0]).map(([row, answer]) => ({ row: number(row), answer: ANSWERS[answer] })),
+    };
+  }
+  at("export").addEventListener("click", () => {
+    download(JSON.stringify(decisionsFile(), null, 1), "application/json", "decisions.json");
+    ledger.exported();
+    at("done").textContent = `Exported: ${thousands(ledger.decisions.size)} decisions.`;
+  });
+  at("import").addEventListener("click", () => at("import-file").click());
+  at("import-file").addEventListener("change", async () => {
+    const file = at("import-file").files[0];
+    at("import-file").value = "";
+    if (!file) return;
+    try {
+      at("done").textContent = bringIn(JSON.parse(await file.text()));
+    } catch (error) {
+      at("done").textContent = `${file.name} holds no decisions of this audit: ${error.message}`;
+    }
+  });
+  /* Takes the decisions of a file; where both differ the file wins, and the reader is told. */
+  function bringIn(found) {
+    if (found === null || typeof found !== "object" || found.nearkin !== "decisions") throw new Error("it is another kind of file.");
+    if (found.format !== 1) throw new Error("it was written by a newer nearkin.");
+    if (found.audit !== data.fingerprint) throw new Error("its labels are not those of this page.");
+    const byNumber = new Map(Array.from(held.row, (row) => [number(row), row]));
+    const decided = [], answered = [];
+    let differ = 0, unknown = 0;
+    for (const one of found.decisions || []) {
+      const row = byNumber.get(one.row), how = FATES.indexOf(one.decision);
+      const isLabel = how !== 4 || typeof one.label === "string";
+      if (row === undefined || how < 1 || !isLabel) { unknown++; continue; }
+      const before = ledger.fateOf(row);
+      differ += before > 0 && (before !== how || (how === 4 && ledger.labelOf(row) !== one.label));
+      decided.push([row, how, one.label]);
+    }
+    for (const one of found.sample || []) {
+      const row = byNumber.get(one.row), answer = ANSWERS.indexOf(one.answer);
+      if (row === undefined || answer < 1) unknown++;
+      else answered.push([row, answer]);
+    }
+    ledger.merge({ decisions: decided, answers: answered });
+    refresh();
+    redraw([]);
+    const words = [`Imported ${thousands(decided.length)} decisions and ${thousands(answered.length)} answers`];
+    if (differ) words.push(`${thousands(differ)} of them replaced another decision (undo brings it back)`);
+    if (unknown) words.push(`${thousands(unknown)} entries name rows that are not in this page`);
+    return `${words.join("; ")}.`;
+  }
+
+  /* ---------------------------------------------------------------- findings */
+
+  function choose(rows, title) {
+    among = rows && new Set(rows);
+    at("among").hidden = !rows;
+    at("among").textContent = rows ? `Only suspects among the ${title}. Clear shows all.` : "";
+  }
+  document.querySelectorAll(".finding").forEach((part, k) => {
+    const { named, more, suspects } = data.findings[k], button = part.querySelector("button");
+    if (!button) return;
+    const title = part.querySelector("summary bdi").textContent;
+    named.forEach((row, i) => part.querySelector(".rows").append(i ? ", " : "Rows: ", make("bdi", { textContent: nameOf(row) })));
+    if (more) part.querySelector(".rows").append(` and ${thousands(more)} more`);
+    button.hidden = !suspects.length;
+    button.textContent = suspects.length === 1 ? "Show the suspect among them" : `Show the ${thousands(suspects.length)} suspects among them`;
+    button.addEventListener("click", () => {
+      at("filters").reset();
+      setTimeout(() => { choose(suspects, title); refresh(); at("suspects").scrollIntoView(); at("suspects").focus({ preventScroll: true }); });
+    });
+  });
+
+  const review = makeReview({
+    data, held, names, classes, nameOf, pictures, texts, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable,
+  });
+  const check = makeCheck({ data, held, ledger, placeInTable, review, thousands });
   for (const id of ["filters", "table", "actions", "rule"]) at(id).hidden = n === 0;
   if (data.cut) for (const id of ["actions", "rule"]) at(id).hidden = true; /* labels are not whole here */
   if (n === 0) at("count").textContent = "There are none.";
   else { refresh(); foretell(); }
-  drawLegend();
-  new ResizeObserver(drawMap).observe(box);
-  root.dataset.ready = "yes";
+  check.show();
+  makeMap({
+    held, names, nameOf,
+    tell: (row) => {
+      const i = placeInTable.get(row);
+      return i === undefined || i >= n ? [] : [", suggested ", make("bdi", { className: "cut", textContent: names[held.best[i]] }), `; ${tierOf(i)}`];
+    },
+    pick: (row) => {
+      const i = placeInTable.get(row);
+      if (i === undefined || i >= n) return;
+      at("filters").reset();
+      setTimeout(() => { picked = i; refresh(); at("suspects").scrollIntoView(); });
+    },
+  });
+  document.documentElement.dataset.ready = "yes";
 })();

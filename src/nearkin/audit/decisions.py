@@ -1,0 +1,278 @@
+"""Decisions of a reader of the page: the file that the page exports, and the labels that follow from it.
+
+The file is JSON. ``decisions`` lists the rows that somebody decided about, ``undecided`` the other suspects with what
+the rules below the table make of them, ``sample`` the answers of a check by sample. Rows are positions among all rows
+that were given, from 0; labels are text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.arrays import Codes, Index, Mask
+from nearkin.audit.sample import ANSWERS
+from nearkin.errors import InputError, printable
+from nearkin.labels import sorted_classes
+
+__all__ = [
+    "Decision", "Decisions", "ReviewedLabels", "fingerprint", "join_decisions", "read_decisions", "review_labels",
+]  # fmt: skip
+
+#: Version of the file.
+FORMAT = 1
+#: What may be decided about a label.
+FATES = ("suggested", "given", "drop", "label")
+#: Bytes of a file that is read.
+_LARGEST = 1 << 28
+_OWNER = "decisions"
+
+
+def fingerprint(classes: Sequence[Any], codes: Codes) -> str:
+    """Return 16 hexadecimal digits that stand for the labels of an audit.
+
+    Examples
+    --------
+    >>> fingerprint(["cat", "dog"], np.array([0, 1, 1])) == fingerprint(["cat", "dog"], np.array([0, 1, 1]))
+    True
+    >>> fingerprint(["cat", "dog"], np.array([0, 1, 1])) == fingerprint(["cat", "dog"], np.array([0, 1, 0]))
+    False
+    """
+    digest = hashlib.sha256(json.dumps([len(codes), [str(one) for one in classes]]).encode())
+    digest.update(np.ascontiguousarray(codes, dtype="<u4").tobytes())
+    return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of a label: ``how`` it was decided, the label as ``given``, and the final one (None for a drop)."""
+
+    how: str
+    given: str
+    label: str | None
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What a file of decisions holds.
+
+    Parameters
+    ----------
+    audit : str
+        Fingerprint of the labels that were decided about.
+    n_rows : int
+        Number of audited rows.
+    decided, undecided : dict of int to Decision
+        By row: what somebody decided, and what the rules make of the other suspects.
+    answers : dict of int to str
+        Answers of a check by sample, by row.
+    data, label : str or None, default=None
+        Name of the file that was audited, and of its label, where the page knew them.
+    """
+
+    audit: str
+    n_rows: int
+    decided: dict[int, Decision]
+    undecided: dict[int, Decision]
+    answers: dict[int, str]
+    data: str | None = None
+    label: str | None = None
+
+    def merge(self, other: Decisions) -> Decisions:
+        """Return both, the other taking precedence; both must be about the same labels."""
+        if (self.audit, self.n_rows) != (other.audit, other.n_rows):
+            raise InputError("the files are about different labels; apply each to its own data.", owner=_OWNER)
+        decided = self.decided | other.decided
+        undecided = {row: one for row, one in (self.undecided | other.undecided).items() if row not in decided}
+        return replace(self, decided=decided, undecided=undecided, answers=self.answers | other.answers)
+
+    def conflicts(self, other: Decisions) -> list[int]:
+        """Return the rows about which two files decide differently."""
+        both = self.decided.keys() & other.decided.keys()
+        return sorted(row for row in both if self.decided[row].label != other.decided[row].label)
+
+
+@dataclass(frozen=True)
+class ReviewedLabels:
+    """Labels after a review; made by `LabelAudit.apply`.
+
+    Parameters
+    ----------
+    label : ndarray of shape (n_samples,)
+        Final label of every audited row; of a dropped row the given one.
+    kept, changed : ndarray of bool of shape (n_samples,)
+        Rows that stay, and those of them whose label changed.
+    n_decided : int
+        Rows that somebody decided about.
+    answers : dict of int to str
+        Answers of the check by sample, by audited row, for `LabelAudit.verified`.
+    """
+
+    label: NDArray[Any]
+    kept: Mask
+    changed: Mask
+    n_decided: int
+    answers: dict[int, str]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_decided:,} rows decided, {int(self.changed.sum()):,} labels changed, "
+            f"{int((~self.kept).sum()):,} rows dropped, {int(self.kept.sum()):,} left"
+        )
+
+
+def read_decisions(source: str | os.PathLike[str] | Mapping[str, Any]) -> Decisions:
+    """Read and check a file of decisions, or what such a file holds.
+
+    Examples
+    --------
+    >>> one = {"row": 3, "given": "cat", "decision": "suggested", "label": "dog"}
+    >>> held = {"nearkin": "decisions", "format": 1, "audit": "0" * 16, "n_rows": 5, "decisions": [one]}
+    >>> read_decisions(held).decided
+    {3: Decision(how='suggested', given='cat', label='dog')}
+    """
+    held, name = (source, "decisions") if isinstance(source, Mapping) else (_read_json(Path(source)), str(source))
+    if not isinstance(held, Mapping) or held.get("nearkin") != "decisions":
+        raise InputError(f"{name} holds no decisions; export them from the page of an audit.", owner=_OWNER)
+    version = held.get("format")
+    if version != FORMAT:
+        raise InputError(f"{name} has format {version!r}, this nearkin reads {FORMAT}.", owner=_OWNER)
+    n_rows: Any = held.get("n_rows")
+    if not isinstance(held.get("audit"), str) or not _is_row(n_rows, 1 << 40):
+        raise InputError(f"{name} lacks `audit` or `n_rows`; export it again.", owner=_OWNER)
+    decided = _read_entries(held, "decisions", name)
+    undecided = {row: one for row, one in _read_entries(held, "undecided", name).items() if row not in decided}
+    answers: dict[int, str] = {}
+    for one in _list_of(held, "sample", name):
+        if not _is_row(one.get("row")) or one.get("answer") not in tuple(ANSWERS):
+            raise InputError(f"{name}: a `sample` entry needs `row` and `answer`; got {_told(one)}.", owner=_OWNER)
+        answers[one["row"]] = one["answer"]
+    data, label = (held[key] if isinstance(held.get(key), str) and held[key] else None for key in ("data", "label"))
+    return Decisions(held["audit"], int(n_rows), decided, undecided, answers, data, label)
+
+
+def _read_json(path: Path) -> Any:
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file.", owner=_OWNER)
+    if path.stat().st_size > _LARGEST:
+        raise InputError(f"{path} is larger than {_LARGEST >> 20} MiB, which no page exports.", owner=_OWNER)
+    try:
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {printable(str(error), 100)}", owner=_OWNER) from error
+
+
+def _list_of(held: Mapping[str, Any], key: str, name: str) -> list[Mapping[str, Any]]:
+    found = held.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+        raise InputError(f"{name}: `{key}` must be a list of objects.", owner=_OWNER)
+    return found
+
+
+def _read_entries(held: Mapping[str, Any], key: str, name: str) -> dict[int, Decision]:
+    found: dict[int, Decision] = {}
+    for one in _list_of(held, key, name):
+        parts: list[Any] = [one.get(part) for part in ("row", "decision", "given", "label")]
+        row, how, given, label = parts
+        is_whole = _is_row(row) and how in FATES and isinstance(given, str)
+        if not is_whole or (how == "drop") != (label is None) or not isinstance(label, str | None):
+            raise InputError(
+                f"{name}: an entry of `{key}` needs `row`, `given`, `decision` ({', '.join(FATES)}) and, unless it "
+                f"drops the row, `label`; got {_told(one)}.",
+                owner=_OWNER,
+            )
+        entry = Decision(how, given, label)
+        if found.setdefault(row, entry) != entry:
+            raise InputError(f"{name} decides twice and differently about row {row}.", owner=_OWNER)
+    return found
+
+
+def _is_row(value: Any, most: int = 1 << 40) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _told(one: Any) -> str:
+    return printable(repr(dict(one)), 120)
+
+
+def join_decisions(
+    sources: Iterable[str | os.PathLike[str] | Mapping[str, Any] | Decisions],
+) -> tuple[Decisions, list[int]]:
+    """Read the decisions of some reviewers, later ones taking precedence; and the rows about which they differ."""
+    found, *others = (one if isinstance(one, Decisions) else read_decisions(one) for one in sources)
+    conflicts: set[int] = set()
+    for one in others:
+        conflicts.update(found.conflicts(one))
+        found = found.merge(one)
+    return found, sorted(conflicts)
+
+
+def review_labels(found: Decisions, given: NDArray[Any], classes: NDArray[Any], numbers: Index) -> ReviewedLabels:
+    """Return the labels that follow from decisions; the file says as well what the rules make of other suspects.
+
+    Parameters
+    ----------
+    found : Decisions
+        The decisions.
+    given : ndarray of shape (n,)
+        Labels as given.
+    classes : ndarray
+        Sorted classes.
+    numbers : ndarray of int of shape (n,)
+        Position of each row among all that the page counted.
+    """
+    if len(given) != found.n_rows:
+        raise InputError(
+            f"the page was made of {found.n_rows:,} labelled rows, and there are {len(given):,} here: these are other "
+            "data, or they changed since.",
+            owner=_OWNER,
+        )
+    by_text = {str(one): one for one in classes.tolist()}
+    final, kept = given.astype(object), np.ones(len(given), dtype=bool)
+    places = {number: i for i, number in enumerate(numbers.tolist())}
+    for row, one in (found.undecided | found.decided).items():
+        i = places.get(row)
+        if i is None or str(given[i]) != one.given:
+            now = "there is no such row with a label" if i is None else f"it is {_short(given[i])} here"
+            raise InputError(
+                f"row {row} had the label {_short(one.given)} in the page, and {now}: these are other data, or they "
+                "changed since.",
+                owner=_OWNER,
+            )
+        kept[i] = one.label is not None
+        final[i] = given[i] if one.label is None else _as_label(one.label, by_text, given, row)
+    if fingerprint(classes.tolist(), sorted_classes(given)[1]) != found.audit:
+        raise InputError(
+            "these decisions are about other labels than those here; take the data that the page was made of, or make "
+            "a new page.",
+            owner=_OWNER,
+        )
+    changed = kept & np.array([new != old for new, old in zip(final.tolist(), given.tolist(), strict=True)], dtype=bool)
+    answers = {places[row]: one for row, one in found.answers.items() if row in places}
+    label = final if given.dtype.kind == "O" else np.array(final.tolist())
+    return ReviewedLabels(label, kept, changed, len(found.decided), answers)
+
+
+def _as_label(text: str, by_text: Mapping[str, Any], given: NDArray[Any], row: int) -> Any:
+    """Return the class with that text; a new one only where classes are text."""
+    if text in by_text:
+        return by_text[text]
+    if given.dtype.kind in "US" or all(isinstance(one, str) for one in by_text.values()):
+        return text
+    try:
+        return np.array([text]).astype(given.dtype)[0]
+    except (ValueError, TypeError):
+        kinds = type(next(iter(by_text.values()))).__name__
+        raise InputError(f"row {row} was decided to be {_short(text)}, but labels are {kinds}.", owner=_OWNER) from None
+
+
+def _short(label: Any) -> str:
+    return repr(printable(label, 60))

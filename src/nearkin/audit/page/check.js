@@ -1,0 +1,53 @@
+/* The sample that chance has drawn: how far it is answered, and what follows from the answers. */
+function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
+  const at = (id) => document.getElementById(id), drawn = data.sample;
+  const places = drawn.row.map((row) => placeInTable.get(row));
+  const percent = (share) => { const value = 100 * share; return `${value.toFixed(value < 9.95 ? 1 : 0)} %`; };
+  const before = at("headline").cloneNode(true), interval = at("interval") && at("interval").cloneNode(true);
+  const ENOUGH = Math.min(30, places.length); /* answers from which on the headline speaks of them */
+
+  function show() {
+    const answers = Object.fromEntries([...ledger.answers].map(([row, answer]) => [row, ANSWERS[answer]]));
+    const found = checkedRate(drawn, answers, drawn), done = places.filter((i) => ledger.answerOf(held.row[i])).length;
+    at("check-state").textContent = done ? `${thousands(done)} of ${thousands(places.length)} answered` : "";
+    at("check-begin").textContent = done ? "Go on" : "Begin";
+    at("check-begin").hidden = done === places.length;
+    at("check-again").hidden = done < places.length;
+    at("checked").hidden = found.answered === 0;
+    if (found.answered) tell(found, checkedPrecision(drawn, answers, drawn));
+    headline(found);
+  }
+  function tell(found, ends) {
+    at("checked-words").replaceChildren(
+      make("b", { textContent: `Checked: ${percent(found.rate)} of the labels are wrong, between ${percent(found.low)} and ${percent(found.high)}` }),
+      ` (${thousands(found.answered)} rows judged, ${thousands(found.wrong)} of them wrong).`);
+    const stop = checkedStop(ends);
+    const x = (depth) => 40 + (550 * Math.log(depth / ends[0].depth + 1e-9)) / Math.log(ends.at(-1).depth / ends[0].depth + 1e-9), y = (value) => 160 - 150 * value;
+    const band = [...ends.map((one) => `${x(one.depth)},${y(one.high)}`), ...ends.toReversed().map((one) => `${x(one.depth)},${y(one.low)}`)];
+    const parts = [0, 0.5, 1].flatMap((value) => [draw("line", { class: "axis", x1: 40, x2: 590, y1: y(value), y2: y(value) }), words(34, y(value) + 4, `${100 * value} %`, "end")]);
+    parts.push(draw("polygon", { class: "band", points: band.join(" ") }), draw("polyline", { class: "line", points: ends.map((one) => `${x(one.depth)},${y(one.estimate)}`).join(" ") }));
+    if (stop > 0) parts.push(draw("line", { class: "stop", x1: x(stop), x2: x(stop), y1: 8, y2: 160 }));
+    parts.push(words(40, 180, `first ${thousands(ends[0].depth)} rows`, "start"), words(590, 180, `all ${thousands(ends.at(-1).depth)}`, "end"));
+    at("curve").replaceChildren(...parts);
+    const advice = stop > 0 ? `Work down to row ${thousands(stop)} of the list (the dashed line); beyond it labels are more often right than wrong.` : "Nothing in the answers says that whole parts of the list are wrong: decide row by row.";
+    at("curve").setAttribute("aria-label", `Share of wrong labels among the most doubtful rows. ${advice}`);
+    at("curve-words").textContent = `Share of wrong labels among the most doubtful rows, with its ${data.level} % interval at each depth. ${advice}`;
+  }
+  function words(x, y, text, anchor) {
+    const node = draw("text", { x, y, "text-anchor": anchor });
+    node.textContent = text;
+    return node;
+  }
+  function headline(found) {
+    if (found.answered < ENOUGH) {
+      at("headline").replaceChildren(...before.cloneNode(true).childNodes);
+      if (interval) at("interval").replaceChildren(...interval.cloneNode(true).childNodes);
+      return;
+    }
+    at("headline").replaceChildren("Checked: ", make("strong", { textContent: percent(found.rate) }), " of labels are wrong");
+    if (interval) at("interval").replaceChildren("Between ", make("b", { textContent: percent(found.low) }), " and ", make("b", { textContent: percent(found.high) }), `, by ${thousands(found.answered)} rows that you judged; the bar shows the estimate before.`);
+  }
+  at("check-begin").addEventListener("click", () => review.openSample(places));
+  at("check-again").addEventListener("click", () => review.openSample(places));
+  return { show };
+}

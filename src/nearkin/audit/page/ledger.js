@@ -1,0 +1,63 @@
+/* What the reader decided and answered, by row: undone step by step, kept in the browser, exported and imported. */
+const FATES = ["", "suggested", "given", "drop", "label"];
+const ANSWERS = ["", "right", "wrong", "unsure"];
+
+function makeLedger(key) {
+  const decisions = new Map(), answers = new Map(), steps = [];
+  let isSafe = true; /* whether all of it is stored or exported */
+  let canStore = true;
+  const fateOf = (row) => (decisions.has(row) ? decisions.get(row)[0] : 0);
+  const labelOf = (row) => (decisions.has(row) ? decisions.get(row)[1] : undefined);
+
+  function keep() {
+    isSafe = false;
+    try {
+      localStorage.setItem(key, JSON.stringify({ decisions: [...decisions], answers: [...answers] }));
+      isSafe = canStore = true;
+    } catch {
+      canStore = false;
+    }
+  }
+  /* Changes are [map, row, value]; those made together are undone together. */
+  function change(changes) {
+    steps.push(changes.map(([map, row]) => [map, row, map.get(row)]));
+    write(changes);
+  }
+  function write(changes) {
+    for (const [map, row, value] of changes) {
+      if (value === undefined) map.delete(row);
+      else map.set(row, value);
+    }
+    keep();
+  }
+  const entry = (how, label) => (how ? (how === 4 ? [4, label] : [how]) : undefined);
+  const isEntry = (one) => Array.isArray(one) && one[0] > 0 && one[0] < FATES.length && (one[0] !== 4 || typeof one[1] === "string");
+
+  try {
+    const found = JSON.parse(localStorage.getItem(key) || "{}");
+    for (const [row, one] of found.decisions || []) if (Number.isInteger(row) && isEntry(one)) decisions.set(row, one);
+    for (const [row, one] of found.answers || []) if (Number.isInteger(row) && one > 0 && one < ANSWERS.length) answers.set(row, one);
+  } catch {
+    canStore = false;
+  }
+  return {
+    fateOf, labelOf, decisions, answers,
+    answerOf: (row) => answers.get(row) || 0,
+    decide: (rows, how, label) => change(rows.map((row) => [decisions, row, entry(how, label)])),
+    answer: (row, answer, how) => change([[answers, row, answer || undefined], ...(how ? [[decisions, row, entry(how)]] : [])]),
+    /* Returns the rows that changed back, or null where there is nothing to undo. */
+    undo: () => {
+      const last = steps.pop();
+      if (!last) return null;
+      write(last);
+      return last.map(([, row]) => row);
+    },
+    merge: (others) => change([
+      ...others.decisions.map(([row, how, label]) => [decisions, row, entry(how, label)]),
+      ...others.answers.map(([row, answer]) => [answers, row, answer])]),
+    canUndo: () => steps.length > 0,
+    canStore: () => canStore,
+    isSafe: () => isSafe || (decisions.size === 0 && answers.size === 0),
+    exported: () => { isSafe = true; },
+  };
+}

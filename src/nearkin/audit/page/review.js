@@ -1,0 +1,113 @@
+/* One row at a time, large, with its evidence: one key decides and goes on. The same room serves the sample, where the
+   question is only whether the label is right. */
+function makeReview({ data, held, names, classes, nameOf, pictures, texts, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable }) {
+  const at = (id) => document.getElementById(id), room = at("room");
+  let places = [], now = 0, isSample = false, isClose = false;
+
+  const KEYS = {
+    a: () => settle(1), Enter: () => (isSample ? null : settle(1)), k: () => settle(2), d: () => settle(3), c: () => settle(0),
+    o: () => (isSample ? null : askLabel()),
+    r: () => answer(1), w: () => answer(2), s: () => answer(3),
+    n: () => go(1), ArrowRight: () => go(1), p: () => go(-1), ArrowLeft: () => go(-1),
+    l: () => { isClose = !isClose; show(); }, u: back,
+  };
+  function settle(how) {
+    if (isSample) return;
+    decide([places[now]], how);
+    if (how) go(1);
+    else show();
+  }
+  function answer(which) {
+    if (!isSample) return;
+    const i = places[now], row = held.row[i];
+    /* Who says that a suspect's label is right has decided to keep it. */
+    ledger.answer(row, which, which === 1 && i < data.suspects && !ledger.fateOf(row) ? 2 : 0);
+    redraw([row]);
+    const next = places.findIndex((j) => !ledger.answerOf(held.row[j]));
+    if (next < 0) { room.close(); return; }
+    now = next;
+    show();
+  }
+  function back() {
+    const rows = undo();
+    if (!rows) return;
+    const first = places.indexOf(placeInTable.get(rows[0]));
+    if (rows.length === 1 && first >= 0) now = first;
+    show();
+  }
+  function go(by) {
+    if (now + by < 0 || now + by >= places.length) { show(); at("room-state").textContent += by > 0 ? " This is the last one." : " This is the first one."; return; }
+    now += by;
+    show();
+  }
+  function askLabel() {
+    const form = at("room-other");
+    form.hidden = false;
+    at("room-label").value = ledger.labelOf(held.row[places[now]]) || "";
+    at("room-label").focus();
+  }
+  function show() {
+    if (!room.open) return;
+    const i = places[now], row = held.row[i], how = ledger.fateOf(row), was = ledger.answerOf(row);
+    at("room-other").hidden = true;
+    at("room-title").textContent = `${visible(data.idName || "Row")} ${nameOf(row)}`;
+    const done = isSample ? places.filter((j) => ledger.answerOf(held.row[j])).length : places.filter((j) => ledger.fateOf(held.row[j])).length;
+    const said = isSample ? ["", "Answered: right.", "Answered: wrong.", "Answered: cannot tell."][was]
+      : ["", "Decided: suggested.", "Decided: given.", "Decided: drop.", `Decided: ${visible(ledger.labelOf(row) || "")}.`][how];
+    at("room-state").textContent = `${now + 1} of ${places.length}; ${done} ${isSample ? "answered" : "decided"}. ${said}`;
+    const subject = make("div", { className: "subject" });
+    if (pictures[row]) subject.append(make("img", { src: pictures[row], alt: "", width: 192, height: 192 }));
+    if (texts[row]) subject.append(make("p", { className: "whole", dir: "auto", textContent: paragraphs(texts[row]) }));
+    const labels = make("dl", { className: "stats" }, make("div", {}, make("dt", { textContent: "Given" }), make("dd", {}, label(held.given[i], false))));
+    if (!isSample) {
+      labels.append(make("div", {}, make("dt", { textContent: "Suggested" }), make("dd", {}, label(held.best[i], true))),
+        make("div", {}, make("dt", { textContent: "Plausibility" }), make("dd", {}, meter(held.plausibility[i], true))),
+        make("div", {}, make("dt", { textContent: "Confidence" }), make("dd", {}, meter(held.confidence[i], false))),
+        make("div", {}, make("dt", { textContent: "Tier" }), make("dd", { textContent: tierOf(i) })));
+    }
+    const why = reasons(i, true);
+    at("room-body").replaceChildren(subject, labels, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? why.slice(0, 1) : why)));
+    for (const one of document.querySelectorAll("#room [data-for]")) one.hidden = one.dataset.for !== (isSample ? "sample" : "suspects");
+    room.scrollTop = 0;
+  }
+  room.addEventListener("keydown", (event) => {
+    if (event.target.closest("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter" && event.target.closest("button")) return; /* the button is pressed */
+    const act = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+  for (const button of document.querySelectorAll("#room button[data-key]")) {
+    button.addEventListener("click", () => KEYS[button.dataset.key]());
+  }
+  at("room-other").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = at("room-label").value;
+    if (!text.trim()) return;
+    decide([places[now]], 4, text);
+    room.focus();
+    go(1);
+  });
+  at("room-close").addEventListener("click", () => room.close());
+  at("room-labels").append(...classes.filter((text) => visible(text) === text).slice(0, 500).map((text) => make("option", { value: text })));
+  return {
+    show,
+    /* With `asks` the field for another label is open at once. */
+    open: (which, first, asks) => {
+      if (!which.length) return;
+      places = which.slice(); now = first; isSample = false;
+      room.showModal();
+      show();
+      room.focus();
+      if (asks) askLabel();
+    },
+    openSample: (which) => {
+      places = which; isSample = true;
+      now = Math.max(0, which.findIndex((j) => !ledger.answerOf(held.row[j])));
+      room.showModal();
+      show();
+      room.focus();
+    },
+  };
+}
