@@ -1,4 +1,4 @@
-"""Why a label is doubted: what each voter says, whose votes these are, which columns tell, and rows to hold beside it."""
+"""Why a label is doubted: what each voter says, whose votes these are, which columns tell, and rows to compare."""
 
 from __future__ import annotations
 
