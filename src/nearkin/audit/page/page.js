@@ -170,10 +170,10 @@
     const e = explainedAt(i), parts = [];
     if (e < 0) return [make("p", { textContent: "The evidence of this row is left out of the page; Python has it." })];
     const far = (value) => value.toPrecision(3);
-    const part = (title, node) => {
-      if (node) parts.push(isLarge ? make("section", {}, make("h3", { textContent: title }), node) : node);
+    const part = (title, node, className = "") => {
+      if (node) parts.push(isLarge ? make("section", { className }, make("h3", { textContent: title }), node) : node);
     };
-    part("Columns that speak most", features(e, i));
+    part("Columns that speak most", features(e, i), "broad");
     part("What every voter said", opinions(e, i));
     part("Rows that cast most of the votes", neighbours(e));
     part("Nearest trusted rows of both classes", trusted(e, i));
