@@ -202,3 +202,27 @@ def test_a_large_page_is_quick_and_small(tmp_path, open_page):
     page.locator("#bulk button", has_text="Keep").click()
     assert f"{audit.n_suspects:,} decided" in page.locator("#count").inner_text()
     assert time.perf_counter() - begun < 10
+
+
+def test_two_tabs_with_the_same_page_hold_the_same(page, made):
+    other = page.context.new_page()
+    other.goto(made[0].as_uri())
+    other.wait_for_selector("html[data-ready=yes]")
+    decide_by_keys(page, "ak")
+    other.locator("#count", has_text="2 decided").wait_for()
+    decide_by_keys(other, "d")
+    page.locator("#count", has_text="3 decided").wait_for()
+    page.reload()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert "3 decided" in page.locator("#count").inner_text()
+
+
+def test_the_bar_shows_what_was_checked_and_again_the_estimate_when_answers_are_taken_back(page, made):
+    is_wrong, bar = made[2], page.locator(".range")
+    before = bar.inner_html()
+    page.locator("#check-begin").click()
+    for row in made[1].review_sample().to_review[:30].tolist():
+        page.keyboard.press("w" if is_wrong[row] else "r")
+    assert "Checked" in bar.locator("svg").get_attribute("aria-label") and "30 rows that you judged" in bar.inner_text()
+    page.keyboard.press("u")
+    assert bar.inner_html() == before

@@ -9,8 +9,8 @@ to prefer doubtful rows gives the others weights above 1, and widens the interva
 a stake l_t >= 0 be chosen before the draw. Then e_t = w_t - m_t - c_t (p_t - q_t) has the mean 0, and is never below
 -b_t with b_t = m_t + c_t (max p - q_t). With l_t < 1 / b_t the capital prod (1 + l_t e_t) is a positive martingale from
 1. By Ville's inequality it ever reaches 40 with probability at most 1/40. Hence the shares at which it ever did are
-refuted, a second gambler on 1 - w and 1 - p refutes at the other end, and the interval of the shares that are left holds
-m with probability 0.95 at once for every number of answers: one may stop whenever one likes.
+refuted, a second gambler on 1 - w and 1 - p refutes at the other end, and the interval of the shares that are left
+holds m with probability 0.95 at once for every number of answers: one may stop whenever one likes.
 
 The trust is the slope of w on p in the answers so far, begun at 1 with the weight of four answers of usual spread: an
 audit that knows makes the interval narrow, one that does not is soon ignored. The stakes follow Waudby-Smith and Ramdas

@@ -59,6 +59,7 @@ def collect(
 
     The rows of the page are the suspects in their order, then the rows of the sample that are not among them.
     """
+    progress.begin("collecting the evidence")
     left_out: list[str] = []
     order = audit.order[: min(audit.n_suspects, _LISTED)]
     others = sample.to_review[~np.isin(sample.to_review, order)]
@@ -268,6 +269,7 @@ def draw_map(rows: Array, seed: int = 0) -> Array:
     points, perplexity = rows[chosen].astype(np.float32), min(_PERPLEXITY, (len(chosen) - 1) / 3)
     # PCA needs two columns and some spread; without them a random start does.
     init = "pca" if min(points.shape) > 1 and points.std() > 0.0 else "random"
+    progress.begin("drawing the map")
     progress.advance("drawing the map", 0, 1)
     with threadpool_limits(1):  # there is too little work to share
         layout = TSNE(perplexity=perplexity, init=init, max_iter=_TSNE_STEPS, random_state=seed, n_jobs=1)

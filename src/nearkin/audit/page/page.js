@@ -42,7 +42,7 @@
   const number = (row) => (held.number ? held.number[row] : row); /* counts from 0 */
   const nameOf = (row) => visible(ids ? ids[row] : row in someIds ? someIds[row] : String(number(row)));
 
-  const ledger = makeLedger(`nearkin-audit-${data.fingerprint}`);
+  const ledger = makeLedger(`nearkin-audit-${data.fingerprint}`, () => { refresh(); foretell(); check.show(); review.show(); });
   const placeInTable = new Map();
   for (let i = 0; i < held.row.length; i++) placeInTable.set(held.row[i], i);
   const tierOf = (i) => (i >= n ? "no suspect" : held.wrong[i] ? "wrong" : "worth a look");
