@@ -292,7 +292,7 @@ class _Course:
     variance: list[Array]
 
 
-def _follow(wrong: Array, guess: Array, inside: Mask, size: Array, mean: Array, spread: Array) -> _Course:
+def _follow(wrong: Array, guess: Array, inside: Mask, size: Array | Index, mean: Array, spread: Array) -> _Course:
     """Follow the answers; see the module for the trust."""
     spread = np.maximum(spread, _LEAST)
     known = _TRUSTED * np.maximum(mean * (1.0 - mean) - spread, _LEAST)  # the variance of all guesses, and its weight
