@@ -23,6 +23,7 @@ from nearkin.audit.findings import Finding, find_all
 from nearkin.audit.notebook import ShownPage, show_page, summarise_as_html
 from nearkin.audit.page import render_page
 from nearkin.audit.sample import CheckedLabels, ReviewSample, check_sample, draw_sample
+from nearkin.audit.words import WordContrast
 from nearkin.bars import notebook_bars
 from nearkin.errors import InputError
 from nearkin.files import claim, replacing
@@ -317,6 +318,23 @@ class LabelAudit:
         """How the columns of the table tell the classes apart; empty where a person could not read them."""
         columns = list_columns(self.classifier, self._X, self.columns, self.originals or {})
         return ClassContrast(self._X, columns, self.given_code, self.is_suspect)
+
+    def contrast_words(self, texts: Values) -> WordContrast:
+        """Return how the words of texts tell the classes apart; ``texts`` has one for every audited row.
+
+        Examples
+        --------
+        >>> import nearkin
+        >>> texts = ["a ripe red cherry", "some red apple pie", "the deep blue sea", "a calm blue sky"] * 10
+        >>> X = [[float("red" in one), float(i % 7)] for i, one in enumerate(texts)]
+        >>> y = [0 if "red" in one else 1 for one in texts]
+        >>> y[0] = 1  # a wrong label
+        >>> audit = nearkin.audit_labels(X, y, random_state=0)
+        >>> words = audit.contrast_words(texts).words_of(texts[0], 1, 0)
+        >>> sorted(word for word, score in words if score > 0)
+        ['cherry', 'red', 'ripe']
+        """
+        return WordContrast(texts, self.given_code, self.is_suspect)
 
     def clean(
         self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None, tier: str = DEFAULT_TIER

@@ -112,6 +112,7 @@ def collect(
         name, values = next(iter(ids.items()))
         data |= _names(name[:_NAME], values, shown, min(_IDS, room(0.4)), left_out)
     if texts is not None:
+        data["words"] = _words(audit, texts, listed[has_evidence], best[has_evidence])
         data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
     if images is not None:
         data["pictures"] = _pictures(images, order, beside, min(_PICTURES, room(0.9)), left_out)
@@ -223,6 +224,20 @@ def _features(
         left_out.append(f"What columns say about all but {n:,} rows.")
     facts = {"rows": n, "perRow": columns.shape[1], "most": LARGEST, "steps": _SCORE_STEPS}
     return {"features": found | facts} if n else {}
+
+
+def _words(audit: LabelAudit, texts: Values, rows: Index, best: Codes) -> str:
+    """Words that speak most for either label of rows, with their scores."""
+    contrast = audit.contrast_words(texts)
+    pairs = zip(rows.tolist(), audit.given_code[rows].tolist(), best.tolist(), strict=True)
+    return pack_json(
+        [
+            [(word[:_NAME], round(score, 1)) for word, score in contrast.words_of(texts[row], given, other)]
+            for row, given, other in pairs
+        ]
+        if contrast
+        else []
+    )
 
 
 def _steps(shares: Array) -> NDArray[np.uint16]:
