@@ -19,7 +19,7 @@ FLOORS = (
     "learners",
     "noise neighbors jury",
     "audit",
-    "search archives saving model_files streams distributed deep",
+    "search archives saving model_files streams distributed deep river",
     "paper demo",
     "cli",
     "__main__",

@@ -100,15 +100,23 @@ def test_declared_classes_have_columns_before_they_come(wine):
 
 
 def test_one_class_is_predicted_until_another_comes(wine):
-    X, y = wine
+    X, _y = wine
     model = make("jury").partial_fit(X[:2], ["b", "b"], classes=["a", "b"])
     assert model.predict(X[:3]).tolist() == ["b"] * 3
     assert model.predict_proba(X[:1]).tolist() == [[0.0, 1.0]]
-    with pytest.raises(ValueError, match="of one class"):
+    with pytest.raises(ValueError, match="nothing is decided yet"):
         model.kneighbors(X[:1])
     model.partial_fit(X[2:3], ["a"])
     assert model.predict(X[2:3]).tolist() in (["a"], ["b"])
     assert len(model.row_numbers_) == 3
+
+
+def test_fewer_rows_than_neighbours_give_the_shares_of_their_classes(wine):
+    X, _y = wine
+    model = make("no learner").partial_fit(X[:1], ["a"], classes=["a", "b", "c"]).partial_fit(X[1:4], ["c", "c", "c"])
+    assert model.predict_proba(X[:2]).tolist() == [[0.25, 0.0, 0.75]] * 2
+    model.partial_fit(X[4:5], ["a"])
+    assert len(model.row_numbers_) == 5
 
 
 def test_a_refused_batch_changes_nothing(wine):
@@ -175,7 +183,7 @@ def test_it_goes_through_the_calls_of_capymoa():
         else:
             with pytest.raises(NotFittedError):
                 model.predict([x])
-        model.partial_fit([x], [label], classes=list(range(3)))
+        model.partial_fit([x], [label], classes=np.arange(3))
         is_trained = True
     assert n_right / 149 > 0.85
 

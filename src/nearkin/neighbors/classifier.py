@@ -338,7 +338,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         self
-            Until two classes were met, it predicts the one class it knows.
+            While all rows are of one class, or fewer than `n_neighbors`, `predict_proba` gives the shares of the
+            classes among them.
 
         See Also
         --------
@@ -372,7 +373,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if not is_first and classes is not None:
             gathered.numbering.check_declared(as_labels(classes, name).tolist(), name)
         due = gathered.add(rows, labels, name)
-        made = {} if due is None or len(due.seen) < 2 else self._decide_from(due, gathered)
+        made = self._decide_from(due, gathered) if due is not None and self._is_enough(due) else {}
         known = made.pop("classes_") if made else self._known_classes()
         places = {one: at for at, one in enumerate(gathered.numbering.classes.tolist())}
         made["_columns"] = np.array([places[one] for one in known], dtype=np.int64)
@@ -383,6 +384,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         name = type(self).__name__
         numbering = Labels(None if classes is None else as_labels(classes, name).tolist())
         return Gathered(Reservoir(_HELD, _HELD, generator(copy.deepcopy(self.random_state))), numbering)
+
+    def _is_enough(self, held: Reservoir) -> bool:
+        """Whether rows held are enough to decide from."""
+        return len(held.seen) > 1 and len(held) >= (2 if isinstance(self.n_neighbors, str) else self.n_neighbors)
 
     def _decide_from(self, held: Reservoir, gathered: Gathered) -> dict[str, Any]:
         """Fit a classifier with these settings to rows held, and return what is to be taken from it."""
@@ -540,13 +545,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _as_decided(self) -> Self:
         model = self._as_fitted()
         if "decision_" not in vars(model):
-            raise InputError("all rows so far are of one class, so nothing is decided yet.", owner=self)
+            raise InputError("the rows so far are too few or of one class, so nothing is decided yet.", owner=self)
         return model
 
     def _find_shares(self, X: ArrayLike) -> Array:
-        if "decision_" not in vars(self):  # one class was met so far
-            n_rows = self._check_rows(encode_rows(self, X, reset=False), reset=False).shape[0]
-            return np.tile(self.classes_ == next(iter(self._gathered.numbering.codes)), (n_rows, 1)).astype(float)
+        if "decision_" not in vars(self):
+            n_rows, seen = self._check_rows(encode_rows(self, X, reset=False), reset=False).shape[0], self._gathered
+            counts = dict(zip(seen.numbering.codes, seen.held.seen.tolist(), strict=True))
+            share = [counts.get(one, 0) / seen.held.n_rows_seen for one in self.classes_.tolist()]
+            return np.tile(np.array(share), (n_rows, 1))
         with self._computing():
             shares = self.decision_.predict_proba(self._ready(X))
         if "_columns" not in vars(self):
