@@ -1,4 +1,8 @@
-"""Sparse rows: learn from a bag of words with thousands of columns without making it dense.
+"""
+Sparse rows
+===========
+
+Sparse rows: learn from a bag of words with thousands of columns without making it dense.
 
 The documents are synthetic: 6 topics, 2,000 words, about 40 words per document, a fifth of the labels wrong. A CSR
 matrix stays sparse; only the block being learned is dense. The low-rank learner keeps 24 x 2,000 numbers.

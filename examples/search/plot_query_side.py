@@ -1,4 +1,8 @@
-"""Learn the query side only: the item index stays as it is.
+"""
+Learn the query side only
+=========================
+
+Learn the query side only: the item index stays as it is.
 
 A search engine holds unit-length item vectors in an inner-product index. Users click some results and skip others;
 some clicks are accidents. RobustOASIS learns M from (query, clicked, skipped) so that q' M x ranks better. Since

@@ -1,4 +1,8 @@
-"""Wrong labels in the training data: how much they hurt, and how to find them.
+"""
+Robust against plain classifiers
+================================
+
+Wrong labels in the training data: how much they hurt, and how to find them.
 
 A fifth of the training labels of two small data sets is replaced by another class. The test labels stay right.
 Four classifiers see the same training rows:
