@@ -2,8 +2,8 @@
 An audit in three lines
 =======================
 
-A tenth of the labels of the digits is replaced. The audit does not know which, nor how many. It says how many labels
-are wrong, which ones, what they should be, and cleans them.
+A tenth of the labels of the digits is replaced. The audit does not know which, nor how many. It
+says how many labels are wrong, which ones, what they should be, and cleans them.
 """
 
 # %%
@@ -24,8 +24,8 @@ audit = nearkin.audit_labels(X_train, given, random_state=0)
 print(audit)
 
 # %%
-# The most doubtful digits, in the order in which to look at them: the label as given, and the one that the audit
-# suggests.
+# The most doubtful digits, in the order in which to look at them: the label as given, and the one
+# that the audit suggests.
 
 figure, axes = plt.subplots(2, 8, figsize=(9, 3.1), layout="constrained")
 for axis, row in zip(axes.flat, audit.order, strict=False):
@@ -36,8 +36,8 @@ figure.suptitle("given → suggested")
 plt.show()
 
 # %%
-# Here the truth is known, so we can count. Labels called *wrong* are more likely wrong than right; others are only
-# *worth a look*.
+# Here the truth is known, so we can count. Labels called *wrong* are more likely wrong than
+# right; others are only *worth a look*.
 
 for title, rows in {"called wrong": audit.is_wrong, "worth a look": audit.is_suspect & ~audit.is_wrong}.items():
     print(f"{rows.sum()} {title}: {is_wrong[rows].sum()} are wrong, of {is_wrong.sum()} in all")
@@ -45,8 +45,8 @@ right = (audit.suggested_label == y_train)[audit.is_suspect].mean()
 print(f"the suggested label is right for {right:.0%} of the suspects")
 
 # %%
-# What cleaning brings to a model that knows nothing of nearkin: rows whose labels are called wrong are dropped, or take
-# the suggested label where the audit is sure of it.
+# What cleaning brings to a model that knows nothing of nearkin: rows whose labels are called
+# wrong are dropped, or take the suggested label where the audit is sure of it.
 
 scores = {}
 for title, (rows, labels) in {
@@ -68,5 +68,5 @@ axis.invert_yaxis()
 plt.show()
 
 # %%
-# ``audit.to_html("report.html")`` writes the page on which people decide, and ``audit.to_csv("suspects.csv")`` the
-# table. :doc:`/audit` has both.
+# ``audit.to_html("report.html")`` writes the page on which people decide, and
+# ``audit.to_csv("suspects.csv")`` the table. :doc:`/audit` has both.
