@@ -64,7 +64,7 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs ## build the documentation into site/; warnings are errors
-	$(BIN)/mkdocs build --strict -q
+	$(BIN)/sphinx-build -W --keep-going -q -j auto -d .sphinx docs site
 
 scale: $(VENV)/.base ## repeat the experiment behind scale="auto" (set NEARKIN_DATA to the data folder)
 	$(BIN)/python benchmarks/scale.py
@@ -86,7 +86,7 @@ fuzz: $(VENV)/.test ## attack files, commands, streams and numbers for FUZZ_S se
 	$(BIN)/python -m fuzz --seconds $(FUZZ_S) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
 clean: ## remove everything that make built
-	rm -rf $(VENV) .venv-* site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
+	rm -rf $(VENV) .venv-* site .sphinx docs/auto_examples docs/reference/generated docs/reference/backreferences dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -100,12 +100,12 @@ Made by `python -m benchmarks.audit_growth`. Processor seconds on one thread, me
 finding the flipped tenth of the labels in a mixture of six clusters a class. *Before* is commit 72a5764. The
 machine was busy with other work, so compare times of one row only.
 
-<!-- --8<-- [start:figures] -->
+<!-- figures: begin -->
 | rows x features, classes | before | now | cleanlab, 10-NN |
 |---|---|---|---|
 {chr(10).join(lines)}
 {grows}
-<!-- --8<-- [end:figures] -->
+<!-- figures: end -->
 """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -149,9 +149,9 @@ def _section(mark: str, title: str, table: list[str], level: int = 2) -> list[st
     return [
         f"{'#' * level} {title}",
         "",
-        f"<!-- --8<-- [start:{mark}] -->",
+        f"<!-- {mark}: begin -->",
         *table,
-        f"<!-- --8<-- [end:{mark}] -->",
+        f"<!-- {mark}: end -->",
         "",
     ]
 

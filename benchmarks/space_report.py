@@ -183,7 +183,7 @@ def _brief(table: Table, group: str) -> list[str]:
     sets = table.sets_of(BASELINE)
     methods = [name for name in table.methods if table.sets_of(name) == sets]
     methods.sort(key=lambda name: -np.mean([table.over(name, sets, noise) for noise in NOISES]))
-    lines = ["### In brief", "", f"<!-- --8<-- [start:{group}] -->"]
+    lines = ["### In brief", "", f"<!-- {group}: begin -->"]
     lines += ["| | mAP at 0 / 20 / 40 % | loss | 3-NN | 25-NN | ms | draws |", "|---" * 7 + "|"]
     for name in methods:
         figures = (
@@ -196,7 +196,7 @@ def _brief(table: Table, group: str) -> list[str]:
         draws = min(len(table.values[name][one][0.0]) for one in sets)
         time = f"{1e3 * table.time(name, sets):.3g}"
         lines.append(f"| {shown} | {precision} | {loss:.1f} | {three} | {many} | {time} | {draws} |")
-    return [*lines, f"<!-- --8<-- [end:{group}] -->", ""]
+    return [*lines, f"<!-- {group}: end -->", ""]
 
 
 def _failures(table: Table) -> list[str]:

@@ -28,7 +28,7 @@ def reference(*, of_networks):
     """Classes and functions for callers: what pages of the reference name, of networks or of all other rooms."""
     pages = "".join(page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("*.md")))
     found = {}
-    for name in re.findall(r"^::: (\S+)", pages, re.MULTILINE):
+    for name in re.findall(r"^   (nearkin\.\S+)$", pages, re.MULTILINE):
         package, _, last = name.rpartition(".")
         if name.startswith("nearkin.deep.") == of_networks and package != "nearkin":
             found[name] = getattr(importlib.import_module(package), last, None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
+SCRIPTS = sorted((ROOT / "examples").rglob("*.py"))
 PAGES = ["README.md", "docs/start.md", "docs/streams.md", "docs/extending.md", "docs/audit.md"]
 
 
@@ -29,7 +29,7 @@ def run(script: Path, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         cwd=folder,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", "MPLBACKEND": "template"},  # which shows nothing
         capture_output=True,
         text=True,
         encoding="utf-8",

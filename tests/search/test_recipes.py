@@ -13,7 +13,7 @@ from nearkin.search import SimilarityAdapter
 from search_worlds import clicks, turned
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "searching.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"```python\n# (\w+)\n(.*?)```", PAGE, flags=re.DOTALL))
 #: Needs a compiler: run where it is installed, and missed nowhere.
 BY_HAND = {"hnswlib"} if sys.version_info >= (3, 13) else set()
@@ -50,7 +50,7 @@ def test_every_extra_that_a_page_names_exists():
 def test_the_program_of_the_page_runs_as_printed(capsys):
     others = [one for one in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if not re.match(r"# \w+\n", one)]
     assert len(others) == 3
-    exec(compile("\n".join(others), "docs/search.md", "exec"), {})
+    exec(compile("\n".join(others), "docs/searching.md", "exec"), {})
     printed = capsys.readouterr().out
     assert "identity kept: False" in printed and "gain in pairs put right: 0." in printed
 
@@ -62,7 +62,7 @@ def test_a_recipe_finds_what_exact_search_finds(engine, world, tmp_path, monkeyp
     queries, items, adapter = world
     monkeypatch.chdir(tmp_path)
     names = {"np": np, "queries": queries, "items": items, "adapter": adapter}
-    exec(compile(BLOCKS[engine], f"docs/search.md:{engine}", "exec"), names)
+    exec(compile(BLOCKS[engine], f"docs/searching.md:{engine}", "exec"), names)
     exact = np.argsort(-(adapter.map_queries(queries) @ items.T), axis=1)[:, :10]
     plain = np.argsort(-(queries @ items.T), axis=1)[:, :10]
     share = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(names["found"], exact, strict=True)])

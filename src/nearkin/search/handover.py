@@ -124,15 +124,15 @@ def side_map(model: Any, side: str = "query") -> SideMap:
 def write_numpy(model: Any, path: str | os.PathLike[str], side: str = "query") -> None:
     """Write a map as a plain npz file, which numpy alone can apply.
 
-    ```text
-    f = np.load("map.npz")
-    x = (q - f["shift"]) * f["factor"]
-    if "start" in f:
-        x = x @ f["start"].T
-    if f["unit"]:
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-    mapped = x @ f["matrix"].T + f["offset"]
-    ```
+    Without nearkin it is applied so::
+
+        f = np.load("map.npz")
+        x = (q - f["shift"]) * f["factor"]
+        if "start" in f:
+            x = x @ f["start"].T
+        if f["unit"]:
+            x /= np.linalg.norm(x, axis=1, keepdims=True)
+        mapped = x @ f["matrix"].T + f["offset"]
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 A map moves a query q to ``q + D (q - mean)``. The softmax asks that a clicked item score above the items that were
 clicked for the other queries of a batch, and above those skipped in its own list. Ridge regression brings a query to
 the items it clicked, as far as the spread of the queries supports it. Their mean is better than each (see
-docs/search.md), since their errors differ. Clicks that look wrong count less.
+docs/searching.md), since their errors differ. Clicks that look wrong count less.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
-"""A stream: learn batch by batch, meet new classes, stop, and continue from a file.
+"""
+Stop a stream, and go on from a file
+====================================
 
-The rows of the digits data arrive in batches. The first batches hold only the digits 0 to 4, then the others appear.
-Only the model remains of earlier batches.
+A stream: learn batch by batch, meet new classes, stop, and continue from a file.
+
+The rows of the digits data arrive in batches. The first batches hold only the digits 0 to 4, then
+the others appear. Only the model remains of earlier batches.
 """
 
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -39,6 +44,7 @@ with tempfile.TemporaryDirectory() as folder:
         resumed.partial_fit(X[batch], y[batch])
 print("resumed model equals the uninterrupted one:", np.array_equal(resumed.components_, learner.components_))
 
+# %%
 # A bad batch is refused as a whole; the model does not change.
 before = learner.components_.copy()
 try:
@@ -47,6 +53,19 @@ except ValueError as error:
     print("refused:", str(error).splitlines()[0])
 print("model unchanged:", np.array_equal(before, learner.components_))
 
+# %%
 # Neighbours vote under the learned distance; a fitted learner is used as it is.
 voters = nearkin.RobustKNeighborsClassifier(learner).fit(X[order[-400:]], y[order[-400:]])
 print(f"3-NN among the newest 400 rows: {100 * voters.score(X_test, y_test):.1f} % of {len(y_test)} test rows")
+
+# %%
+# The space as the stream left it: test rows, which the learner has never seen, by their two
+# leading directions.
+
+flat = learner.transform(X_test)
+flat = (flat - flat.mean(axis=0)) @ np.linalg.svd(flat - flat.mean(axis=0), full_matrices=False)[2][:2].T
+figure, axis = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
+drawn = axis.scatter(*flat.T, c=y_test, cmap="tab10", s=14, vmin=-0.5, vmax=9.5)
+figure.colorbar(drawn, ticks=range(10), label="digit")
+axis.set(xticks=[], yticks=[])
+plt.show()

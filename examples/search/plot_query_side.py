@@ -1,10 +1,16 @@
-"""Learn the query side only: the item index stays as it is.
+"""
+Learn the query side only
+=========================
 
-A search engine holds unit-length item vectors in an inner-product index. Users click some results and skip others;
-some clicks are accidents. RobustOASIS learns M from (query, clicked, skipped) so that q' M x ranks better. Since
-q' M x = (M' q)' x, it is enough to map the query by `query_map_`; no item changes or needs indexing again.
+Learn the query side only: the item index stays as it is.
+
+A search engine holds unit-length item vectors in an inner-product index. Users click some results
+and skip others; some clicks are accidents. RobustOASIS learns M from (query, clicked, skipped) so
+that q' M x ranks better. Since q' M x = (M' q)' x, it is enough to map the query by `query_map_`;
+no item changes or needs indexing again.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.linalg import expm
 
@@ -57,3 +63,15 @@ for learner in (nearkin.OASIS(scale=None), nearkin.RobustOASIS(scale=None)):
     print(f"{type(learner).__name__ + ':':13s} {precision(mapped, wanted):5.1f} %")
 low = learner.plausibility_ < np.quantile(learner.plausibility_, 0.25)
 print(f"of the 25 % least plausible clicks, {100 * accident[low].mean():.0f} % were accidents")
+
+# %%
+# Plausibility of the clicks: accidents gather at the low end.
+
+figure, axis = plt.subplots(figsize=(6.5, 2.6), layout="constrained")
+axis.hist(
+    [learner.plausibility_[~accident], learner.plausibility_[accident]], np.linspace(0, 1, 21), stacked=True,
+    color=["#0072B2", "#D55E00"], label=["meant", "accidents"],
+)  # fmt: skip
+axis.set(xlabel="plausibility of a click", ylabel="clicks")
+axis.legend()
+plt.show()

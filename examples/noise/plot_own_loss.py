@@ -1,15 +1,20 @@
-"""Your own loss: any bounded or slowly growing function of the hinge can replace the rescaled hinge.
+"""
+Your own loss
+=============
 
-The loss here grows like a logarithm, log(1 + s * hinge) / log(1 + s). Its weight falls as 1 / (1 + s * hinge): more
-slowly than the exponential, so a doubtful triplet keeps more weight.
+Your own loss: any bounded or slowly growing function of the hinge can replace the rescaled hinge.
 
-The half-quadratic loop needs one property: the weight, which is minus the slope of the loss, must not rise with the
-hinge. Then no iteration increases the objective of a step.
+The loss here grows like a logarithm, log(1 + s * hinge) / log(1 + s). Its weight falls as 1 / (1 +
+s * hinge): more slowly than the exponential, so a doubtful triplet keeps more weight.
+
+The half-quadratic loop needs one property: the weight, which is minus the slope of the loss, must
+not rise with the hinge. Then no iteration increases the objective of a step.
 """
 
 import math
 from dataclasses import dataclass
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
@@ -47,6 +52,24 @@ class LogHinge:
         """Weight as a share of the largest weight, which is the one at hinge 0."""
         return 1.0 / (1.0 + self.s * hinge(z))
 
+
+# %%
+# Its shape beside those that come with nearkin.
+
+z = np.linspace(-5, 1.5, 200)
+figure, axis = plt.subplots(figsize=(6.5, 3), layout="constrained")
+for title, loss, colour in (
+    ("hinge", nearkin.Hinge(), "#222222"),
+    ("rescaled hinge", nearkin.RescaledHinge(1.0), "#0072B2"),
+    ("logarithm", LogHinge(3.0), "#D55E00"),
+):
+    axis.plot(z, loss.value(z), color=colour, lw=2, label=title)
+axis.set(xlabel="margin z of a triplet", ylabel="loss", ylim=(-0.1, 4))
+axis.legend()
+plt.show()
+
+# %%
+# Every learner takes it.
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:900], y[:900]
