@@ -8,6 +8,8 @@ Half-quadratic loop, all families (Eqs. 16-19 anchored at the parameters before 
 
     tau <- min(C * weight(hinge at tau), kink),   starting at tau = 0
 
+Its first weight, that before the step, says how plausible the triplet is: a long step pleases any triplet.
+
 Frobenius proximity in M (Eqs. 22 and 25): ``z(tau) = z + tau * ||A||^2``.
 
 Frobenius proximity in L (Eqs. 26-33, solved exactly): ``L(tau) = (I - 2 tau sym(g h'))^-1 L``. With
@@ -17,7 +19,8 @@ Frobenius proximity in L (Eqs. 26-33, solved exactly): ``L(tau) = (I - 2 tau sym
     ``z(tau) = a_plus / (1 - tau m_plus)^2 - a_minus / (1 + tau m_minus)^2``,
     ``m_plus = |g||h| + g.h``, ``m_minus = |g||h| - g.h``, ``a_plus, a_minus = (k p.p + q.q / k +- 2 p.q) / 4``,
 
-which rises with ``tau`` up to the bound ``1 / m_plus``.
+which rises with ``tau`` up to the bound ``1 / m_plus``. It may stay below 1 there, if L is orthogonal to the first
+direction (``a_plus = 0``): the minimiser at the bound then begins a part of L along it (`factored_near`).
 
 LogDet proximity in M (SLMOML): ``M(tau)^-1 = M^-1 - tau sym(g h')``. With ``M = L L'`` and ``p``, ``q`` as above, the
 two eigenvalues of ``sym(p q')`` are ``plus`` and ``-minus`` and
@@ -35,10 +38,10 @@ import math
 import sys
 
 __all__ = [
-    "clip_and_normalise", "factored_bound", "factored_curve", "factored_kink", "factored_update", "factored_z",
-    "half_quadratic", "half_quadratic_by", "hedge", "is_step", "linear_kink", "linear_z", "logdet_curve", "logdet_kink",
-    "logdet_update", "logdet_z", "onto_simplex", "pa", "pa1", "pa2", "pair_roots", "pair_step", "pair_z",
-    "plausibility_of", "squared_norm", "subgradient_update",
+    "clip_and_normalise", "factored_bound", "factored_curve", "factored_kink", "factored_near", "factored_update",
+    "factored_z", "half_quadratic", "half_quadratic_by", "hedge", "is_step", "linear_kink", "linear_z",
+    "logdet_curve", "logdet_kink", "logdet_update", "logdet_z", "onto_simplex", "pa", "pa1", "pa2", "pair_roots",
+    "pair_step", "pair_z", "plausibility_of", "squared_norm", "subgradient_update",
 ]  # fmt: skip
 
 #: Smallest normal number.
@@ -64,27 +67,33 @@ def is_step(a1, a2, b1, b2):
     return math.isfinite(a1 + a2 + b1 + b2) and (a1 != 0.0 or a2 != 0.0 or b1 != 0.0 or b2 != 0.0)
 
 
-def half_quadratic(z_after, curve, kink, C, weight, params, max_hq_iter):
-    """Step size and final weight of one active triplet (Eqs. 17-19, Algorithm 1 step 3.3).
+def half_quadratic(z_after, curve, kink, C, weight, params, max_hq_iter, carried=0.0):
+    """Step size of one active triplet and its weight before the step (Eqs. 17-19, Algorithm 1 step 3.3).
 
     ``z_after(tau, curve)`` is the margin after the step, ``weight(hinge, *params)`` the loss's half-quadratic weight.
+    Each iteration begins at a share ``carried`` of the step so far: 0 anchors it at the parameters before the triplet,
+    1 adds up the steps of all iterations.
     """
     tau = 0.0
-    w = 1.0
-    for _ in range(max_hq_iter):
+    first = 1.0
+    for i in range(max_hq_iter):
         w = weight(max(0.0, 1.0 - z_after(tau, curve)), params[0], params[1])
-        tau = kink if math.inf == C else min(C * w, kink)  # a weight of zero times infinity is not a number
-    return tau, w
+        tau = kink if math.inf == C else min(carried * tau + C * w, kink)  # zero times infinity is not a number
+        if i == 0:
+            first = w
+    return tau, first
 
 
 def half_quadratic_by(step, z_after, curve, C, weight, params, max_hq_iter):
     """`half_quadratic` with any rule for the step, ``step(C * weight, curve)``, where a cap is not all there is."""
     tau = 0.0
-    w = 1.0
-    for _ in range(max_hq_iter):
+    first = 1.0
+    for i in range(max_hq_iter):
         w = weight(max(0.0, 1.0 - z_after(tau, curve)), params[0], params[1])
         tau = step(C if math.inf == C else C * w, curve)
-    return tau, w
+        if i == 0:
+            first = w
+    return tau, first
 
 
 def linear_z(tau, curve):
@@ -135,12 +144,24 @@ def factored_bound(curve):
     return _BELOW_BOUND / curve[2] if curve[2] > 0.0 else math.inf
 
 
+def factored_near(square, other, m_plus, m_minus):
+    """Curve from the squared lengths of L along both directions, without the cancellation of `factored_curve`.
+
+    Where the first is so short that the margin stays below 1 up to the bound, the curve is that of an L with a hair
+    more of it: the hard case of a quadratic constraint, whose minimiser is the limit.
+    """
+    a_plus = 0.5 * m_plus * square
+    a_minus = 0.5 * m_minus * other
+    wide = 1.0 + _BELOW_BOUND * m_minus / m_plus
+    least = (1.0 - _BELOW_BOUND) ** 2 * (1.0 + a_minus / (wide * wide))
+    return max(a_plus, least), a_minus, m_plus, m_minus
+
+
 def factored_kink(curve):
     """Step at which the low-rank margin reaches 1, by Newton's method inside a bracket.
 
     At the root ``plus = 1 + minus`` with ``0 <= minus <= a_minus`` and ``plus >= a_plus``, which gives both ends
-    in closed form. When the critical direction is orthogonal to ``L`` the margin never gets there: then the bound,
-    a hair below.
+    in closed form. Where the margin stays below 1, the bound, a hair below; see `factored_near`.
     """
     a_plus, a_minus, m_plus, m_minus = curve
     beyond = (math.sqrt(a_minus / (a_plus - 1.0)) - 1.0) / m_minus if a_plus > 1.0 and m_minus > 0.0 else math.inf

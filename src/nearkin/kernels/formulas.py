@@ -21,6 +21,7 @@ factored_bound = step(steps.factored_bound)
 factored_curve = step(steps.factored_curve)
 factored_z = step(steps.factored_z)
 factored_kink = step(steps.factored_kink)
+factored_near = step(steps.factored_near)
 factored_update = step(steps.factored_update)
 subgradient_update = step(steps.subgradient_update)
 logdet_curve = step(steps.logdet_curve)
@@ -44,7 +45,7 @@ def linear_step(z, sq_norm, C, rule, weight, full_weight):
     if not sq_norm > 0.0:
         return 0.0, weight(1.0 - z, rule.params[0], rule.params[1])
     curve = (z, sq_norm)
-    return half_quadratic(linear_z, curve, linear_kink(curve), C, weight, rule.params, rule.max_hq_iter)
+    return half_quadratic(linear_z, curve, linear_kink(curve), C, weight, rule.params, rule.max_hq_iter, rule.carried)
 
 
 # ---------------------------------------------------------------- the direction A of a step
