@@ -57,12 +57,12 @@ def digest_sources(what: str) -> str:
 
 
 def strip_words(source: str) -> str:
-    """Code without what is for readers alone.
+    r"""Code without what is for readers alone.
 
     Examples
     --------
-    >>> strip_words('def f(x):  # a comment\\n    "Words."\\n\\n    return x\\n')
-    'def f(x):\\n    return x'
+    >>> strip_words('def f(x):  # a comment\n    "Words."\n\n    return x\n')
+    'def f(x):\n    return x'
     """
     lines = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -148,8 +148,8 @@ class Cell:
     """Everything that decides the number in a cell.
 
     ``noise`` is a percentage of wrong training labels, or the name of labels that people gave; ``budget`` is the number
-    of settings that a search tries, the first of them those of ``given``, as JSON. The other fields are as in `Table` and
-    `draw_splits`.
+    of settings that a search tries, the first of them those of ``given``, as JSON. The other fields are as in `Table`
+    and `draw_splits`.
     """
 
     dataset: str
@@ -249,12 +249,13 @@ def choose_params(cell: Cell, method: Method, rate: float, folds: list[Split]) -
 
 
 def search(
-    method: Method, n_features: int, budget: int, seed: int, score: Callable[[Params], float], first: list[Params]
-) -> Params:
+    method: Method, n_features: int, budget: int, seed: int, score: Callable[[Params], float],
+    first: Sequence[Params] = (),
+) -> Params:  # fmt: skip
     """Setting with the highest score among ``budget``; the first of equals.
 
-    The search tries the defaults first, then the settings ``first``. Of the others it draws some at random, up to half of
-    all; the rest are variants of the best so far.
+    The search tries the defaults first, then the settings ``first``. Of the others it draws some at random, up to half
+    of all; the rest are variants of the best so far.
     """
     if not method.space:
         return {}
