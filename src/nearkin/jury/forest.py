@@ -289,7 +289,9 @@ class ForestVoter:
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows by all trees, of shape (n_queries, n_classes)."""
-        return self._count(self.trees.find_leaves(queries, self._is_few), np.zeros(len(queries), np.uint64), self._cast(weights))
+        return self._count(
+            self.trees.find_leaves(queries, self._is_few), np.zeros(len(queries), np.uint64), self._cast(weights)
+        )
 
     @property
     def _is_few(self) -> bool:

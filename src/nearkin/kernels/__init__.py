@@ -36,11 +36,15 @@ class TripletRows(NamedTuple):
 
 
 class StepRule(NamedTuple):
-    """Limits of a step: ``C`` of every triplet, the loss's parameters and the number of half-quadratic iterations."""
+    """Limits of a step: ``C`` of every triplet, the loss's parameters, and the half-quadratic iterations.
+
+    Each of these begins at a share ``carried`` of the step so far (`nearkin.steps.half_quadratic`).
+    """
 
     C: NDArray[np.float64]
     params: tuple[float, float]
     max_hq_iter: int
+    carried: float = 0.0
 
 
 #: Most rows of a table that is judged without compiled code: to compile a loop takes longer than to do without. The size

@@ -28,6 +28,7 @@ _GROUPS = 2 * LANES
 #: Largest coordinate of a witness when scaled: squares, and those of 1e-25 and 1e12 of it, fit single precision.
 _FARTHEST = 2.0**20
 
+
 class Neighbours(NamedTuple):
     """Nearest witnesses of rows, nearest first, with their squared distances; -1 where there is no witness.
 

@@ -28,7 +28,7 @@ __all__ = ["fit_many"]
 
 #: Settings that say how far a triplet moves a learner, not which triplets there are. A discriminant start weighs rows
 #: by the loss, so there ``eta`` is not one of them.
-_OF_STEPS = ("C", "max_hq_iter", "rescore")
+_OF_STEPS = ("C", "hq", "max_hq_iter", "rescore")
 
 
 def fit_many(
