@@ -35,8 +35,9 @@ import math
 import sys
 
 __all__ = [
-    "clip_and_normalise", "exact_solve", "factored_bound", "factored_curve", "factored_kink", "factored_update", "factored_z",
-    "half_quadratic", "half_quadratic_by", "hedge", "is_step", "linear_kink", "linear_z", "logdet_curve", "logdet_kink",
+    "clip_and_normalise", "exact_solve", "factored_bound", "factored_curve", "factored_kink", "factored_update",
+    "factored_z", "half_quadratic", "half_quadratic_by", "hedge", "is_step", "linear_kink", "linear_z",
+    "logdet_curve", "logdet_kink",
     "logdet_update", "logdet_z", "onto_simplex", "pa", "pa1", "pa2", "pair_roots", "pair_step", "pair_z",
     "plausibility_of", "published_solve", "squared_norm", "subgradient_solve", "subgradient_update",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from nearkin.kernels.formulas import (
     members,
     plausibility_of,
     squared_norm,
+    subgradient_solve,
     weight,
 )
 from nearkin.kernels.inverse import Tracked, tracking_workspace
