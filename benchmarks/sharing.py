@@ -44,8 +44,8 @@ def main() -> None:
     head = (
         f"# Triplets made once\n\nDigits, {len(CS)} values of C on 5 folds, one thread, {options.rounds} rounds; times "
         "faster than the line above, which does not share. The searches also score a 3-nearest-neighbour classifier on "
-        f"the held-out rows. Load before and after: {load}, {machine.load()}. `python -m benchmarks sharing` writes this "
-        "page."
+        f"the held-out rows. Load before and after: {load}, {machine.load()}. `python -m benchmarks sharing` writes "
+        "this page."
     )
     options.output.write_text("\n".join([head, "", *lines]) + "\n")
     print(*lines, sep="\n")
