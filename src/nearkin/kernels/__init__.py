@@ -47,8 +47,8 @@ class StepRule(NamedTuple):
     carried: float = 0.0
 
 
-#: Most rows of a table that is judged without compiled code: to compile a loop takes longer than to do without. The size
-#: decides alone, so results do not depend on what has been compiled before.
+#: Most rows of a table that is judged without compiled code: compiling a loop would take longer than all the work. The
+#: size alone decides, so results do not depend on what has been compiled before.
 FEW_ROWS = 256
 
 #: Shapes of `TripletRows`, for `check_shapes`.

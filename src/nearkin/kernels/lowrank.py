@@ -28,10 +28,11 @@ def _sweep(components, triplets, rule, is_distance, descent, plausibility):
     A step stays pending until the next triplet is projected, so that both take one pass over L.
     """
     factor = pack_factor(components)
-    old, new = 0, 2 * factor.n  # positions of g and h: of the pending step, and of the triplet
+    # Positions of g and h: of the pending step, and of the triplet. With a literal, `advance` would be compiled twice.
+    old, new = factor.n - factor.n, 2 * factor.n
     full_weight = weight(0.0, rule.params[0], rule.params[1])
     n_updates = 0
-    pending = False
+    pending = old > 0
     for t in range(len(plausibility)):
         gg, hh, gh = vector_directions(triplets, t, is_distance, factor.vectors, new)
         if t + 1 < len(plausibility):  # the next rows come from memory during the pass over L
