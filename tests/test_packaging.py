@@ -141,7 +141,7 @@ def test_an_engine_an_export_a_cluster_and_a_device_say_which_extra_brings_them(
     doors = {
         "faiss": lambda: search.Index(learner, engine="faiss").fit(X),
         "onnx": lambda: search.write_onnx(learner, tmp_path / "a.onnx"),
-        "dask": lambda: distributed.fit(nearkin.RobustLODML(), (X, y), client=None),
+        "dask": lambda: distributed.connect("local:1").__enter__(),
         "gpu": lambda: nearkin.RobustLODML(device="cuda").fit(X, y),
     }
     for extra, door in doors.items():
