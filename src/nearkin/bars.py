@@ -11,6 +11,8 @@ from nearkin.progress import current_step, hold_interrupts, listening
 
 __all__ = ["drawing_bars", "in_notebook", "notebook_bars"]
 
+#: What a bar tells; what is left is said by the task, where it takes long.
+_SHAPE = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
 #: Seconds of work after which a bar appears in a notebook.
 _PATIENCE = 2.0
 
@@ -26,8 +28,8 @@ def drawing_bars(file: TextIO, delay: float = 0.0) -> Iterator[None]:
         with hold_interrupts():  # a bar that is interrupted while it is drawn complains later
             if task not in bars:
                 # A size of our own: a terminal that says it has no rows would hide the bar.
-                shape = {"ncols": 100, "nrows": 20, "delay": delay}
-                bars[task] = tqdm(total=total, desc=task, unit_scale=True, leave=False, file=file, **shape)
+                shape = {"ncols": 100, "nrows": 20, "delay": delay, "bar_format": _SHAPE}
+                bars[task] = tqdm(total=total, desc=task, leave=False, file=file, **shape)
             bars[task].set_postfix_str(current_step(), refresh=False)
             bars[task].update(done - bars[task].n)
 

@@ -149,7 +149,7 @@ def test_decisions_are_handed_over_to_another_browser_and_to_python(page, made, 
 def test_a_file_that_is_not_of_this_audit_changes_nothing(page, text, tmp_path):
     (tmp_path / "bad.json").write_text(text)
     page.locator("#import-file").set_input_files(tmp_path / "bad.json")
-    page.wait_for_function("document.getElementById('done').textContent.includes('holds no decisions')")
+    page.locator("#done", has_text="holds no decisions").wait_for()
     assert "decided" not in page.locator("#count").inner_text()
 
 

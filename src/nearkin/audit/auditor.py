@@ -266,7 +266,7 @@ def _audit(
             model.encoder_ = known.encoder
         audit = LabelAudit(model, X, labels, **found)
     if known.index is not None:
-        audit._index = known.index if audit.row_index is None else known.index[audit.row_index]
+        audit.index_of_frame = known.index if audit.row_index is None else known.index[audit.row_index]
     return audit
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["AuditChange", "compare"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AuditChange:
     """How one audit differs from an earlier one; made by `compare`.
 
@@ -62,6 +62,9 @@ class AuditChange:
     remaining: Index
     new: Index
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         """For people."""
         told = [
@@ -90,8 +93,8 @@ def compare(
     before, after : LabelAudit
         The audits.
     ids : tuple of two sequences or None, default=None
-        Names of the audited rows, or of all rows that were given, before and after. Without them rows are the same
-        if both audits were given as many rows, and are otherwise told apart by their features.
+        Names of the audited rows, or of all rows that were given, before and after. Without them rows go by the names
+        that both audits have, by the index of pandas frames, by their features, or by their place.
 
     Returns
     -------
@@ -155,10 +158,17 @@ def _own_ids(audit: LabelAudit, ids: Sequence[Any]) -> list[Any]:
 
 
 def _name_rows(before: LabelAudit, after: LabelAudit) -> tuple[list[Any], list[Any]]:
-    """Return keys by which rows of both audits are the same: their features, or their numbers if these tell more."""
+    """Return keys by which rows of both audits are the same: names, features, or numbers if these tell more."""
+    if before.names is not None and after.names is not None:
+        return _own_ids(before, before.names), _own_ids(after, after.names)
+    index = [one.index_of_frame for one in (before, after)]
+    if all(one is not None and one.is_unique for one in index) and not all(map(_is_default, index)):
+        return index[0].tolist(), index[1].tolist()
     rows = before.feature_rows, after.feature_rows
     numbers = before.numbers().tolist(), after.numbers().tolist()
-    is_alike = rows[0] is not None and rows[1] is not None and rows[0].shape[1] == rows[1].shape[1]
+    # Features that were learned from all rows (texts) or coded anew are not the same numbers in both.
+    is_plain = not any(hasattr(one.classifier, "encoder_") for one in (before, after))
+    is_alike = is_plain and rows[0] is not None and rows[1] is not None and rows[0].shape[1] == rows[1].shape[1]
     keys = (_number_repeats(rows[0]), _number_repeats(rows[1])) if is_alike else ([], [])
     n_equal = len(set(keys[0]) & set(keys[1]))
     if before.n_given == after.n_given:
@@ -169,10 +179,16 @@ def _name_rows(before: LabelAudit, after: LabelAudit) -> tuple[list[Any], list[A
     if 2 * n_equal < min(before.n_rows, after.n_rows):
         raise InputError(
             f"the audits are of {before.n_given:,} and {after.n_given:,} rows, of which {n_equal:,} have the same "
-            "features, so it is not known which rows are the same; name the rows with ids=(before, after).",
+            "features, so it is not known which rows are the same; name them: ids=(before, after) in Python, --id COL "
+            "in both audits on the command line.",
             owner="compare",
         )
     return keys
+
+
+def _is_default(index: Any) -> bool:
+    """Whether an index of pandas only counts the rows."""
+    return bool(type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1)
 
 
 def _number_repeats(rows: Any) -> list[Any]:

@@ -14,7 +14,7 @@ that. Only rows that are not suspects count as rows of a class, and columns are 
   rows, ``p = (1 - t) share + t share of all``, with ``t = 5 / (5 + rows of the smaller class)``: what few rows say
   counts little, and a value that neither class has says nothing.
 * A missing value is a category of its own, beside the numbers.
-* Dates and texts are several numbers, whose scores are summed.
+* Dates are several numbers, whose scores are summed. Texts are compared by their words (`nearkin.audit.words`).
 
 No feature and no column has a score beyond 8 (a factor of 3,000), so that one of them cannot hide the others.
 """
@@ -32,7 +32,7 @@ from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.noise.model import split_rows, spread_rows
 from nearkin.tables import ColumnUse, DateCode, NumberCode, OriginalCells
 
-__all__ = ["LARGEST", "N_SHOWN", "ClassContrast", "Column", "Feature", "blend_share", "list_columns"]
+__all__ = ["INEXACT", "LARGEST", "N_SHOWN", "ClassContrast", "Column", "Feature", "blend_share", "list_columns"]
 
 #: Columns shown of a row, the largest score, and the smallest that is shown.
 N_SHOWN, LARGEST, _SMALLEST = 5, 8.0, 0.05
@@ -46,8 +46,8 @@ _ADDED = 5.0
 _ROUNDING, _HUGE = 1e-9, 1e100
 #: From a median distance to the standard deviation of a normal distribution.
 _NORMAL = 1.4826
-#: Kinds of columns that a person cannot read, and those whose words are compared as such.
-_UNREADABLE, _WORDS = ("vectors", "pictures"), ("category", "many categories")
+#: Kinds of columns whose features a person cannot read, and those whose words are compared as such.
+INEXACT, _WORDS = ("vectors", "pictures", "text"), ("category", "many categories")
 MISSING = "missing"
 
 
@@ -60,7 +60,7 @@ class Feature:
     value: str
     #: Above 0 it speaks for the other label, below 0 for the given one.
     score: float
-    #: The median, or the most frequent value, among the trusted rows of either class; "" of texts.
+    #: The median, or the most frequent value, among the trusted rows of either class.
     usual_given: str
     usual_other: str
 
@@ -130,8 +130,7 @@ def _list_encoded(
         is_category = one.kind in _WORDS or (cells is not None and cells.has_words and one.kind == "number")
         # The last feature may tell gaps, which count as a category here.
         n_numbers = one.n_features - (getattr(code, "is_flagged", False) is True)
-        needs_words = is_category or one.kind == "text"
-        if one.n_features and one.kind not in _UNREADABLE and (cells is not None or not needs_words):
+        if one.n_features and one.kind not in INEXACT and (cells is not None or not is_category):
             features = slice(start, start + (0 if is_category else n_numbers))
             found.append(Column(one.name, features, cells, code, is_category))
         start += one.n_features
@@ -241,14 +240,16 @@ class ClassContrast:
         return [one.write(number) for number in numbers.astype(np.float64).tolist()]
 
     def usual(self, column: int, code: int) -> str:
-        """Return what the trusted rows of a class usually hold; "" of texts."""
+        """Return what the trusted rows of a class usually hold."""
         one, shares = self.columns[column], self._shares[column]
         if one.has_words:
             assert one.cells is not None and shares is not None
-            return (MISSING, *one.cells.words)[shares.most_frequent(code)] if one.is_category else ""
+            return (MISSING, *one.cells.words)[shares.most_frequent(code)]
         if not one.has_numbers:
             assert shares is not None
             return one.write(one.code.fill) if shares.most_frequent(code) else MISSING
+        if shares is not None and not shares.most_frequent(code):
+            return MISSING
         j = int(np.searchsorted(self._numeric, one.features.start))
         return one.write(float(np.ldexp(self._medians[code, j], self._exponents[j])))
 
@@ -297,7 +298,7 @@ class _Shares:
     def most_frequent(self, code: int) -> int:
         """Return the most frequent value of a class."""
         own = np.flatnonzero(self.pairs % len(self.sizes) == code)
-        return int(self.pairs[own[self.counts[own].argmax()]] // len(self.sizes))
+        return int(self.pairs[own[self.counts[own].argmax()]] // len(self.sizes)) if len(own) else 0
 
 
 def _median(block: Array) -> Array:

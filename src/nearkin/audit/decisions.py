@@ -11,20 +11,23 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.arrays import Codes, Index, Mask
+from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.audit.sample import ANSWERS
 from nearkin.errors import InputError, printable
 from nearkin.labels import sorted_classes
+from nearkin.noise.model import spread_rows
 
 __all__ = [
-    "Decision", "Decisions", "ReviewedLabels", "fingerprint", "join_decisions", "read_decisions", "review_labels",
+    "Decision", "Decisions", "ReviewedLabels", "digest_file", "digest_rows", "fingerprint", "join_decisions",
+    "read_decisions", "review_labels",
 ]  # fmt: skip
 
 #: Version of the file.
@@ -33,7 +36,11 @@ FORMAT = 1
 FATES = ("suggested", "given", "drop", "label")
 #: Bytes of a file that is read.
 _LARGEST = 1 << 28
+#: Rows that stand for all in a digest.
+_DIGESTED = 100_000
 _OWNER = "decisions"
+#: What a file may tell about its data.
+_FACTS = ("data", "label", "digest", "rows", "id_name")
 
 
 def fingerprint(classes: Sequence[Any], codes: Codes) -> str:
@@ -49,6 +56,26 @@ def fingerprint(classes: Sequence[Any], codes: Codes) -> str:
     digest = hashlib.sha256(json.dumps([len(codes), [str(one) for one in classes]]).encode())
     digest.update(np.ascontiguousarray(codes, dtype="<u4").tobytes())
     return digest.hexdigest()[:16]
+
+
+def digest_rows(rows: Array) -> str:
+    """Return 16 hexadecimal digits that stand for the features of rows in their order.
+
+    >>> digest_rows(np.array([[1.0], [2.0]])) == digest_rows(np.array([[2.0], [1.0]]))
+    False
+    """
+    some = np.ascontiguousarray(rows[spread_rows(len(rows), _DIGESTED)], dtype="<f8") + 0.0
+    digest = hashlib.sha256(json.dumps(rows.shape).encode())
+    digest.update(some.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def digest_file(path: Path) -> str | None:
+    """Return 16 hexadecimal digits that stand for what a file holds; None for a folder."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -74,8 +101,14 @@ class Decisions:
         By row: what somebody decided, and what the rules make of the other suspects.
     answers : dict of int to str
         Answers of a check by sample, by row.
-    data, label : str or None, default=None
-        Name of the file that was audited, and of its label, where the page knew them.
+    data, label, digest : str or None, default=None
+        Name of the file that was audited, of its label, and the digest of the file, where the page knew them.
+    rows : str or None, default=None
+        Digest of the features of the audited rows, where it is the same on every machine.
+    id_name : str or None, default=None
+        Column that named the rows.
+    ids : dict of int to str
+        What it called them, by row.
     """
 
     audit: str
@@ -85,6 +118,10 @@ class Decisions:
     answers: dict[int, str]
     data: str | None = None
     label: str | None = None
+    digest: str | None = None
+    rows: str | None = None
+    id_name: str | None = None
+    ids: dict[int, str] = field(default_factory=dict)
 
     def merge(self, other: Decisions) -> Decisions:
         """Return both, the other taking precedence; both must be about the same labels."""
@@ -92,7 +129,8 @@ class Decisions:
             raise InputError("the files are about different labels; apply each to its own data.", owner=_OWNER)
         decided = self.decided | other.decided
         undecided = {row: one for row, one in (self.undecided | other.undecided).items() if row not in decided}
-        return replace(self, decided=decided, undecided=undecided, answers=self.answers | other.answers)
+        ids = self.ids | other.ids
+        return replace(self, decided=decided, undecided=undecided, answers=self.answers | other.answers, ids=ids)
 
     def conflicts(self, other: Decisions) -> list[int]:
         """Return the rows about which two files decide differently."""
@@ -155,8 +193,10 @@ def read_decisions(source: str | os.PathLike[str] | Mapping[str, Any]) -> Decisi
         if not _is_row(one.get("row")) or one.get("answer") not in tuple(ANSWERS):
             raise InputError(f"{name}: a `sample` entry needs `row` and `answer`; got {_told(one)}.", owner=_OWNER)
         answers[one["row"]] = one["answer"]
-    data, label = (held[key] if isinstance(held.get(key), str) and held[key] else None for key in ("data", "label"))
-    return Decisions(held["audit"], int(n_rows), decided, undecided, answers, data, label)
+    facts = {key: held[key] for key in _FACTS if isinstance(held.get(key), str) and held[key]}
+    named = chain(_list_of(held, "decisions", name), _list_of(held, "undecided", name))
+    ids = {one["row"]: one["id"] for one in named if isinstance(one.get("id"), str)}
+    return Decisions(held["audit"], int(n_rows), decided, undecided, answers, **facts, ids=ids)
 
 
 def _read_json(path: Path) -> Any:

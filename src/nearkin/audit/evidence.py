@@ -73,7 +73,7 @@ class TrustedRow:
     distance: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evidence:
     """Everything that speaks for and against one label.
 
@@ -136,6 +136,9 @@ class Evidence:
     is_wrong: bool
     features: tuple[Feature, ...] = ()
     trusted: tuple[TrustedRow, ...] = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         """For people."""

@@ -58,7 +58,7 @@ def _no_rows() -> Index:
     return np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Finding:
     """One thing that is wrong, or may be, with the data; see ``findings`` of `LabelAudit`.
 
@@ -96,6 +96,9 @@ class Finding:
     rows: Index = field(default_factory=_no_rows)
     numbers: Index = field(default_factory=_no_rows)
     items: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Finding({self.tell()})"
 
     def __str__(self) -> str:
         """One paragraph for people."""

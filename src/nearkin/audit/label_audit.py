@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,15 @@ from scipy import sparse
 
 from nearkin.arrays import Array, Index, Mask
 from nearkin.audit import exports
-from nearkin.audit.contrast import ClassContrast, list_columns
-from nearkin.audit.decisions import Decisions, ReviewedLabels, fingerprint, join_decisions, review_labels
+from nearkin.audit.contrast import INEXACT, ClassContrast, list_columns
+from nearkin.audit.decisions import (
+    Decisions,
+    ReviewedLabels,
+    digest_rows,
+    fingerprint,
+    join_decisions,
+    review_labels,
+)
 from nearkin.audit.evidence import Evidence, PrototypeMap, explain
 from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, DEFAULT_TIER, Cleaning, Columns, Values, check_ids, take_rows
 from nearkin.audit.findings import Finding, find_all
@@ -77,6 +85,7 @@ class Unlabelled:
     row_index=Maybe(ArrayOf("n", of="codes", low=0)),
     unlabelled=Maybe(Part("Unlabelled", c="c")),
     originals=Maybe(Table(Text(), Part(OriginalCells, n="n"))),
+    names=Maybe(Items(Text())),
     _X=Anything(),
 )
 class LabelAudit:
@@ -96,6 +105,8 @@ class LabelAudit:
         Positions of these rows among all that were given, where some of those have no label.
     unlabelled : tuple of (positions, rows) or None, default=None
         The rows without a label.
+    names : sequence of str or None, default=None
+        What all rows that were given are called, each once; `compare` matches rows by it.
     originals : mapping of str to OriginalCells or None, default=None
         What ``X`` cannot tell about the cells of the table behind it, of all rows that were given, by column.
 
@@ -158,12 +169,14 @@ class LabelAudit:
     row_index: Index | None = None
     unlabelled: Unlabelled | None = None
     originals: Mapping[str, OriginalCells] | None = None
-    _index: Any = None  # of a frame; files do not hold it
+    names: Sequence[str] | None = None
+    #: Index of the audited rows of a pandas frame; files do not hold it.
+    index_of_frame: Any = None
 
     def __init__(
         self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike, *, columns: Sequence[ColumnUse] = (),
         row_index: Index | None = None, unlabelled: tuple[Index, Array] | None = None,
-        originals: Mapping[str, OriginalCells] | None = None,
+        originals: Mapping[str, OriginalCells] | None = None, names: Sequence[str] | None = None,
     ):  # fmt: skip
         labels = as_labels(y, type(self).__name__)
         if not isinstance(classifier.decision_, JuryDecision):
@@ -188,9 +201,11 @@ class LabelAudit:
         self.noise_interval = self.decision.rate_interval
         self.given_code, self.suggested_code = codes, best
         self._X: Any = dict(X) if isinstance(X, Mapping) else np.asarray(X)
-        self._index = getattr(X, "index", None) if hasattr(X, "iloc") else None
+        self.index_of_frame = getattr(X, "index", None) if hasattr(X, "iloc") else None
         self.columns = list(columns)
         self.row_index = None if row_index is None else np.asarray(row_index, dtype=np.int64)
+        if names is not None:
+            self.names = [str(one) for one in names]
         if originals:
             at = self.row_index
             self.originals = {name: one if at is None else one.take(at) for name, one in originals.items()}
@@ -427,7 +442,7 @@ class LabelAudit:
             raise ImportError(
                 "LabelAudit.to_frame needs pandas (pip install pandas); `to_columns` gives the same as a dict."
             ) from None
-        return pandas.DataFrame(self.to_columns(), index=self._index)
+        return pandas.DataFrame(self.to_columns(), index=self.index_of_frame)
 
     def to_csv(self, path: str | os.PathLike[str], *, ids: Columns | None = None, suspects_only: bool = False) -> None:
         """Write the rows as CSV, the most doubtful first; an old file is replaced only when the new one is complete.
@@ -446,7 +461,7 @@ class LabelAudit:
     def to_html(
         self, path: str | os.PathLike[str], *, title: str = "Label audit", ids: Columns | None = None,
         texts: Values | None = None, images: Values | None = None, notes: Mapping[str, str] | None = None,
-        consensus: Consensus | None = None,
+        source: str | os.PathLike[str] | None = None, consensus: Consensus | None = None,
     ) -> None:  # fmt: skip
         """Write one page that needs nothing else: noise, map, suspects with evidence, noise matrix, cleaned labels.
 
@@ -462,6 +477,8 @@ class LabelAudit:
             A text, or the path of a picture (needs Pillow), to show beside every row.
         notes : mapping of str to str or None
             More lines for the list of what was done.
+        source : path-like or None, default=None
+            The file that was audited: ``nearkin apply`` then finds it, and takes no other.
         consensus : Consensus or None, default=None
             Shows the annotators whose answers the labels come from, and the rows to ask again.
         """
@@ -472,7 +489,7 @@ class LabelAudit:
         with announce_page(self.n_rows, self.classifier.n_features_in_):
             made = render_page(
                 self, title=title, ids=named, texts=shown.get("texts"), images=shown.get("images"), notes=notes or {},
-                consensus=consensus,
+                source=None if source is None else Path(source), consensus=consensus,
             )  # fmt: skip
         with replacing(path, "page") as file:
             file.write(made.encode())
@@ -529,9 +546,15 @@ class LabelAudit:
 
     # ------------------------------------------------------------------ rows checked by hand
 
-    def review_sample(self, n: int = 50, random_state: Any = 0) -> ReviewSample:
-        """Draw ``n`` random rows to check by hand, in the order in which to answer; `verified` takes the answers."""
-        return draw_sample(1.0 - self.plausibility, self.order, n, random_state)
+    def review_sample(self, n: int = 50, random_state: Any = None) -> ReviewSample:
+        """Draw ``n`` random rows to check by hand, in the order in which to answer; `verified` takes the answers.
+
+        Without ``random_state`` the labels are the seed: the page draws the same rows, a larger sample begins with
+        them, and once labels were mended another audit draws others. An answer counts for the audit that drew its row:
+        rows that were mended because they were checked say nothing about the others.
+        """
+        seed = int(self.fingerprint, 16) if random_state is None else random_state
+        return draw_sample(1.0 - self.plausibility, self.order, n, seed)
 
     def verified(self, answers: Mapping[int, Any], sample: ReviewSample | None = None) -> CheckedLabels:
         """Return what rows that a person checked say about all labels, whatever made labels wrong.
@@ -568,6 +591,13 @@ class LabelAudit:
         """Sixteen hexadecimal digits that stand for the labels; a page keeps its decisions under them."""
         return fingerprint(self.classes.tolist(), self.given_code)
 
+    @cached_property
+    def row_digest(self) -> str | None:
+        """Sixteen hexadecimal digits that stand for the rows; None where features differ from machine to machine."""
+        rows = self.feature_rows
+        is_exact = all(one.kind not in INEXACT for one in self.columns)
+        return digest_rows(rows) if rows is not None and is_exact else None
+
     def apply(
         self, decisions: str | os.PathLike[str] | Mapping[str, Any] | Decisions,
         *more: str | os.PathLike[str] | Mapping[str, Any] | Decisions,
@@ -600,6 +630,12 @@ class LabelAudit:
         (0, 1)
         """
         found, _ = join_decisions((decisions, *more))
+        if None not in (found.rows, self.row_digest) and found.rows != self.row_digest:
+            raise InputError(
+                "these decisions are about other rows, or about these in another order; take the audit that the page "
+                "was made of, or make a new page.",
+                owner="decisions",
+            )
         return review_labels(found, self.given_label, self.classes, self.numbers())
 
     # ------------------------------------------------------------------ beyond labels

@@ -34,10 +34,15 @@ from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
 from nearkin.settings import Integer, check_argument
 
-__all__ = ["ANSWERS", "CheckedLabels", "Precision", "ReviewSample", "check_sample", "draw_sample", "sample_arrays"]
+__all__ = [
+    "ANSWERS", "ENOUGH", "CheckedLabels", "Precision", "ReviewSample", "check_sample", "draw_sample", "sample_arrays",
+]  # fmt: skip
 
 #: What a person may answer, and the least and the most that it can mean for a label to be wrong.
 ANSWERS = {"right": (0.0, 0.0), "wrong": (1.0, 1.0), "unsure": (0.0, 1.0)}
+
+#: Answers from which on there is advice where to stop, and the page's headline says "checked".
+ENOUGH = 30
 
 #: Error of one side.
 _ALPHA = 0.025
@@ -53,7 +58,7 @@ _HALVINGS = 40
 _DEPTHS = 40
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReviewSample:
     """Rows to check by hand in their order, and what the formulas need; made by `LabelAudit.review_sample`.
 
@@ -85,6 +90,9 @@ class ReviewSample:
     least: Array
     most: Array
     spread: Array
+
+    def __repr__(self) -> str:
+        return f"ReviewSample({len(self.rows)} of {self.n_rows:,} rows)"
 
     @property
     def to_review(self) -> Index:
@@ -120,7 +128,7 @@ class Precision:
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckedLabels:
     """What checked rows say about all labels; made by `LabelAudit.verified`.
 
@@ -139,8 +147,8 @@ class CheckedLabels:
     precision : tuple of Precision
         Share of wrong labels down to some depths of the ranking.
     stop : int
-        Where to stop checking: the depth at which wrong rows outnumber right ones by most, by the estimates. Rows
-        down to there are wrong more often than right, those just below are not. 0 where no depth is worth it.
+        Where to stop checking: the depth at which wrong rows outnumber right ones by most, by the estimates, which few
+        answers hardly move: take the advice from thirty answers on. 0 where no depth is worth it.
 
     Examples
     --------
@@ -158,10 +166,15 @@ class CheckedLabels:
     precision: tuple[Precision, ...]
     stop: int
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         low, high = self.noise_interval
         end = f"stop after {self.stop:,} rows of the ranking"
-        if not self.stop:
+        if self.n_answered < min(ENOUGH, self.precision[-1].depth):
+            end = f"{ENOUGH} answers would tell where to stop"
+        elif not self.stop:
             end = "no part of the ranking is wrong more often than right"
         ignored = f", {self.n_ignored} ignored" if self.n_ignored else ""
         return (
@@ -186,7 +199,7 @@ def draw_sample(guess: Array, order: Index, n: int = 50, random_state: Any = 0) 
     """
     check_argument("review_sample", "n", n, Integer(1, 1_000_000))
     size = len(guess)
-    rows = np.random.default_rng(random_state).choice(size, min(n, size), replace=False).astype(np.int64)
+    rows = np.random.default_rng(random_state).permutation(size)[:n].astype(np.int64)  # more rows begin with these
     rank = np.empty(size, dtype=np.int64)
     rank[order] = np.arange(size)
     depth = np.unique(np.geomspace(min(10, size), size, _DEPTHS).round().astype(np.int64))
@@ -230,7 +243,12 @@ def check_sample(sample: ReviewSample, answers: Mapping[int, Any]) -> CheckedLab
     centre = wrong.mean(axis=0)
     trust = _follow(centre, sample.guess[:n], inside, sample.depth, sample.mean, sample.spread).trust[-1]
     shares = np.where(inside, centre - trust[:, None] * (sample.guess[:n] - sample.mean[:, None]), 0.0).sum(axis=1)
-    estimate = np.clip((_PRIOR * sample.mean + shares) / (inside.sum(axis=1) + _PRIOR), low, high)
+    n_inside = inside.sum(axis=1)
+    whole = (_PRIOR * sample.mean[-1] + shares[-1]) / (n_inside[-1] + _PRIOR)
+    # What the audit expects of a part counts as far as it was right about the whole.
+    expected = np.clip(whole + trust[-1] * (sample.mean - sample.mean[-1]), 0.0, 1.0)
+    expected[-1] = sample.mean[-1]
+    estimate = np.clip((_PRIOR * expected + shares) / (n_inside + _PRIOR), low, high)
     lead = sample.depth * (2.0 * estimate - 1.0)
     best = int(np.argmax(lead))
     told = zip(sample.depth.tolist(), estimate.tolist(), low.tolist(), high.tolist(), strict=True)
@@ -274,7 +292,8 @@ def bound_shares(
     # A count of answers is certain, whatever a gambler thinks of it.
     proven = np.where(inside, wrong[0], 0.0).sum(axis=-1) / size
     open_ = 1.0 - np.where(inside, 1.0 - wrong[1], 0.0).sum(axis=-1) / size
-    return np.maximum(low, proven), np.minimum(high, open_)
+    low, high = np.clip(low, proven, open_), np.clip(high, proven, open_)
+    return np.minimum(low, high), np.maximum(low, high)
 
 
 @dataclass(frozen=True)

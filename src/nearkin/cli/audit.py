@@ -169,7 +169,7 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
     begun = time.perf_counter()
     image = given.image or (["file"] if data.is_dir() else [])
-    shown = dict.fromkeys([*given.text[:1], *image[:1]], "shown")
+    shown = dict.fromkeys([*given.text, *image[:1]], "shown")
     rows = read_training(
         data, given.label, given.labels, given.features, given.drop, shown | given.others, given.text, image,
         given.embedding,
@@ -178,18 +178,22 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     pictures = _pictures(rows, image[0], data) if image else None
     named = given.ids or [one for one in image[:1] if one not in (*COLUMNS, *CLEANED)]  # pictures go by their files
     ids = {name: rows.others[name] for name in named}
-    beside, (n, d), n_classes = given.show or given.text[:1], rows.X.shape, len(set(rows.y.tolist()))
+    beside, (n, d), n_classes = dict.fromkeys([*given.text, *given.show]), rows.X.shape, len(set(rows.y.tolist()))
     with _show.progress_bar(quiet=quiet), announce_cost(n, d, n_classes, with_page=True):
         found = audit_rows(
             rows, random_state=given.seed, noise_rate=given.noise_rate, device=given.device,
             groups=None if given.group is None else rows.others[given.group],
         )  # fmt: skip
+        if ids:
+            found.names = [str(one) for one in next(iter(ids.values()))]
+        since = [] if before is None else str(compare(before, found)).splitlines()
         found.to_html(
             given.output,
             title=given.title or data.name,
             ids=ids,
-            texts=_tell_beside({name: rows.others[name] for name in beside}),
+            texts=_tell_beside({name: rows.others[name] for name in beside}, given.text),
             images=pictures,
+            source=data,
             notes={"Data": data.name, "Label": rows.label or (given.labels.name if given.labels else "y")},
         )
         found.to_csv(given.suspects, ids=ids, suspects_only=True)
@@ -203,7 +207,7 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     if not quiet:
         lines = [
             *found.summary(),
-            *([] if before is None else [("since then", one) for one in str(compare(before, found)).splitlines()]),
+            *(("since then", one) for one in since),
             *_show.tell_columns(rows.columns),
             ("time", f"{time.perf_counter() - begun:.1f} s"),
             *_written(given, cleaned, len(rows.X)),
@@ -223,10 +227,12 @@ def _read_audit(path: Path) -> LabelAudit:
     return found
 
 
-def _tell_beside(columns: dict[str, Any]) -> list[str] | None:
-    """Return what is shown beside each row: the value of one column, or a line for each of several."""
-    if len(columns) < 2:
-        return next(([str(one) for one in values] for values in columns.values()), None)
+def _tell_beside(columns: dict[str, Any], texts: list[str]) -> list[str] | None:
+    """Return what is shown beside each row: its text, or a line for each of some columns."""
+    if not columns:
+        return None
+    if len(columns) == 1 and texts:
+        return [str(one) for one in next(iter(columns.values()))]
     return [
         "\n".join(f"{name}: {one}" for name, one in zip(columns, row, strict=True))
         for row in zip(*columns.values(), strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -67,6 +67,7 @@ def apply(decisions: tuple[Path, ...], given: ApplyOptions, quiet: bool) -> None
     data = given.data or _find_data(found, decisions[0])
     label = given.label or (found.label if given.labels is None else None)
     columns, name, (labels, missing) = read_labelled(data, label, given.labels)
+    _check_same(found, columns, data)
     check_names(columns, _ADDED)
     numbers = np.flatnonzero(~missing)
     done = review_labels(found, labels[numbers], sorted_classes(labels[numbers])[0], numbers)
@@ -89,6 +90,28 @@ def apply(decisions: tuple[Path, ...], given: ApplyOptions, quiet: bool) -> None
     if conflicts:
         told = f"{_show.count(len(conflicts), 'row')} decided differently by several reviewers, the last one counts"
         _show.echo(f"{told}: {_show.sum_up(conflicts)}", err=True)
+
+
+def _check_same(found: Decisions, columns: dict[str, Any], data: Path) -> None:
+    """Refuse data whose rows are not those of the page: by their names, or by the file where rows have none."""
+    from nearkin.audit.decisions import digest_file
+
+    if found.id_name is not None and found.ids and not data.is_dir():
+        if found.id_name not in columns:
+            raise InputError(f"{data} has no column {found.id_name!r}, which named the rows in the page.")
+        names = columns[found.id_name]
+        for row, name in found.ids.items():
+            if row >= len(names) or str(names[row]) != name:
+                here = f"{str(names[row])!r}" if row < len(names) else "beyond the last row"
+                raise InputError(
+                    f"row {row} was {name!r} in the page (column {found.id_name!r}) and is {here} in {data}: these are "
+                    "other data, or rows in another order. Apply to the data that the page was made of."
+                )
+    elif found.digest is not None and digest_file(data) != found.digest:
+        raise InputError(
+            f"{data} is not the file that the page was made of, or it changed since. Apply to that file. Pages of "
+            "nearkin audit --id COL know rows by name, whatever else changes in the file."
+        )
 
 
 def _find_data(found: Decisions, first: Path) -> Path:

@@ -9,7 +9,7 @@ import numpy as np
 
 from nearkin.arrays import Index
 from nearkin.stored import ArrayOf, Items, Text, stored
-from nearkin.tables.codes import CategoryCode, Code, DateCode, NumberCode, TextCode, as_cells
+from nearkin.tables.codes import CategoryCode, Code, DateCode, NumberCode, as_cells
 from nearkin.tables.raw import RawColumn
 
 __all__ = ["OriginalCells", "keep_originals"]
@@ -47,7 +47,7 @@ def keep_originals(column: RawColumn, code: Code) -> OriginalCells | None:
     >>> keep_originals(column, CategoryCode.learn(column.cells))
     OriginalCells(words=('red', 'blue'), codes=array([ 0, -1,  1,  0]))
     """
-    if isinstance(code, (CategoryCode, TextCode)) or (isinstance(code, NumberCode) and column.kind == "true or false"):
+    if isinstance(code, CategoryCode) or (isinstance(code, NumberCode) and column.kind == "true or false"):
         cells = as_cells(column)
         words = (one if len(one) <= _LENGTH else one[: _LENGTH - 1] + "…" for one in cells.distinct)
         return OriginalCells(tuple(words), cells.codes)

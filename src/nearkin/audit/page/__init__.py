@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearkin import progress
 from nearkin._version import __version__
+from nearkin.audit.decisions import digest_file
 from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
+from nearkin.audit.sample import ENOUGH
 from nearkin.errors import printable
 from nearkin.noise.estimate import LEVEL
 from nearkin.pages import Page
@@ -43,17 +46,18 @@ _BOUNDS = (0, 0.5, 0.7, MIN_CONFIDENCE, 0.9)
 
 def render_page(
     audit: LabelAudit, *, title: str, ids: Columns, texts: Values | None, images: Values | None,
-    notes: Mapping[str, str], consensus: Consensus | None = None,
+    notes: Mapping[str, str], source: Path | None = None, consensus: Consensus | None = None,
 ) -> str:  # fmt: skip
     """Return one HTML page that needs nothing else; see `LabelAudit.to_html`."""
     page, sample = Page(__package__, "audit", _SCRIPTS), audit.review_sample()
-    source = notes.get("Data"), notes.get("Label")
+    n_asked = len(sample.to_review)
+    known = source.name if source else notes.get("Data"), notes.get("Label"), digest_file(source) if source else None
     progress.begin("looking at the data")
     findings = audit.findings
-    data, left_out = collect(audit, ids, texts, images, sample, source, page.size)
+    data, left_out = collect(audit, ids, texts, images, sample, known, page.size)
     return page.render(
         title, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
-        findings=findings, columns=_tell_columns(audit), sample_size=len(sample.to_review),
+        findings=findings, columns=_tell_columns(audit), sample_size=n_asked, enough=min(ENOUGH, n_asked),
         notes=_notes(audit) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids),

@@ -21,7 +21,7 @@ from nearkin.audit.contrast import LARGEST
 from nearkin.audit.evidence import find_other
 from nearkin.audit.exports import Values
 from nearkin.audit.page.thumbnails import thumbnails
-from nearkin.audit.sample import ReviewSample, sample_arrays
+from nearkin.audit.sample import ENOUGH, ReviewSample, sample_arrays
 from nearkin.noise.estimate import LEVEL
 from nearkin.noise.model import split_rows
 from nearkin.pages import as_json
@@ -39,6 +39,8 @@ _PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 4_000_000, 500_000, 500_000, 600_000, 
 _FEATURES = 600_000
 #: Characters of one text, of one label where labels are cut, and of all labels that are not.
 _TEXT, _NAME, _NAMES = 280, 100, 250_000
+#: Columns of a row that a person judges.
+_JUDGED_BY = 40
 #: Rows of a finding that are named, and suspects of it that can be shown in the table.
 _NAMED, _FOUND = 20, 2000
 #: Steps into which a share is cut, and one point of the score of a column.
@@ -51,11 +53,11 @@ _EDGES = (0.5, 99.5)
 
 def collect(
     audit: LabelAudit, ids: Mapping[str, Values], texts: Values | None, images: Values | None, sample: ReviewSample,
-    source: tuple[str | None, str | None], taken: int,
+    source: tuple[str | None, str | None, str | None], taken: int,
 ) -> tuple[str, list[str]]:  # fmt: skip
     """Return the data of the page as JSON, and what was left out; ``taken`` characters of the page are used already.
 
-    ``source`` is the name of the file and of its label, for the file of decisions.
+    ``source`` is the name of the file, of its label, and its digest, for the file of decisions.
 
     The rows of the page are the suspects in their order, then the rows of the sample that are not among them.
     """
@@ -87,9 +89,11 @@ def collect(
         "suspects": len(order),
         "explained": len(explained),
         "fingerprint": audit.fingerprint,
+        "rows": audit.row_digest,
         "source": source,
         "sample": {name: values.tolist() for name, values in sample_arrays(sample).items()},
         "level": round(100 * LEVEL),
+        "enough": ENOUGH,
         "steps": _STEPS,
         "near": near.shape[1],
         "trusted": trusted.shape[1],
@@ -111,6 +115,7 @@ def collect(
     if ids:
         name, values = next(iter(ids.items()))
         data |= _names(name[:_NAME], values, shown, min(_IDS, room(0.4)), left_out)
+    data["cells"] = _cells(audit, sample.to_review)
     if texts is not None:
         data["words"] = _words(audit, texts, listed[has_evidence], best[has_evidence])
         data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
@@ -224,6 +229,16 @@ def _features(
         left_out.append(f"What columns say about all but {n:,} rows.")
     facts = {"rows": n, "perRow": columns.shape[1], "most": LARGEST, "steps": _SCORE_STEPS}
     return {"features": found | facts} if n else {}
+
+
+def _cells(audit: LabelAudit, rows: Index) -> str:
+    """The columns of rows that a person judges without a suggestion: names, and the values of each row."""
+    columns = range(len(audit.contrast.columns[:_JUDGED_BY]))
+    values = [audit.contrast.values(c, rows) for c in columns]
+    names = [audit.contrast.columns[c].name[:_NAME] for c in columns]
+    return pack_json(
+        [names, {row: list(one) for row, one in zip(rows.tolist(), zip(*values, strict=True), strict=False)}]
+    )
 
 
 def _words(audit: LabelAudit, texts: Values, rows: Index, best: Codes) -> str:

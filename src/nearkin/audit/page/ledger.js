@@ -57,7 +57,7 @@ function makeLedger(key, onOther) {
     fateOf, labelOf, decisions, answers,
     answerOf: (row) => answers.get(row) || 0,
     decide: (rows, how, label) => change(rows.map((row) => [decisions, row, entry(how, label)])),
-    answer: (row, answer, how) => change([[answers, row, answer || undefined], ...(how ? [[decisions, row, entry(how)]] : [])]),
+    answer: (row, answer, how, label) => change([[answers, row, answer || undefined], [decisions, row, entry(how, label)]]),
     /* Returns the rows that changed back, or null where there is nothing to undo. */
     undo: () => {
       const last = steps.pop();

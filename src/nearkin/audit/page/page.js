@@ -33,6 +33,7 @@
   const ids = data.ids ? await inflateJson(data.ids) : null;
   const someIds = data.someIds ? await inflateJson(data.someIds) : {};
   const texts = data.texts ? await inflateJson(data.texts) : {};
+  const [cellNames, cells] = await inflateJson(data.cells);
   const words = data.words ? await inflateJson(data.words) : [];
   const pictures = data.pictures || {};
   const classes = data.classes;
@@ -43,7 +44,7 @@
   const number = (row) => (held.number ? held.number[row] : row); /* counts from 0 */
   const nameOf = (row) => visible(ids ? ids[row] : row in someIds ? someIds[row] : String(number(row)));
 
-  const ledger = makeLedger(`nearkin-audit-${data.fingerprint}`, () => { refresh(); foretell(); check.show(); review.show(); });
+  const ledger = makeLedger(`nearkin-audit-${data.fingerprint}-${data.rows || ""}`, () => { refresh(); foretell(); check.show(); review.show(); });
   const placeInTable = new Map();
   for (let i = 0; i < held.row.length; i++) placeInTable.set(held.row[i], i);
   const tierOf = (i) => (i >= n ? "no suspect" : held.wrong[i] ? "wrong" : "worth a look");
@@ -138,7 +139,8 @@
     if (!lines.length) return null;
     const head = (text, more, className) => make("th", { scope: "col", className }, cut(text), more ? make("span", { className: "small usual" }, cut(more)) : "");
     const beside = (row) => (row === NONE ? "" : `nearest: ${nameOf(row)}`);
-    return make("table", { className: "mini opinions features" }, make("caption", { className: "hidden", textContent: "Columns that speak most for either label, beside the nearest trusted rows and the usual values of both classes" }),
+    const caption = `Beside the nearest trusted rows, and what is usual in both classes. Score: logarithm of how many times more often rows of the second label look like that, at most ${told.most} either way.`;
+    return make("table", { className: "mini opinions features" }, make("caption", { className: "small below", textContent: caption }),
       make("thead", {}, make("tr", {}, head("Column", "", ""), head("This row", "", "number"), head(names[held.given[i]], beside(near[0]), "number"), head(names[held.best[i]], beside(near[1]), "number"), head("Score", "", "number"))),
       make("tbody", {}, ...lines));
   }
@@ -338,6 +340,11 @@
       changed += how === 1 || (how === 4 && ledger.labelOf(held.row[i]) !== classes[held.given[i]]);
       dropped += how === 3;
     }
+    for (let i = n; held.codes && i < held.row.length; i++) { /* rows of the sample */
+      const how = fateAt(i);
+      changed += how === 4 && ledger.labelOf(held.row[i]) !== classes[held.given[i]];
+      dropped += how === 3;
+    }
     const all = held.codes ? data.n : n;
     const count = (number, noun) => `${thousands(number)} ${noun}${number === 1 ? "" : "s"}`;
     return `${count(all - dropped, "row")}, ${count(changed, "label")} changed, ${count(dropped, "row")} dropped`;
@@ -355,7 +362,7 @@
     for (const row of rows) {
       const i = placeInTable.get(row);
       const given = whole ? whole[row] : held.given[i];
-      const how = i === undefined || i >= n ? 2 : fate(i);
+      const how = i === undefined ? 2 : i >= n ? fateAt(i) || 2 : fate(i);
       if (how === 3) continue;
       const label = how === 4 ? ledger.labelOf(row) : classes[how === 1 ? held.best[i] : given];
       const name = ids ? ids[row] : String(number(row));
@@ -385,13 +392,14 @@
     const one = (row, how, isDecided) => {
       const i = placeInTable.get(row);
       const final = how === 4 ? ledger.labelOf(row) : how === 1 ? classes[held.best[i]] : how === 2 ? classes[held.given[i]] : undefined;
-      return { row: number(row), ...(ids ? { id: ids[row] } : {}), given: classes[held.given[i]], decision: FATES[how],
+      const id = ids ? ids[row] : someIds[row];
+      return { row: number(row), ...(id === undefined ? {} : { id }), given: classes[held.given[i]], decision: FATES[how],
         ...(final === undefined ? {} : { label: final }), ...(isDecided ? {} : { by_rule: true }) };
     };
     const rows = [...ledger.decisions.keys()].filter((row) => placeInTable.has(row)).sort((a, b) => a - b);
     const left = [...Array(n).keys()].filter((i) => !fateAt(i)).map((i) => held.row[i]).sort((a, b) => a - b);
     return {
-      nearkin: "decisions", format: 1, audit: data.fingerprint, title: document.title, n_rows: data.n, id_name: ids ? data.idName : null, data: data.source[0], label: data.source[1],
+      nearkin: "decisions", format: 1, audit: data.fingerprint, title: document.title, n_rows: data.n, id_name: data.idName || null, data: data.source[0], label: data.source[1], digest: data.source[2], rows: data.rows,
       rules: { wrong: FATES[at("rest").value], look: FATES[at("rest-look").value], min_confidence: Number(at("least").value) },
       decisions: rows.map((row) => one(row, ledger.fateOf(row), true)),
       undecided: left.map((row) => one(row, fate(placeInTable.get(row)), false)),
@@ -419,28 +427,33 @@
     if (found === null || typeof found !== "object" || found.nearkin !== "decisions") throw new Error("it is another kind of file.");
     if (found.format !== 1) throw new Error("it was written by a newer nearkin.");
     if (found.audit !== data.fingerprint) throw new Error("its labels are not those of this page.");
+    if (found.rows && data.rows && found.rows !== data.rows) throw new Error("its rows are not those of this page.");
     const byNumber = new Map(Array.from(held.row, (row) => [number(row), row]));
     const decided = [], answered = [];
-    let differ = 0, unknown = 0;
+    let differ = 0, unknown = 0, unread = 0;
     for (const one of found.decisions || []) {
       const row = byNumber.get(one.row), how = FATES.indexOf(one.decision);
-      const isLabel = how !== 4 || typeof one.label === "string";
-      if (row === undefined || how < 1 || !isLabel) { unknown++; continue; }
+      if (row === undefined) { unknown++; continue; }
+      const i = placeInTable.get(row), isWhole = how > 0 && (how !== 4 || typeof one.label === "string");
+      if (!isWhole || (i !== undefined && one.given !== classes[held.given[i]])) { unread++; continue; }
       const before = ledger.fateOf(row);
       differ += before > 0 && (before !== how || (how === 4 && ledger.labelOf(row) !== one.label));
       decided.push([row, how, one.label]);
     }
     for (const one of found.sample || []) {
       const row = byNumber.get(one.row), answer = ANSWERS.indexOf(one.answer);
-      if (row === undefined || answer < 1) unknown++;
+      if (row === undefined) unknown++;
+      else if (answer < 1) unread++;
       else answered.push([row, answer]);
     }
     ledger.merge({ decisions: decided, answers: answered });
     refresh();
     redraw([]);
-    const words = [`Imported ${thousands(decided.length)} decisions and ${thousands(answered.length)} answers`];
+    const count = (n, noun) => `${thousands(n)} ${noun}${n === 1 ? "" : "s"}`;
+    const words = [`Imported ${count(decided.length, "decision")} and ${count(answered.length, "answer")}`];
     if (differ) words.push(`${thousands(differ)} of them replaced another decision (undo brings it back)`);
-    if (unknown) words.push(`${thousands(unknown)} entries name rows that are not in this page`);
+    if (unknown) words.push(`left out ${count(unknown, "entry").replace("entrys", "entries")} about rows that are not in this page`);
+    if (unread) words.push(`left out ${count(unread, "entry").replace("entrys", "entries")} that cannot be read or name another label`);
     return `${words.join("; ")}.`;
   }
 
@@ -466,7 +479,7 @@
   });
 
   const review = makeReview({
-    data, held, names, classes, nameOf, pictures, texts, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable,
+    data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable,
   });
   const check = makeCheck({ data, held, ledger, placeInTable, review, thousands });
   for (const id of ["filters", "table", "actions", "rule"]) at(id).hidden = n === 0;

@@ -1,12 +1,12 @@
 /* One row at a time, large, with its evidence: one key decides and goes on. The same room serves the sample, where the
    question is only whether the label is right. */
-function makeReview({ data, held, names, classes, nameOf, pictures, texts, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable }) {
+function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable }) {
   const at = (id) => document.getElementById(id), room = at("room");
   let places = [], now = 0, isSample = false, isClose = false;
 
   const KEYS = {
     a: () => settle(1), Enter: () => (isSample ? null : settle(1)), k: () => settle(2), d: () => settle(3), c: () => settle(0),
-    o: () => (isSample ? null : askLabel()),
+    o: () => askLabel(),
     r: () => answer(1), w: () => answer(2), s: () => answer(3),
     n: () => go(1), ArrowRight: () => go(1), p: () => go(-1), ArrowLeft: () => go(-1),
     l: () => { isClose = !isClose; show(); }, u: back,
@@ -20,9 +20,13 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, parag
   function answer(which) {
     if (!isSample) return;
     const i = places[now], row = held.row[i];
-    /* Who says that a suspect's label is right has decided to keep it. */
-    ledger.answer(row, which, which === 1 && i < data.suspects && !ledger.fateOf(row) ? 2 : 0);
+    /* A label that is right is kept, one that is wrong is dropped unless the right one is known. */
+    const how = ledger.fateOf(row);
+    ledger.answer(row, which, which === 1 ? (i < data.suspects ? 2 : 0) : which === 2 && (how === 0 || how === 2) ? 3 : how, ledger.labelOf(row));
     redraw([row]);
+    goOn();
+  }
+  function goOn() {
     const next = places.findIndex((j) => !ledger.answerOf(held.row[j]));
     if (next < 0) { room.close(); return; }
     now = next;
@@ -65,8 +69,12 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, parag
         make("div", {}, make("dt", { textContent: "Confidence" }), make("dd", {}, meter(held.confidence[i], false))),
         make("div", {}, make("dt", { textContent: "Tier" }), make("dd", { textContent: tierOf(i) })));
     }
+    if (isSample && cells[row]) {
+      const lines = cellNames.map((name, c) => make("tr", {}, make("th", { scope: "row" }, make("bdi", { textContent: visible(name) })), make("td", {}, make("bdi", { textContent: visible(cells[row][c]) }))));
+      if (lines.length) subject.append(make("table", { className: "mini row-cells" }, make("tbody", {}, ...lines)));
+    }
     const why = reasons(i, true);
-    at("room-body").replaceChildren(subject, labels, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? why.slice(0, 1) : why)));
+    at("room-body").replaceChildren(subject, labels, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? [] : why)));
     for (const one of document.querySelectorAll("#room [data-for]")) one.hidden = one.dataset.for !== (isSample ? "sample" : "suspects");
     room.scrollTop = 0;
   }
@@ -85,8 +93,10 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, parag
     event.preventDefault();
     const text = at("room-label").value;
     if (!text.trim()) return;
-    decide([places[now]], 4, text);
+    const row = held.row[places[now]];
     room.focus();
+    if (isSample) { ledger.answer(row, text === classes[held.given[places[now]]] ? 1 : 2, 4, text); redraw([row]); goOn(); return; }
+    decide([places[now]], 4, text);
     go(1);
   });
   at("room-close").addEventListener("click", () => room.close());

@@ -57,11 +57,17 @@ function checkedShare(draws, answers, facts, d) {
   }
   const sum = (values) => values.reduce((a, b) => a + b, 0), opposite = (values) => values.map((one) => 1 - one);
   const plan = Math.max(1, (draws.row.length * size) / facts.depth[facts.depth.length - 1]);
-  const low = Math.max(refuteShare(few, guess, size, mean, facts.most[d], spread, plan), sum(few) / size);
-  const high = Math.min(1 - refuteShare(opposite(many), opposite(guess), size, 1 - mean, 1 - facts.least[d], spread, plan), 1 - sum(opposite(many)) / size);
+  const proven = sum(few) / size, open = 1 - sum(opposite(many)) / size, clip = (value) => Math.min(Math.max(value, proven), open);
+  const ends = [clip(refuteShare(few, guess, size, mean, facts.most[d], spread, plan)),
+    clip(1 - refuteShare(opposite(many), opposite(guess), size, 1 - mean, 1 - facts.least[d], spread, plan))];
+  const low = Math.min(...ends), high = Math.max(...ends);
   const centre = few.map((one, t) => (one + many[t]) / 2), { trust } = followAnswers(centre, guess, size, mean, spread).at(-1);
   const shares = sum(centre.map((one, t) => one - trust * (guess[t] - mean)));
-  return { depth: size, low, high, estimate: Math.min(Math.max((3 * mean + shares) / (guess.length + 3), low), high) };
+  /* What the audit expects of a part counts as far as it was right about the whole. */
+  const whole = d === facts.depth.length - 1 ? null : checkedShare(draws, answers, facts, facts.depth.length - 1);
+  const expected = whole ? Math.min(Math.max(whole.free + whole.trust * (mean - facts.mean.at(-1)), 0), 1) : mean;
+  const free = (3 * expected + shares) / (guess.length + 3);
+  return { depth: size, low, high, estimate: Math.min(Math.max(free, low), high), free, trust };
 }
 
 function checkedRate(draws, answers, facts) {
