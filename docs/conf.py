@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sphinx_gallery.sorting import ExplicitOrder
 import nearkin
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # for gallery_order
 
 project = "nearkin"
 author = "The nearkin developers"
@@ -42,6 +44,7 @@ nitpicky = False
 autodoc_mock_imports = ["torch", "safetensors", "pytorch_metric_learning", "triton", "dask", "distributed"]
 autodoc_typehints = "none"  # docstrings say what a type means
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 autosummary_ignore_module_all = False
 numpydoc_show_class_members = False
@@ -91,7 +94,7 @@ sphinx_gallery_conf = {
     "subsection_order": ExplicitOrder(
         ["../examples/audit", "../examples/noise", "../examples/space", "../examples/stream", "../examples/search"]
     ),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.FirstThingsFirst",
     "doc_module": ("nearkin",),
     "backreferences_dir": "reference/backreferences",
     "reference_url": {"nearkin": None},
