@@ -22,6 +22,32 @@ test-all: $(VENV)/.test $(VENV)/.docs ## lint, types, documentation and every te
 	$(MAKE) -j2 lint types docs
 	NEARKIN_NO_SKIPS=1 $(BIN)/python -m pytest -n auto --dist worksteal -q
 
+.PHONY: test-python test-oldest dist coverage
+VERSION ?= 3.13
+# A Python by its version: the one that pyenv has, or the one on the path.
+interpreter = $(or $(lastword $(sort $(wildcard $(HOME)/.pyenv/versions/$(1).*/bin/python))),python$(1))
+
+test-python: ## the fast tests under another Python, in a venv of its own: make test-python VERSION=3.13
+	$(MAKE) test VENV=.venv-$(VERSION) PYTHON=$(call interpreter,$(VERSION))
+
+test-oldest: .venv-oldest/.test ## the fast tests with the oldest versions that pyproject.toml allows, on Python 3.11
+	.venv-oldest/bin/python -m pytest -n auto --dist worksteal -q -m 'not slow'
+
+dist: $(VENV)/.dist ## build wheel and sdist into dist/, install each into an empty venv, and try it away from the checkout
+	rm -rf dist && $(BIN)/python -m build -q && $(BIN)/twine check --strict dist/*
+	for built in dist/*.whl dist/*.tar.gz; do \
+	  rm -rf .venv-dist && $(PYTHON) -m venv .venv-dist && \
+	  .venv-dist/bin/python -m pip install --quiet --disable-pip-version-check "$$built" && \
+	  cp tests/smoke.py .venv-dist/ && (cd .venv-dist && bin/python -I -W error smoke.py) || exit 1; \
+	done
+
+coverage: $(VENV)/.test ## lines and branches that the tests reach, compiled loops as Python; fails below the floor
+	$(BIN)/python -m pytest -n auto --dist worksteal -q -m 'not slow' --cov=nearkin --cov-branch --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto --dist worksteal -q -m 'not slow' $(TWINS) \
+	  --cov=nearkin --cov-branch --cov-append --cov-report=term:skip-covered
+# Tests that compare loops with their literal twins: as plain Python they run within minutes.
+TWINS := tests/kernels tests/learners/test_full.py
+
 .PHONY: parts chromium
 parts: $(VENV)/.parts chromium ## install what else tests can use: torch, a C compiler, dask, search engines, cleanlab, playwright, chromium
 
@@ -60,7 +86,7 @@ fuzz: $(VENV)/.test ## attack files, commands, streams and numbers for FUZZ_S se
 	$(BIN)/python -m fuzz --seconds $(FUZZ_S) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
 
 clean: ## remove everything that make built
-	rm -rf $(VENV) site .sphinx docs/auto_examples docs/reference/generated docs/reference/backreferences dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
+	rm -rf $(VENV) .venv-* site .sphinx docs/auto_examples docs/reference/generated docs/reference/backreferences dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -75,6 +101,17 @@ $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
 	$(INSTALL) -e '.[test]'
 	@touch $@ $(VENV)/.base
 
+# uv takes the lowest versions; pip cannot.
+.venv-oldest/.test: pyproject.toml
+	$(call interpreter,3.11) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct -e '.[test]'
+	@touch $@
+
+$(VENV)/.dist: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) build twine
+	@touch $@
+
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
 	$(INSTALL) -e '.[plots]'
 	@touch $@
@@ -85,6 +122,6 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 
 # One call: pip builds the package and looks for versions once.
 $(VENV)/.parts: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[browser,images,cleanlab,dask,engines,docs]' cryptography \
+	$(INSTALL) -e '.[browser,images,cleanlab,dask,engines,docs,river]' cryptography \
 	  torch==2.13.0 triton safetensors pytorch-metric-learning ziglang
 	@touch $@ $(VENV)/.base $(VENV)/.docs

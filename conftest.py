@@ -6,6 +6,7 @@ NEEDS = {
     "src/nearkin/deep/*": "torch",
     "tests/networks.py": "torch",
     "src/nearkin/deep/metric_learning.py": "pytorch_metric_learning",
+    "src/nearkin/river.py": "river",
     "src/nearkin/accelerator/triton_code.py": "triton",
 }
 collect_ignore_glob = [pattern for pattern, part in NEEDS.items() if find_spec(part) is None]

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -11,7 +12,7 @@ def _hash_of_sources() -> str:
     """Numba does not notice a change in a function that was inlined from another file, so each state of the compiled
     sources gets its own cache.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(version("numba").encode())  # whose releases do not read each other's files
     home = ROOT / "src" / "nearkin"
     for path in sorted([*(home / "kernels").rglob("*.py"), *home.glob("*.py")]):
         digest.update(path.relative_to(ROOT).as_posix().encode())

@@ -12,14 +12,14 @@ HOME = Path(nearkin.__file__).parent
 #: The floor plan, ground floor first. A room may import from its own floor and from the floors below.
 FLOORS = (
     "losses measures mercer steps hedge sketch errors arrays settings stored rows labels reservoir files memory"
-    " progress gradual datasets pages _version",
+    " progress bars gradual datasets pages picture _version",
     "kernels accelerator",
     "discriminant directions",
     "triplets parameters tables",
     "learners",
     "noise neighbors jury",
     "audit",
-    "search archives saving model_files streams distributed deep",
+    "search archives saving model_files streams distributed deep river",
     "paper demo",
     "cli",
     "__main__",

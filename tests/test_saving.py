@@ -736,6 +736,6 @@ def test_slices_are_saved_and_equal_models_are_equal_files(tmp_path, blobs):
 
 
 def test_what_could_not_be_loaded_is_not_saved(tmp_path):
-    with pytest.raises(TypeError, match="save takes a learner or a classifier; got Hedge"):
+    with pytest.raises(TypeError, match="save takes a learner, a classifier or an audit; got Hedge"):
         nearkin.save(nearkin.Hedge(2), tmp_path / "hedge")
     assert not list(tmp_path.iterdir())

@@ -15,11 +15,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearkin import progress
-from nearkin.learners import ODML
+from nearkin.audit import LabelAudit, audit_labels
+from nearkin.files import StrPath, claim, replacing
+from nearkin.learners import ODML, RobustLODML
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import flip_labels
+from nearkin.picture import draw_spaces
 
-__all__ = ["Demo", "DemoResult", "Detection", "Score", "run_demo"]
+__all__ = ["Demo", "DemoResult", "Detection", "Score", "run_demo", "show_demo"]
 
 Array = NDArray[Any]
 
@@ -109,6 +112,43 @@ def run_demo(seed: int = 0, demo: Demo = _DEFAULT) -> DemoResult:
     scores = tuple(Score(name, tuple(one), float(np.mean(one)), float(np.std(one))) for name, one in folds.items())
     shape = len(X), X.shape[1], len(np.unique(y))
     return DemoResult(demo, seed, *shape, scores, tuple(detections), time.perf_counter() - begun)
+
+
+def show_demo(page: StrPath | None, picture: StrPath | None, seed: int = 0, demo: Demo = _DEFAULT) -> LabelAudit:
+    """Write the page of an audit of wine with flipped labels, and a picture of its rows before and after learning.
+
+    Parameters
+    ----------
+    page, picture : path-like or None
+        Files to write, ``.html`` and ``.svg``; only files of the same kinds are replaced. None writes none.
+    seed : int
+        Seed of the flips and of the audit.
+    demo : Demo
+        Tells the share of labels to flip.
+
+    Returns
+    -------
+    LabelAudit
+        What the page shows.
+    """
+    claim([(path, kind) for path, kind in ((page, "page"), (picture, "figure")) if path is not None])
+    wine = load_wine()
+    noisy, is_wrong = flip_labels(wine.target, demo.noise_rate, random_state=np.random.default_rng([seed, 0]))
+    audit = audit_labels(wine.data, wine.target_names[noisy], random_state=seed)
+    if page is not None:
+        audit.to_html(page, title="Wine with flipped labels", ids={"wrong": np.where(is_wrong, "flipped", "")})
+    if picture is None:
+        return audit
+    learner = RobustLODML(random_state=seed).fit(wine.data, noisy)
+    drawn = draw_spaces(
+        f"Wine, {100 * demo.noise_rate:.0f} % of the labels flipped: two principal directions",
+        [("before: z-scored features", StandardScaler().fit_transform(wine.data)),
+         ("after: the space of RobustLODML", learner.transform(wine.data))],
+        noisy, wine.target_names, is_wrong, "label was flipped",
+    )  # fmt: skip
+    with replacing(picture, "figure") as file:
+        file.write(drawn.encode())
+    return audit
 
 
 def _detect(X: Array, y: Array, demo: Demo, rng: np.random.Generator) -> Detection:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,10 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.directions import principal_directions
 from nearkin.gradual import Gradual, finish
 from nearkin.kernels import worker_pool
+from nearkin.kernels.neighbours import Neighbours, Panels, judge, pack, sum_by_class, sum_pairs
 from nearkin.losses import Loss, RescaledHinge
 from nearkin.rows import Rows
 from nearkin.stored import ArrayOf, Count, Maybe, Number, Part, stored
-
-if TYPE_CHECKING:
-    from nearkin.kernels.neighbours import Neighbours, Panels
 
 __all__ = ["Discriminant", "Sample", "Sums", "Witnesses"]
 
@@ -92,7 +90,7 @@ class Sums:
         """Sums before there are neighbours: rows are compared with the mean of their class."""
         n_classes = int(codes.max()) + 1
         counts = np.bincount(codes, minlength=n_classes).astype(np.float64)
-        totals = _sum_by_class(X, codes, np.ones(len(X)), n_classes)
+        totals = sum_by_class(X, codes, np.ones(len(X)), n_classes)
         rest = X - (totals / np.maximum(counts, 1.0)[:, None])[codes]
         return cls(counts, totals, rest.T @ rest, np.zeros((X.shape[1],) * 2), float(len(X)))
 
@@ -103,7 +101,7 @@ class Sums:
         (near, near_weight), (far, far_weight) = _scatter(X, weight, witnesses, own[:, :_PAIRS], other[:, :_PAIRS])
         return Sums(
             np.pad(self.counts, (0, more)) + np.bincount(codes, weight, n_classes),
-            np.pad(self.totals, ((0, more), (0, 0))) + _sum_by_class(X, codes, weight, n_classes),
+            np.pad(self.totals, ((0, more), (0, 0))) + sum_by_class(X, codes, weight, n_classes),
             self.near + near, self.far + far, self.near_weight + near_weight, self.far_weight + far_weight,
         )  # fmt: skip
 
@@ -140,22 +138,12 @@ class Sums:
         return found if np.isfinite(found).all() else np.eye(r, p)
 
 
-def _sum_by_class(X: Array, codes: Codes, weight: Array, n_classes: int) -> Array:
-    from nearkin.kernels.neighbours import sum_by_class
-
-    totals = np.zeros((n_classes, X.shape[1]))
-    sum_by_class(X, codes, weight, totals)
-    return totals
-
-
 def _scatter(X: Array, weight: Array, witnesses: Witnesses, *lists: Index) -> list[tuple[Array, float]]:
     """Half the weighted scatter of all pairs of a row with its witnesses, -1 for none, and the weight of all pairs.
 
     For every list of witnesses. With the weights C of all pairs, their sums by row D and by witness E, the scatter is
     ``X'(D X - C W) + W'(E W - C'X)``, the part of which that mixes both is half in each.
     """
-    from nearkin.kernels.neighbours import sum_pairs
-
     W = witnesses.rows
     centre = W.mean(axis=0)  # far from the origin little would be left of the differences
     X, W = X - centre, W - centre
@@ -220,8 +208,6 @@ class Witnesses:
 
     @cached_property
     def _panels(self) -> Panels:
-        from nearkin.kernels.neighbours import pack
-
         return pack(self.placed, self.codes, self.weight)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -229,8 +215,6 @@ class Witnesses:
 
     def judge(self, mapped: Array, codes: Codes, k: int = _PAIRS, voters: tuple[int, ...] = (_VOTERS,)) -> Neighbours:
         """Nearest witnesses of both kinds of mapped rows, and margins; see `nearkin.kernels.neighbours.judge`."""
-        from nearkin.kernels.neighbours import Neighbours, judge
-
         panels = self._panels
         step = max(1, _TABLE // max(1, len(self.rows)))
         if len(mapped) <= step:

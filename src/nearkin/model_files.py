@@ -81,6 +81,10 @@ def load_model(path: Path) -> Model:
     if not path.exists():
         raise InputError(f"{path}: no such file. Make a model with: nearkin fit DATA --label COLUMN -o {path.name}")
     estimator = load(path)
+    if not hasattr(estimator, "fit"):
+        raise InputError(
+            f"{path} holds an audit, not a model; in Python, nearkin.load opens it, and its `classifier` predicts."
+        )
     # Names are matched by the reader; scikit-learn would only miss them on the plain arrays that it gets.
     names, encoder = vars(estimator).pop("feature_names_in_", None), getattr(estimator, "encoder_", None)
     if encoder is not None:

@@ -16,6 +16,7 @@ __all__ = [
     "advance",
     "at_exit",
     "begin",
+    "current_step",
     "hold_interrupts",
     "listening",
     "notice_interrupts",
@@ -98,10 +99,11 @@ class _Plan:
         for name, cost in costs.items():
             self.starts[name] = (done / total, cost / total)
             done += cost
-        self.start, self.share = 0.0, 0.0
+        self.start, self.share, self.step = 0.0, 0.0, ""
 
     def begin(self, step: str) -> None:
         """Say that a step begins, and so that those before it are over."""
+        self.step = step
         self.start, self.share = self.starts.get(step, (self.start + self.share, 0.0))
         self.hear("", 0, 1)
 
@@ -138,7 +140,7 @@ def planned(task: str, costs: Mapping[str, float]) -> Iterator[None]:
     tokens = _plan.set(plan), _listener.set(plan.hear)
     try:
         yield
-        plan.start, plan.share = 1.0, 0.0
+        plan.start, plan.share, plan.step = 1.0, 0.0, ""
         plan.hear("", 1, 1)
     finally:
         _plan.reset(tokens[0])
@@ -173,6 +175,12 @@ def begin(step: str) -> None:
     plan = _plan.get()
     if plan is not None:
         plan.begin(step)
+
+
+def current_step() -> str:
+    """Return the name of the step of the plan that is under way; "" without a plan."""
+    plan = _plan.get()
+    return "" if plan is None else plan.step
 
 
 def advance(task: str, done: int, total: int) -> None:

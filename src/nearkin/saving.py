@@ -33,17 +33,17 @@ MODEL = "nearkin-model"
 #: Models that only a file of the same class gives way to, by the kinds of `nearkin.files`; others are "model".
 _KINDS = {
     "search.SimilarityAdapter": "adapter", "search.Index": "index", "audit.LabelAuditor": "auditor",
-    "audit.StreamAudit": "auditor",
+    "audit.StreamAudit": "auditor", "audit.LabelAudit": "saved_audit",
 }  # fmt: skip
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a model (fitted or not) to one file.
+    """Write a model (fitted or not) or an audit to one file.
 
     Parameters
     ----------
-    model : estimator of this package
-        A learner or a classifier.
+    model : estimator of this package or LabelAudit
+        A learner, a classifier or an audit, with all its rows.
     path : path-like
         Destination; replaced only when the new file is complete and on disk. What lies there may be a model of the
         same kind only: an adapter does not replace a classifier.
@@ -57,8 +57,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ...     nearkin.load(path)
     RobustODML(C=0.5)
     """
-    if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
-        raise TypeError(f"save takes a learner or a classifier; got {type(model).__name__}.")
+    if not _stands_alone(model):
+        raise TypeError(f"save takes a learner, a classifier or an audit; got {type(model).__name__}.")
     kind = _KINDS.get(_name_of(type(model)) or "", "model")
     with exclusive(model), replacing(path, kind, durable=True) as file:  # whole, also if another thread learns
         write_tree(model, file)
@@ -98,7 +98,7 @@ def read_tree(file: BinaryIO | Path, kind: str = MODEL) -> Any:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model written by `save`.
+    """Read a model or an audit written by `save`.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    estimator
-        Equal to the one saved; it can learn on.
+    estimator or LabelAudit
+        Equal to the one saved; a model can learn on.
 
     Raises
     ------
@@ -139,9 +139,15 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def check_model(model: Any) -> Any:
     """Return a model that a file held, if it is one and complete."""
-    if not isinstance(model, BaseEstimator) or not hasattr(model, "fit"):
+    if not _stands_alone(model):
         raise TypeError(f"it holds {type(model).__name__}, which is not a model")
     return model
+
+
+def _stands_alone(value: Any) -> bool:
+    """Whether a file may hold this by itself, rather than as a part: a model, or an audit."""
+    is_model = isinstance(value, BaseEstimator) and hasattr(value, "fit")
+    return is_model or _KINDS.get(_name_of(type(value)) or "") == "saved_audit"
 
 
 def _encode(value: Any, arrays: list[np.ndarray], where: str) -> Any:

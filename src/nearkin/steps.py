@@ -35,10 +35,10 @@ import math
 import sys
 
 __all__ = [
-    "clip_and_normalise", "factored_bound", "factored_curve", "factored_kink", "factored_update", "factored_z",
+    "clip_and_normalise", "exact_solve", "factored_bound", "factored_curve", "factored_kink", "factored_update", "factored_z",
     "half_quadratic", "half_quadratic_by", "hedge", "is_step", "linear_kink", "linear_z", "logdet_curve", "logdet_kink",
     "logdet_update", "logdet_z", "onto_simplex", "pa", "pa1", "pa2", "pair_roots", "pair_step", "pair_z",
-    "plausibility_of", "squared_norm", "subgradient_update",
+    "plausibility_of", "published_solve", "squared_norm", "subgradient_solve", "subgradient_update",
 ]  # fmt: skip
 
 #: Smallest normal number.
@@ -197,6 +197,45 @@ def subgradient_update(C_t, step_size, n_steps, gg, hh, gh, pp, qq, pq):
         hp, hq = gh * a1 + hh * b1, 1.0 + gh * a2 + hh * b2
         z = gp * hp * pp + gq * hq * qq + (gp * hq + gq * hp) * pq
     return a1, a2, b1, b2, z
+
+
+def exact_solve(of_gh, of_pq, C, rule, weight, descent):
+    """Global minimiser of the proximal problem (26) with the half-quadratic weight: four coefficients and a weight."""
+    gg, hh, gh = of_gh
+    pp, qq, pq = of_pq
+    curve = factored_curve(gg, hh, gh, pp, qq, pq)
+    # No weight exceeds that of a hinge of zero, and the margin rises with the step up to the bound: where the longest
+    # step falls short of both, the kink is not needed, and finding it takes longer than all the rest.
+    longest = C * weight(0.0, rule.params[0], rule.params[1])
+    short = longest * curve[2] < 0.5 and factored_z(longest, curve) < 1.0
+    kink = longest if short else factored_kink(curve)
+    tau, w = half_quadratic(factored_z, curve, kink, C, weight, rule.params, rule.max_hq_iter)
+    a1, a2, b1, b2 = factored_update(tau, curve, gg, hh, gh)
+    return a1, a2, b1, b2, w
+
+
+def published_solve(of_gh, of_pq, C, rule, weight, descent):
+    """The step of OPML as printed, which does not stop where the loss is removed, only below the bound."""
+    gg, hh, gh = of_gh
+    pp, qq, pq = of_pq
+    curve = factored_curve(gg, hh, gh, pp, qq, pq)
+    tau, w = half_quadratic(factored_z, curve, factored_bound(curve), C, weight, rule.params, rule.max_hq_iter)
+    a1, a2, b1, b2 = factored_update(tau, curve, gg, hh, gh)
+    return a1, a2, b1, b2, w
+
+
+def subgradient_solve(of_gh, of_pq, C, rule, weight, descent):
+    """Sub-gradient steps (32), (33); each half-quadratic iteration starts again at L_t, so ``eta = 0`` is the hinge."""
+    gg, hh, gh = of_gh
+    pp, qq, pq = of_pq
+    step_size, n_steps = descent
+    a1 = a2 = b1 = b2 = 0.0
+    z = pq
+    w = 1.0
+    for _ in range(rule.max_hq_iter):
+        w = weight(max(0.0, 1.0 - z), rule.params[0], rule.params[1])
+        a1, a2, b1, b2, z = subgradient_update(C * w, step_size, n_steps, gg, hh, gh, pp, qq, pq)
+    return a1, a2, b1, b2, w
 
 
 def logdet_curve(pp, qq, pq, rest):

@@ -147,13 +147,17 @@ def test_evidence_opens_and_shows_the_neighbours(page, made):
     button = page.locator("#body tr").first.locator(".why button")
     button.press("Enter")
     assert page.evaluate("document.activeElement.textContent") == "less"
-    shown = page.locator("#body tr").first.locator(".near li > span > bdi:nth-child(2)").all_inner_texts()
-    assert shown == [ids[one.row] for one in why.neighbours]
+    lists = page.locator("#body tr").first.locator(".near")
+    names = "li > span > bdi:nth-child(2)"
+    assert lists.nth(0).locator(names).all_inner_texts() == [ids[one.row] for one in why.neighbours]
+    assert lists.nth(1).locator(names).all_inner_texts() == [ids[one.row] for one in why.trusted]
+    columns = page.locator("#body tr").first.locator(".features tbody th").all_inner_texts()
+    assert columns == [one.name for one in why.features]
     assert f"{why.given.distance:.3g}" in page.locator("#body tr").first.locator(".why").inner_text()
-    said = page.locator("#body tr").first.locator(".near li .cast").all_inner_texts()
+    said = lists.nth(0).locator("li .cast").all_inner_texts()
     for text, one in zip(said, why.neighbours, strict=True):
         assert text.endswith("; itself a suspect") == one.is_suspect and all(name in text for name in one.voters)
-    shares = page.locator("#body tr").first.locator(".opinions tbody td:nth-child(2)").all_inner_texts()
+    shares = page.locator("#body tr").first.locator(".opinions:not(.features) tbody td:nth-child(2)").all_inner_texts()
     assert sum(int(one.split()[0]) for one in shares) == 100
 
 

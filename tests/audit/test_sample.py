@@ -40,6 +40,12 @@ def test_a_good_model_makes_it_narrower_than_the_exact_interval(rate):
     assert found.width < 0.95 * found.exact
 
 
+@pytest.mark.parametrize("kind", ["guessing", "opposite", "trusted"])
+def test_a_bad_model_makes_it_hardly_wider_than_none(kind):
+    for rate in (0.02, 0.1, 0.4):
+        assert measure(kind, rate, 50).width < 1.15 * measure("flat", rate, 50).width
+
+
 def test_intervals_only_shrink_so_one_may_stop_at_any_time(rng):
     guess, order, wrong = draw_world(rng)
     sample = draw_sample(guess, order, 60, 3)
@@ -60,30 +66,34 @@ def test_the_precision_of_the_ranking_holds(rng):
     assert np.mean(held) >= 0.95
 
 
-def literal_capital(values, m, floor, n_rows, spread, plan):
-    """The most that one gambler on a mean above m ever has, value by value."""
-    capital, seen = 1.0, [1.0]
-    for t, value in enumerate(values):
-        means = [np.mean(values[: i + 1]) for i in range(t)]
-        squares = 3 * spread + sum((v - one) ** 2 for v, one in zip(values, means, strict=False))
-        left = (n_rows * m - sum(values[:t])) / (n_rows - t)
-        stake = min(np.sqrt(2 * np.log(40) / (plan * squares / (3 + t))), 0.9 / (left - floor))
-        capital *= 1 + stake * (value - left)
+def literal_capital(wrong, guess, m, most, n_rows, mean, spread, plan):
+    """The most that one gambler on a share above m ever has, answer by answer."""
+    capital, seen, unexplained = 1.0, [1.0], 3 * spread
+    known = 4 * (mean * (1 - mean) - spread)
+    for t, (w, p) in enumerate(zip(wrong, guess, strict=True)):
+        beyond = [wrong[i] - (sum(wrong[:i]) + 3 * mean) / (i + 3) for i in range(t)]
+        above = [p - mean for p in guess[:t]]
+        trust = (known + np.dot(beyond, above)) / (known + np.dot(above, above))
+        trust = min(max(trust, 0.0), 1.0)
+        usual = (n_rows * mean - sum(guess[:t])) / (n_rows - t)
+        share = (n_rows * m - sum(wrong[:t])) / (n_rows - t)
+        stake = min(np.sqrt(2 * np.log(40) / (plan * unexplained / (3 + t))), 0.9 / (share + trust * (most - usual)))
+        capital *= 1 + stake * (w - share - trust * (p - usual))
+        unexplained += (w - (sum(wrong[:t]) + 3 * mean) / (t + 3) - trust * (p - usual)) ** 2
         seen.append(capital)
     return max(seen)
 
 
-def test_the_interval_is_that_of_single_bets(rng):
+@pytest.mark.parametrize("is_good", [True, False])
+def test_the_interval_is_that_of_single_bets(rng, is_good):
     guess, order, wrong = draw_world(rng)
+    guess = guess if is_good else 1.0 - guess
     sample = draw_sample(guess, order, 40, 0)
     low, high = check_sample(sample, answer(sample, wrong)).noise_interval
-    values = wrong[sample.rows] - sample.guess + guess.mean()
-    facts = 300, (guess * (1 - guess)).mean(), 40
-    for end, x, floor in (
-        (low, values, guess.mean() - guess.max()),
-        (1 - high, 1 - values, guess.min() - guess.mean()),
-    ):
-        assert literal_capital(x, end - 1e-6, floor, *facts) >= 40 > literal_capital(x, end + 1e-6, floor, *facts)
+    w, spread = wrong[sample.rows].astype(float), (guess * (1 - guess)).mean()
+    for end, answers, p, all_p in ((low, w, sample.guess, guess), (1 - high, 1 - w, 1 - sample.guess, 1 - guess)):
+        facts = all_p.max(), 300, all_p.mean(), spread, 40
+        assert literal_capital(answers, p, end - 1e-6, *facts) >= 40 > literal_capital(answers, p, end + 1e-6, *facts)
 
 
 # ---------------------------------------------------------------------- answers

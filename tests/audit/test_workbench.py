@@ -202,3 +202,45 @@ def test_a_large_page_is_quick_and_small(tmp_path, open_page):
     page.locator("#bulk button", has_text="Keep").click()
     assert f"{audit.n_suspects:,} decided" in page.locator("#count").inner_text()
     assert time.perf_counter() - begun < 10
+
+
+def test_two_tabs_with_the_same_page_hold_the_same(page, made):
+    other = page.context.new_page()
+    other.goto(made[0].as_uri())
+    other.wait_for_selector("html[data-ready=yes]")
+    decide_by_keys(page, "ak")
+    other.locator("#count", has_text="2 decided").wait_for()
+    decide_by_keys(other, "d")
+    page.locator("#count", has_text="3 decided").wait_for()
+    page.reload()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert "3 decided" in page.locator("#count").inner_text()
+
+
+def test_the_bar_shows_what_was_checked_and_again_the_estimate_when_answers_are_taken_back(page, made):
+    is_wrong, bar = made[2], page.locator(".range")
+    before = bar.inner_html()
+    page.locator("#check-begin").click()
+    for row in made[1].review_sample().to_review[:30].tolist():
+        page.keyboard.press("w" if is_wrong[row] else "r")
+    assert "Checked" in bar.locator("svg").get_attribute("aria-label") and "30 rows that you judged" in bar.inner_text()
+    page.keyboard.press("u")
+    assert bar.inner_html() == before
+
+
+def test_the_words_of_a_text_are_beside_it(tmp_path, open_page):
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(240) % 2)
+    own = [["sea", "wave", "<b>salt"], ["peak", "rock", "snow"]]
+    texts = [" ".join([*rng.choice(["the", "on", "day", "and", "we"], 5), *rng.choice(own[c], 2)]) for c in y]
+    X = np.array([[text.count(word) for word in ("sea", "wave", "salt", "peak", "rock", "snow")] for text in texts])
+    noisy, is_wrong = nearkin.flip_labels(y, 0.1, random_state=0)
+    audit = nearkin.audit_labels(X + 0.1 * rng.normal(size=X.shape), noisy, random_state=0)
+    audit.to_html(tmp_path / "page.html", texts=texts)
+    page = open_page(tmp_path / "page.html")
+    page.locator("#review").click()
+    row = int(audit.order[0])
+    expected = audit.contrast_words(texts).words_of(texts[row], noisy[row], 1 - noisy[row])
+    shown = page.locator("#room .words li bdi").all_inner_texts()
+    assert shown == [word for word, _ in expected] and page.locator("#room .words .for").count() >= 1
+    assert set(shown) & {"sea", "wave", "salt", "peak", "rock", "snow"}

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from each import each
 from nearkin.errors import InputError
+from nearkin.kernels import neighbours
 from nearkin.kernels.neighbours import judge, pack
+
+
+@pytest.fixture(autouse=True, params=["few", "many"])
+def way(request, monkeypatch):
+    """Witnesses are compared in NumPy, and by compiled code."""
+    monkeypatch.setattr(neighbours, "FEW", 1000 if request.param == "few" else 0)
 
 
 def judge_plainly(distances, row_class, witness_class, weight, k, n_voters):

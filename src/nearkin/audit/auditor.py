@@ -18,6 +18,7 @@ from nearkin.accelerator import computing_on
 from nearkin.arrays import Array
 from nearkin.audit.exports import take_rows
 from nearkin.audit.label_audit import LabelAudit
+from nearkin.bars import notebook_bars
 from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import announce_cost
@@ -252,7 +253,7 @@ def _audit(
     model = RobustKNeighborsClassifier(
         chosen, noise_rate=noise_rate, random_state=random_state, voters=voters, device=device
     )
-    with _announced(X, n_classes), computing_on(device, owner):
+    with notebook_bars(), _announced(X, n_classes), computing_on(device, owner):
         with owned_by(owner, instead_of=model):
             model.fit(X, labels, **given)
         if not isinstance(model.decision_, JuryDecision):

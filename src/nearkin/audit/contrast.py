@@ -32,7 +32,7 @@ from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.noise.model import split_rows, spread_rows
 from nearkin.tables import ColumnUse, DateCode, NumberCode, OriginalCells
 
-__all__ = ["ClassContrast", "Column", "Feature", "list_columns"]
+__all__ = ["LARGEST", "N_SHOWN", "ClassContrast", "Column", "Feature", "blend_share", "list_columns"]
 
 #: Columns shown of a row, the largest score, and the smallest that is shown.
 N_SHOWN, LARGEST, _SMALLEST = 5, 8.0, 0.05
@@ -263,6 +263,13 @@ class ClassContrast:
         )
 
 
+def blend_share(counts: Any, size: Any, of_all: Array, sizes: Index) -> Array:
+    """Return the share of a value in a class, drawn towards that in all rows; ``sizes`` of both classes lie down."""
+    added = _ADDED / (_ADDED + sizes.min(axis=0))
+    found: Array = (1.0 - added) * counts / np.maximum(size, 1) + added * of_all
+    return found
+
+
 class _Shares:
     """How often each value stands in each class, among trusted rows and among all."""
 
@@ -275,9 +282,9 @@ class _Shares:
     def compare(self, rows: Index, given: Codes, other: Codes) -> Array:
         """Return the logarithm of how many times more often the values of rows stand in the other class."""
         values = self.values[rows]
-        added = _ADDED / (_ADDED + np.minimum(self.sizes[given], self.sizes[other]))
+        sizes = np.stack([self.sizes[given], self.sizes[other]])
         own, others = (
-            (1.0 - added) * self._count(values, code) / np.maximum(self.sizes[code], 1) + added * self.of_all[values]
+            blend_share(self._count(values, code), self.sizes[code], self.of_all[values], sizes)
             for code in (given, other)
         )
         return np.log(others / own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +118,7 @@ class Finding:
 
 def find_all(audit: LabelAudit) -> tuple[Finding, ...]:
     """Return everything that was found, the most important kinds first."""
-    rows = _read_rows(audit)
+    rows = audit.feature_rows
     sets = None if rows is None else _find_sets(audit, rows)
     searches: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _find_conflicts(audit, sets),
@@ -133,17 +133,6 @@ def find_all(audit: LabelAudit) -> tuple[Finding, ...]:
         lambda: _find_sorted(audit),
     )
     return tuple(one for search in searches for one in search())
-
-
-def _read_rows(audit: LabelAudit) -> Array | None:
-    """Rows as they were given, as numbers; those of modalities side by side. None where nothing was kept."""
-    given = audit._X
-    try:
-        rows = np.concatenate(list(given.values()), axis=1) if isinstance(given, Mapping) else np.asarray(given)
-        rows = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
-    except (TypeError, ValueError):
-        return None
-    return rows if rows.ndim == 2 and len(rows) == audit.n_rows and rows.shape[1] else None
 
 
 def _name(label: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +20,15 @@ from nearkin.audit.decisions import Decisions, ReviewedLabels, fingerprint, join
 from nearkin.audit.evidence import Evidence, PrototypeMap, explain
 from nearkin.audit.exports import COLUMNS, DEFAULT_HOW, DEFAULT_TIER, Cleaning, Columns, Values, check_ids, take_rows
 from nearkin.audit.findings import Finding, find_all
+from nearkin.audit.notebook import ShownPage, show_page, summarise_as_html
 from nearkin.audit.page import render_page
 from nearkin.audit.sample import CheckedLabels, ReviewSample, check_sample, draw_sample
+from nearkin.audit.words import WordContrast
+from nearkin.bars import notebook_bars
 from nearkin.errors import InputError
 from nearkin.files import claim, replacing
 from nearkin.jury import JuryDecision
+from nearkin.jury.cost import announce_page
 from nearkin.labels import as_labels, sorted_classes
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import suggest_labels
@@ -153,7 +158,7 @@ class LabelAudit:
     row_index: Index | None = None
     unlabelled: Unlabelled | None = None
     originals: Mapping[str, OriginalCells] | None = None
-    _index: Any = None  # of a frame
+    _index: Any = None  # of a frame; files do not hold it
 
     def __init__(
         self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike, *, columns: Sequence[ColumnUse] = (),
@@ -182,7 +187,8 @@ class LabelAudit:
         self.noise_rates: Array = noise.rates
         self.noise_interval = self.decision.rate_interval
         self.given_code, self.suggested_code = codes, best
-        self._X: Any = X
+        self._X: Any = dict(X) if isinstance(X, Mapping) else np.asarray(X)
+        self._index = getattr(X, "index", None) if hasattr(X, "iloc") else None
         self.columns = list(columns)
         self.row_index = None if row_index is None else np.asarray(row_index, dtype=np.int64)
         if originals:
@@ -200,7 +206,7 @@ class LabelAudit:
 
     def _own(self, given: Columns | None) -> dict[str, Values]:
         """Return columns of the audited rows; those of all rows are cut."""
-        n_all = self.n_rows + (0 if self.unlabelled is None else len(self.unlabelled))
+        n_all = self.n_given
         own = dict(given or {})
         if self.row_index is not None:
             for name, values in own.items():
@@ -216,6 +222,22 @@ class LabelAudit:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.given_label)
+
+    @property
+    def n_given(self) -> int:
+        """Number of rows that were given, also those without a label."""
+        return self.n_rows + (0 if self.unlabelled is None else len(self.unlabelled))
+
+    @property
+    def feature_rows(self) -> Array | None:
+        """Audited rows as numbers, those of modalities side by side; None where they are not such rows."""
+        given = self._X
+        try:
+            rows = np.concatenate(list(given.values()), axis=1) if isinstance(given, Mapping) else np.asarray(given)
+            rows = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+        except (TypeError, ValueError):
+            return None
+        return rows if rows.ndim == 2 and len(rows) == self.n_rows and rows.shape[1] else None
 
     @property
     def n_suspects(self) -> int:
@@ -286,13 +308,33 @@ class LabelAudit:
     @cached_property
     def prototypes(self) -> PrototypeMap:
         """Rows in the learned space that votes, with the centres of the classes."""
-        return PrototypeMap(self.classifier.embed(self._X), self.given_code, self.is_suspect)
+        with warnings.catch_warnings():  # the rows of a frame are kept without its names
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            mapped = self.classifier.embed(self._X)
+        return PrototypeMap(mapped, self.given_code, self.is_suspect)
 
     @cached_property
     def contrast(self) -> ClassContrast:
         """How the columns of the table tell the classes apart; empty where a person could not read them."""
         columns = list_columns(self.classifier, self._X, self.columns, self.originals or {})
         return ClassContrast(self._X, columns, self.given_code, self.is_suspect)
+
+    def contrast_words(self, texts: Values) -> WordContrast:
+        """Return how the words of texts tell the classes apart; ``texts`` has one for every audited row.
+
+        Examples
+        --------
+        >>> import nearkin
+        >>> texts = ["a ripe red cherry", "some red apple pie", "the deep blue sea", "a calm blue sky"] * 10
+        >>> X = [[float("red" in one), float(i % 7)] for i, one in enumerate(texts)]
+        >>> y = [0 if "red" in one else 1 for one in texts]
+        >>> y[0] = 1  # a wrong label
+        >>> audit = nearkin.audit_labels(X, y, random_state=0)
+        >>> words = audit.contrast_words(texts).words_of(texts[0], 1, 0)
+        >>> sorted(word for word, score in words if score > 0)
+        ['cherry', 'red', 'ripe']
+        """
+        return WordContrast(texts, self.given_code, self.is_suspect)
 
     def clean(
         self, X: Any, y: Any, how: str = DEFAULT_HOW, *, min_confidence: float | None = None, tier: str = DEFAULT_TIER
@@ -385,8 +427,7 @@ class LabelAudit:
             raise ImportError(
                 "LabelAudit.to_frame needs pandas (pip install pandas); `to_columns` gives the same as a dict."
             ) from None
-        index = getattr(self._X, "index", None) if self._index is None else self._index
-        return pandas.DataFrame(self.to_columns(), index=index)
+        return pandas.DataFrame(self.to_columns(), index=self._index)
 
     def to_csv(self, path: str | os.PathLike[str], *, ids: Columns | None = None, suspects_only: bool = False) -> None:
         """Write the rows as CSV, the most doubtful first; an old file is replaced only when the new one is complete.
@@ -427,12 +468,36 @@ class LabelAudit:
         claim([(path, "page")])  # before the work
         shown = self._own({name: one for name, one in (("texts", texts), ("images", images)) if one is not None})
         check_ids(shown, self.n_rows)
-        made = render_page(
-            self, title=title, ids=check_ids(self._own(ids), self.n_rows, COLUMNS), texts=shown.get("texts"),
-            images=shown.get("images"), notes=notes or {}, consensus=consensus,
-        )  # fmt: skip
+        named = check_ids(self._own(ids), self.n_rows, COLUMNS)
+        with announce_page(self.n_rows, self.classifier.n_features_in_):
+            made = render_page(
+                self, title=title, ids=named, texts=shown.get("texts"), images=shown.get("images"), notes=notes or {},
+                consensus=consensus,
+            )  # fmt: skip
         with replacing(path, "page") as file:
             file.write(made.encode())
+
+    def show(self, path: str | os.PathLike[str] | None = None, **page: Any) -> ShownPage:
+        """Write the page and open it in the browser; a notebook shows it below the cell.
+
+        Parameters
+        ----------
+        path : path-like or None, default=None
+            Where to write it; None takes a new temporary folder. Decisions are kept by the browser and can be exported,
+            so they outlive the file.
+        **page
+            Passed to `to_html`: ``title``, ``ids``, ``texts``, ``images``, ``notes``.
+
+        Returns
+        -------
+        ShownPage
+            With the ``path`` of the file.
+        """
+        with notebook_bars():
+            return show_page(lambda target: self.to_html(target, **page), path)
+
+    def _repr_html_(self) -> str:
+        return summarise_as_html(self)
 
     # ------------------------------------------------------------------ for other tools
 

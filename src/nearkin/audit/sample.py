@@ -1,19 +1,21 @@
 """Checked by sample: what a few rows that a person checked say about all labels, whatever made labels wrong.
 
-Rows are drawn uniformly without replacement, and are answered in the order of the draw. Row i, whose label is wrong
-(w_i = 1) or right (0), and which the audit holds for wrong with probability p_i, has the value
-x_i = w_i - p_i + mean p. Its mean over all rows is the share of wrong labels whatever p is; a good p only makes it vary
-less. Draws are uniform: to prefer doubtful rows gives the others weights above 1, which widen the bounds of x and so
-the interval.
+Rows are drawn uniformly without replacement, and are answered in the order of the draw. The label of row i is wrong
+(w_i = 1) or right (0), and the audit holds it for wrong with probability p_i, which may be anything. Draws are uniform:
+to prefer doubtful rows gives the others weights above 1, and widens the interval.
 
-**Theorem.** Let N rows have values in [a, b] with the mean m, drawn without replacement. Before draw t the mean of the
-rows that are left is m_t = (N m - sum of the values so far) / (N - t + 1). A gambler who stakes the share l_t of the
-capital, chosen before the draw, with 0 <= l_t <= 1 / (m_t - a), has the capital prod (1 + l_t (x_t - m_t)): a
-nonnegative martingale from 1. By Ville's inequality it ever reaches 40 with probability at most 1/40. Hence the means
-at which it ever did are refuted, a second gambler on lower values refutes at the other end, and the interval of the
-means that are left holds m with probability 0.95 at once for every number of answers: one may stop whenever one likes.
-The stakes follow Waudby-Smith and Ramdas (2024): sqrt(2 log 40 / (n s^2)) with the variance s^2 of the values so far,
-but at most 0.9 / (m_t - a). Capital falls as the mean in question grows, so that halving a range finds the end.
+**Theorem.** Let the labels of N rows be wrong in the share m. Before draw t, of the rows that are left the share m_t =
+(N m - wrong ones so far) / (N - t + 1) is wrong, and their mean p is q_t, which is known. Let a trust c_t in [0, 1] and
+a stake l_t >= 0 be chosen before the draw. Then e_t = w_t - m_t - c_t (p_t - q_t) has the mean 0, and is never below
+-b_t with b_t = m_t + c_t (max p - q_t). With l_t < 1 / b_t the capital prod (1 + l_t e_t) is a positive martingale from
+1. By Ville's inequality it ever reaches 40 with probability at most 1/40. Hence the shares at which it ever did are
+refuted, a second gambler on 1 - w and 1 - p refutes at the other end, and the interval of the shares that are left
+holds m with probability 0.95 at once for every number of answers: one may stop whenever one likes.
+
+The trust is the slope of w on p in the answers so far, begun at 1 with the weight of four answers of usual spread: an
+audit that knows makes the interval narrow, one that does not is soon ignored. The stakes follow Waudby-Smith and Ramdas
+(2024): sqrt(2 log 40 / (n s^2)) with the variance s^2 of w - c p so far, but at most 0.9 / b_t. Capital falls as the
+share in question grows, so that halving a range finds the end.
 
 The draws that fall within the first k rows of the ranking are drawn uniformly from these, so the same holds for the
 precision there. Each interval holds with probability 0.95 by itself, not all of them together.
@@ -41,9 +43,11 @@ ANSWERS = {"right": (0.0, 0.0), "wrong": (1.0, 1.0), "unsure": (0.0, 1.0)}
 _ALPHA = 0.025
 #: Share of the capital that may be lost with one bet: one surprise must not end the game.
 _STAKE = 0.9
-#: Answers that the audit's own guess counts for, in estimates and as the first variance.
-_PRIOR = 3.0
-#: Halvings of the range of means: ends are exact to 1e-12.
+#: Answers that the audit's own guess counts for, in estimates and as the first variance; and as the first trust.
+_PRIOR, _TRUSTED = 3.0, 4.0
+#: Least variance and bound: none is 0.
+_LEAST = 1e-6
+#: Halvings of the range of shares: ends are exact to 1e-12.
 _HALVINGS = 40
 #: Depths of the ranking whose precision is told.
 _DEPTHS = 40
@@ -223,8 +227,10 @@ def check_sample(sample: ReviewSample, answers: Mapping[int, Any]) -> CheckedLab
         wrong[:, None], sample.guess[:n], inside, sample.depth, sample.mean, sample.least, sample.most, sample.spread,
         np.maximum(1.0, len(given) * sample.depth / sample.n_rows),
     )  # fmt: skip
-    gaps = np.where(inside, wrong.mean(axis=0) - sample.guess[:n], 0.0).sum(axis=1)
-    estimate = np.clip(sample.mean + gaps / (inside.sum(axis=1) + _PRIOR), low, high)
+    centre = wrong.mean(axis=0)
+    trust = _follow(centre, sample.guess[:n], inside, sample.depth, sample.mean, sample.spread).trust[-1]
+    shares = np.where(inside, centre - trust[:, None] * (sample.guess[:n] - sample.mean[:, None]), 0.0).sum(axis=1)
+    estimate = np.clip((_PRIOR * sample.mean + shares) / (inside.sum(axis=1) + _PRIOR), low, high)
     lead = sample.depth * (2.0 * estimate - 1.0)
     best = int(np.argmax(lead))
     told = zip(sample.depth.tolist(), estimate.tolist(), low.tolist(), high.tolist(), strict=True)
@@ -263,39 +269,72 @@ def bound_shares(
         The ends.
     """
     mean, size = np.asarray(mean, dtype=np.float64), np.asarray(size, dtype=np.float64)
-    few, many = wrong - guess + mean[..., None]
-    facts = inside, size, np.maximum(spread, 1e-6), plan
-    low = _refute(few, mean - most, *facts)
-    high = 1.0 - _refute(1.0 - many, least - mean, *facts)
+    low = _refute(wrong[0], guess, inside, size, mean, most, spread, plan)
+    high = 1.0 - _refute(1.0 - wrong[1], 1.0 - guess, inside, size, 1.0 - mean, 1.0 - np.asarray(least), spread, plan)
     # A count of answers is certain, whatever a gambler thinks of it.
     proven = np.where(inside, wrong[0], 0.0).sum(axis=-1) / size
     open_ = 1.0 - np.where(inside, 1.0 - wrong[1], 0.0).sum(axis=-1) / size
     return np.maximum(low, proven), np.minimum(high, open_)
 
 
-def _refute(values: Array, floor: Array, inside: Mask, size: Array, spread: Array, plan: Array) -> Array:
-    """Return the largest mean that a gambler on higher values refutes; values are not below the floor."""
-    stakes, left, sums = [], [], []
-    seen, total, squares = np.zeros(inside.shape[:-1]), np.zeros(inside.shape[:-1]), _PRIOR * spread
-    for t in range(inside.shape[-1]):  # all of this is known before value t
-        now, value = inside[..., t], values[..., t]
-        stakes.append(np.sqrt(2.0 * math.log(1.0 / _ALPHA) / (plan * squares / (_PRIOR + seen))))
-        left.append(size - seen)
-        sums.append(total)
-        seen = seen + now
-        total = total + np.where(now, value, 0.0)
-        squares = squares + np.where(now, (value - total / np.maximum(seen, 1.0)) ** 2, 0.0)
+@dataclass(frozen=True)
+class _Course:
+    """What is known before each draw, a list entry each; of the trust one more, after the last draw.
+
+    ``total`` counts wrong labels so far, ``left`` the rows not yet drawn, ``usual`` is their mean guess, and
+    ``variance`` that of the answers, as far as the guesses do not explain them.
+    """
+
+    total: list[Array]
+    left: list[Array]
+    usual: list[Array]
+    trust: list[Array]
+    variance: list[Array]
+
+
+def _follow(wrong: Array, guess: Array, inside: Mask, size: Array | Index, mean: Array, spread: Array) -> _Course:
+    """Follow the answers; see the module for the trust."""
+    spread = np.maximum(spread, _LEAST)
+    known = _TRUSTED * np.maximum(mean * (1.0 - mean) - spread, _LEAST)  # the variance of all guesses, and its weight
+    total = seen = common = squares = guessed = np.zeros(inside.shape[:-1])
+    course, unexplained = _Course([], [], [], [], []), _PRIOR * spread
+    for t in range(inside.shape[-1]):
+        now = inside[..., t]
+        answer, said = np.where(now, wrong[..., t], 0.0), np.where(now, guess[..., t], 0.0)
+        left = np.maximum(size - seen, 1.0)
+        usual, trust = (size * mean - guessed) / left, np.clip((known + common) / (known + squares), 0.0, 1.0)
+        course.total.append(total)
+        course.left.append(left)
+        course.usual.append(usual)
+        course.trust.append(trust)
+        course.variance.append(unexplained / (_PRIOR + seen))
+        beyond, above = answer - (total + _PRIOR * mean) / (seen + _PRIOR), said - mean
+        unexplained = unexplained + np.where(now, (beyond - trust * (said - usual)) ** 2, 0.0)
+        common = common + np.where(now, beyond * above, 0.0)
+        squares = squares + np.where(now, above * above, 0.0)
+        total, seen, guessed = total + answer, seen + now, guessed + said
+    course.trust.append(np.clip((known + common) / (known + squares), 0.0, 1.0))
+    return course
+
+
+def _refute(
+    wrong: Array, guess: Array, inside: Mask, size: Array, mean: Array, most: Array, spread: Array, plan: Array
+) -> Array:
+    """Return the largest share that a gambler on a larger one refutes; no guess is above ``most``."""
+    course = _follow(wrong, guess, inside, size, mean, spread)
     low, high = np.zeros(inside.shape[:-1]), np.ones(inside.shape[:-1])
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        capital = most = np.ones(inside.shape[:-1])
-        for t in range(inside.shape[-1]):
-            centre = np.maximum((size * middle - sums[t]) / np.maximum(left[t], 1.0), floor)
-            stake = np.minimum(stakes[t], _STAKE / np.maximum(centre - floor, 1e-12))
-            factor = np.maximum(1.0 + stake * (values[..., t] - centre), 0.0)
-            capital = np.where(inside[..., t], capital * factor, capital)
-            most = np.maximum(most, capital)
-        is_refuted = most >= 1.0 / _ALPHA
+        capital = largest = np.ones(inside.shape[:-1])
+        for t in range(inside.shape[-1]):  # all but the answer is known before the draw
+            share = np.maximum((size * middle - course.total[t]) / course.left[t], 0.0)
+            bound = share + course.trust[t] * (most - course.usual[t])
+            stake = np.sqrt(2.0 * math.log(1.0 / _ALPHA) / (plan * course.variance[t]))
+            stake = np.minimum(stake, _STAKE / np.maximum(bound, _LEAST))
+            gain = wrong[..., t] - share - course.trust[t] * (guess[..., t] - course.usual[t])
+            capital = np.where(inside[..., t], capital * np.maximum(1.0 + stake * gain, 0.0), capital)
+            largest = np.maximum(largest, capital)
+        is_refuted = largest >= 1.0 / _ALPHA
         low, high = np.where(is_refuted, middle, low), np.where(is_refuted, high, middle)
     return low
 

@@ -13,6 +13,7 @@ import click
 
 from nearkin._version import __version__
 from nearkin.cli import _show
+from nearkin.cli._installation import describe_installation
 from nearkin.cli._options import OutputFile, UpdatedFile
 from nearkin.errors import InputError, Option, Row
 from nearkin.progress import notice_interrupts
@@ -186,14 +187,18 @@ def command(short_help: str, *lines: str) -> Callable[[Callable[..., Any]], clic
         "nearkin predict model.nearkin new.csv > predictions.csv",
     ),
 )
-@click.version_option(__version__, "-V", "--version", prog_name="nearkin", message="%(prog)s %(version)s")
+@click.option("-V", "--version", is_flag=True, help="Show the version and exit; with -v all that a bug report needs.")
+@click.option("-v", "--verbose", is_flag=True, hidden=True)
 @with_debug
 @click.pass_context
-def main(ctx: click.Context) -> None:
+def main(ctx: click.Context, version: bool, verbose: bool) -> None:
     """Find wrong labels, and learn from data that holds some.
 
     Data is CSV (with a header row), Excel, Parquet, npz or npy, or a folder of
     pictures. Every command has its own --help with examples.
     """
+    if version or verbose:
+        _show.echo(describe_installation() if verbose else f"nearkin {__version__}")
+        ctx.exit()
     if ctx.invoked_subcommand is None:
         _show.echo(ctx.get_help())

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
+from nearkin.bars import drawing_bars
 from nearkin.errors import printable
-from nearkin.progress import hold_interrupts, listening
 
 __all__ = [
     "bold", "columns", "count", "echo", "live_line", "note_unnamed", "pairs", "percent", "progress_bar", "size",
@@ -139,24 +139,8 @@ def progress_bar(*, quiet: bool) -> Iterator[None]:
     if quiet or not sys.stderr.isatty():
         yield
         return
-    from tqdm import tqdm
-
-    bars: dict[str, Any] = {}
-
-    def draw(task: str, done: int, total: int) -> None:
-        with hold_interrupts():  # a bar that is interrupted while it is drawn complains later
-            if task not in bars:
-                # A size of our own: a terminal that says it has no rows would hide the bar.
-                shape = {"ncols": 78, "nrows": 20}
-                bars[task] = tqdm(total=total, desc=task, unit_scale=True, leave=False, file=sys.stderr, **shape)
-            bars[task].update(done - bars[task].n)
-
-    try:
-        with listening(draw):
-            yield
-    finally:
-        for one in bars.values():
-            one.close()
+    with drawing_bars(sys.stderr):
+        yield
 
 
 @contextmanager

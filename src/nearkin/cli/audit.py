@@ -12,6 +12,7 @@ import click
 from nearkin.cli import _show
 from nearkin.cli._options import (
     DATA,
+    PATH,
     Device,
     Share,
     Source,
@@ -26,6 +27,7 @@ from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
+    from nearkin.audit import LabelAudit
     from nearkin.tables import LabelledRows
 
 __all__ = ["audit"]
@@ -64,6 +66,12 @@ class AuditOptions(Source):
     every: Path | None = output_option("audit", "--all", help="Also write a table of all rows: .csv, .tsv or .parquet.")
     cleaned: Path | None = output_option(
         "cleaned", help="Also write a table of cleaned labels: .csv, .tsv or .parquet."
+    )
+    save: Path | None = output_option(
+        "saved_audit", "--save", help="Also keep the audit itself, for nearkin.load in Python and for --before."
+    )
+    before: Path | None = option(
+        type=PATH, metavar="FILE", help="An earlier audit to compare with: says what changed since."
     )
     how: str | None = option(
         type=click.Choice(["drop", "relabel"]),
@@ -132,6 +140,7 @@ class AuditOptions(Source):
     "nearkin audit photos/ -o photos.html",
     "nearkin audit embeddings.npy --labels labels.txt -o report.html",
     "nearkin audit data.npz --label y --cleaned labels.csv --how relabel",
+    "nearkin audit mended.csv --label y --before monday.nearkin --save friday.nearkin",
 )
 @DATA
 @takes(AuditOptions)
@@ -149,10 +158,12 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     No model is needed: a jury of neighbours and regressions votes on every
     label, and no voter has seen the label it judges.
     """
-    from nearkin.audit import CLEANED, COLUMNS, audit_rows
+    from nearkin.audit import CLEANED, COLUMNS, audit_rows, compare
+    from nearkin.jury.cost import announce_cost
+    from nearkin.saving import save
     from nearkin.tables import check_names, read_training, write_columns
 
-    cleaning = given.cleaning
+    cleaning, before = given.cleaning, None if given.before is None else _read_audit(given.before)
     if given.output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{given.output}: the page is HTML, so its name must end in .html.")
     check_names(given.ids, COLUMNS if given.cleaned is None else (*COLUMNS, *CLEANED))
@@ -167,8 +178,8 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     pictures = _pictures(rows, image[0], data) if image else None
     named = given.ids or [one for one in image[:1] if one not in (*COLUMNS, *CLEANED)]  # pictures go by their files
     ids = {name: rows.others[name] for name in named}
-    beside = given.show or given.text[:1]
-    with _show.progress_bar(quiet=quiet):
+    beside, (n, d), n_classes = given.show or given.text[:1], rows.X.shape, len(set(rows.y.tolist()))
+    with _show.progress_bar(quiet=quiet), announce_cost(n, d, n_classes, with_page=True):
         found = audit_rows(
             rows, random_state=given.seed, noise_rate=given.noise_rate, device=given.device,
             groups=None if given.group is None else rows.others[given.group],
@@ -184,18 +195,32 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
         found.to_csv(given.suspects, ids=ids, suspects_only=True)
         if given.every is not None:
             write_columns(given.every, found.to_columns(ids), "audit")
+        if given.save is not None:
+            save(found, given.save)
         cleaned = None if given.cleaned is None else found.cleaned_columns(ids, **cleaning)
         if given.cleaned is not None and cleaned is not None:
             write_columns(given.cleaned, cleaned, "cleaned")
     if not quiet:
         lines = [
             *found.summary(),
+            *([] if before is None else [("since then", one) for one in str(compare(before, found)).splitlines()]),
             *_show.tell_columns(rows.columns),
             ("time", f"{time.perf_counter() - begun:.1f} s"),
             *_written(given, cleaned, len(rows.X)),
         ]
         _show.echo(_show.pairs(lines))
         _show.note_unnamed(rows.n_unnamed)
+
+
+def _read_audit(path: Path) -> LabelAudit:
+    """Read an audit that was kept."""
+    from nearkin.audit import LabelAudit
+    from nearkin.saving import load
+
+    found = load(path)
+    if not isinstance(found, LabelAudit):
+        raise InputError(f"--before {path} holds a {type(found).__name__}, not an audit; --save keeps one.")
+    return found
 
 
 def _tell_beside(columns: dict[str, Any]) -> list[str] | None:
@@ -226,6 +251,8 @@ def _written(given: AuditOptions, cleaned: dict[str, Any] | None, n_rows: int) -
         ("page", f"{given.output} ({_show.size(given.output.stat().st_size)})"),
         ("suspects in", str(given.suspects)),
     ]
+    if given.save is not None:
+        lines.append(("audit in", str(given.save)))
     if given.every is not None:
         lines.append(("all rows in", str(given.every)))
     if cleaned is not None:

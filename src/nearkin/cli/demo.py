@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from statistics import mean
 from textwrap import fill
 from typing import TYPE_CHECKING
 
 from nearkin.cli import _show
-from nearkin.cli._options import option, options, seed_option, takes
+from nearkin.cli._options import option, options, output_option, seed_option, takes
 from nearkin.cli._program import command, with_debug
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ class Given:
     """The seed, and how to answer."""
 
     seed: int = seed_option("numbers")
-    as_json: bool = option("--json", help="For machines, fold by fold.")
+    output: Path | None = output_option("page", "-o", "--output", help="Page to write.  [default: nearkin-demo.html]")
+    picture: Path | None = output_option("figure", "--picture", help="Picture to write.  [default: nearkin-demo.svg]")
+    as_json: bool = option("--json", help="For machines, fold by fold; writes no files unless they are named.")
 
 
 @command(
@@ -34,14 +37,32 @@ class Given:
 def demo(given: Given) -> None:
     """Compare five methods on wine with a fifth of its labels flipped.
 
+    Then write a page that audits these labels and a picture of the learned space.
     Uses the wine data that comes with scikit-learn. Training labels are
     flipped, test labels stay clean, all parameters are the defaults.
     """
-    from nearkin.demo import run_demo
+    from nearkin.demo import run_demo, show_demo
+    from nearkin.files import claim
 
+    page, picture = given.output, given.picture
+    if not given.as_json:
+        page, picture = page or Path("nearkin-demo.html"), picture or Path("nearkin-demo.svg")
+    named = [(path, kind) for path, kind in ((page, "page"), (picture, "figure")) if path is not None]
+    claim(named)
     with _show.progress_bar(quiet=False):
         result = run_demo(given.seed)
-    _show.echo(json.dumps(asdict(result), indent=2) if given.as_json else _describe(result))
+        if named:
+            show_demo(page, picture, given.seed)
+    if given.as_json:
+        _show.echo(json.dumps(asdict(result), indent=2))
+        return
+    _show.echo(_describe(result) + "\n" + _describe_files(named))
+
+
+def _describe_files(named: list[tuple[Path, str]]) -> str:
+    what = {"page": "an audit of these labels; open it in a browser", "figure": "the rows before and after learning"}
+    where = "in this folder" if all(path.parent == Path() for path, _ in named) else "files"
+    return f"\n{_show.bold(f'Written {where}:')}\n{_show.pairs([(str(path), what[kind]) for path, kind in named])}"
 
 
 def _describe(result: DemoResult) -> str:
@@ -81,6 +102,7 @@ def _describe(result: DemoResult) -> str:
         f"Seed {result.seed}, {result.seconds:.1f} s.",
         "",
         "Next, with a table of your own:",
+        "  nearkin audit train.csv --label COLUMN -o report.html",
         "  nearkin fit train.csv --label COLUMN -o model.nearkin",
         "  nearkin predict model.nearkin new.csv",
     ]

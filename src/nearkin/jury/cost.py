@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from nearkin import progress
 from nearkin.jury.judged import MOST_MEMBERS
 
-__all__ = ["announce_cost", "estimate_seconds"]
+__all__ = ["announce_cost", "announce_page", "estimate_page_seconds", "estimate_seconds"]
 
 #: Least seconds that are worth an announcement.
 _LONG = 10.0
@@ -41,11 +41,28 @@ def estimate_seconds(n: int, d: int, n_classes: int) -> dict[str, float]:
     }
 
 
+def estimate_page_seconds(n: int, d: int) -> dict[str, float]:
+    """Estimate the seconds of every step of a page about an audit, in their order; see `estimate_seconds`."""
+    return {
+        "looking at the data": 0.05 + 1e-7 * min(n, MOST_MEMBERS) * d,
+        "collecting the evidence": 0.2 + 2e-5 * n,
+        "drawing the map": 0.1 + 2e-3 * min(n, 600),
+    }
+
+
 @contextmanager
-def announce_cost(n: int, d: int, n_classes: int) -> Iterator[None]:
+def announce_cost(n: int, d: int, n_classes: int, *, with_page: bool = False) -> Iterator[None]:
     """Report all that is done inside the block as one task that only goes forward, named after how long it takes."""
-    steps = estimate_seconds(n, d, n_classes)
+    steps = estimate_seconds(n, d, n_classes) | (estimate_page_seconds(n, d) if with_page else {})
     with progress.planned(f"judging {n:,} rows{_say(sum(steps.values()))}", steps):
+        yield
+
+
+@contextmanager
+def announce_page(n: int, d: int) -> Iterator[None]:
+    """Report the steps of a page as one task, unless they are part of a larger one."""
+    steps = estimate_page_seconds(n, d)
+    with progress.planned(f"making the page{_say(sum(steps.values()))}", steps):
         yield
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from nearkin import progress
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
-from nearkin.kernels import worker_pool
+from nearkin.kernels import FEW_ROWS, few_trees, worker_pool
 from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import ArrayOf, Count, Part, Text, stored
 
@@ -107,10 +108,9 @@ class Trees:
         trees.feature, trees.threshold, trees.child = growth.nodes
         return trees
 
-    def find_leaves(self, rows: Array) -> NDArray[np.int32]:
-        """Node in which each row ends in each tree, of shape (n_rows, n_trees)."""
-        from nearkin.kernels.trees import follow
-
+    def find_leaves(self, rows: Array, is_few: bool = False) -> NDArray[np.int32]:
+        """Node in which each row ends in each tree, of shape (n_rows, n_trees); trees of few rows need no compiled code."""
+        follow = _loops(is_few).follow
         with np.errstate(over="ignore"):  # beyond every threshold
             rows = np.ascontiguousarray(rows, np.float32)
         found = np.empty((len(rows), self.n_trees), np.int32)
@@ -118,6 +118,15 @@ class Trees:
         with worker_pool() as run:
             run(lambda part: follow(rows[part], self.feature, self.threshold, self.child, found[part]), parts)
         return found
+
+
+def _loops(is_few: bool) -> ModuleType:
+    """The loops over trees, compiled or not; both do the same."""
+    if is_few:
+        return few_trees
+    from nearkin.kernels import trees
+
+    return trees
 
 
 class _Growth:
@@ -158,14 +167,12 @@ class _Growth:
 
     def split(self, n_tried: int, rng: np.random.Generator) -> None:
         """Try random cuts of all nodes and split those for which one is found."""
-        from nearkin.kernels.trees import split_nodes
-
         n = len(self.node)
         drawn = [(self.varying[rng.integers(len(self.varying), size=n)], rng.random(n)) for _ in range(n_tried)]
         purity, feature, cut = np.full(n, -1.0), np.zeros(n, np.int64), np.zeros(n, np.float32)
         n_left, of_left = np.zeros(n, np.int64), np.zeros_like(self.counts)
         features, draws = (np.array(each) for each in zip(*drawn, strict=True))
-        split_nodes(
+        _loops(len(self.codes) <= FEW_ROWS).split_nodes(
             self.columns, self.codes, features, draws, _LEAST_IN_LEAF, self.items, self.start, self.size, self.counts,
             purity, feature, cut, n_left, of_left,
         )  # fmt: skip
@@ -282,7 +289,11 @@ class ForestVoter:
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows by all trees, of shape (n_queries, n_classes)."""
-        return self._count(self.trees.find_leaves(queries), np.zeros(len(queries), np.uint64), self._cast(weights))
+        return self._count(self.trees.find_leaves(queries, self._is_few), np.zeros(len(queries), np.uint64), self._cast(weights))
+
+    @property
+    def _is_few(self) -> bool:
+        return len(self._codes) <= FEW_ROWS
 
     def _is_in_bag(self, part: Any) -> Any:
         """Which trees have seen some rows, of shape (n_rows, n_trees)."""
@@ -290,8 +301,8 @@ class ForestVoter:
 
     def _find_leaves(self, part: Any) -> NDArray[np.int32]:
         if self._leaves is None and len(self._codes) * self.trees.n_trees <= _KEPT:
-            self._leaves = self.trees.find_leaves(self._rows)
-        return self.trees.find_leaves(self._rows[part]) if self._leaves is None else self._leaves[part]
+            self._leaves = self.trees.find_leaves(self._rows, self._is_few)
+        return self.trees.find_leaves(self._rows[part], self._is_few) if self._leaves is None else self._leaves[part]
 
     def _find_members(self) -> _Members:
         """Who votes in which leaf, found at the first use."""
@@ -327,10 +338,9 @@ class ForestVoter:
 
     def _count(self, leaves: NDArray[np.int32], seen: Any, cast: Array) -> Array:
         """Mean votes of the leaves in trees that have not seen a row; equal shares where none has any."""
-        from nearkin.kernels.trees import add_votes
-
         its, votes = self._find_members(), np.zeros((len(leaves), self._n_classes))
-        add_votes(np.ascontiguousarray(leaves), np.ascontiguousarray(seen), its.first, its.code, cast, votes)
+        leaves, seen = np.ascontiguousarray(leaves), np.ascontiguousarray(seen)
+        _loops(self._is_few).add_votes(leaves, seen, its.first, its.code, cast, votes)
         total = votes.sum(axis=1, keepdims=True)
         votes /= np.where(total > 0.0, total, 1.0)
         votes[total[:, 0] <= 0.0] = 1.0 / self._n_classes

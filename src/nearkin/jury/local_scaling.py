@@ -14,7 +14,7 @@ from nearkin.accelerator import computing_device
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.cells import Cells, group_rows
-from nearkin.kernels import worker_pool
+from nearkin.kernels import FEW_ROWS, worker_pool
 from nearkin.stored import ArrayOf, Maybe, Part, stored
 
 __all__ = ["N_CANDIDATES", "LocalNeighbours", "is_far", "narrow", "search_from_afar", "spread_rows"]
@@ -184,7 +184,7 @@ class LocalNeighbours:
             else:
                 found[:] = self._search_cells(items.at(at[which]), k, _PROBES)
             return found
-        if which is not None or n > _AT_ONCE:
+        if which is not None or n > _AT_ONCE or n <= FEW_ROWS:
             return _search_blocks(items if which is None else items.at(which), items, k)
         blocks = [items.at(part) for part in _blocks(n)]
         held = _Reservoirs(n, k, items.rows.dtype)
@@ -391,6 +391,11 @@ def _smallest(values: Array, rank: int, run: Any) -> Array:
 
 def _search(rows: _Rows, items: _Rows, k: int, guess: bool = False) -> tuple[Array, Index]:
     """Values and numbers of the k nearest items of every row, except an item with the row's own number."""
+    if len(items.rows) <= FEW_ROWS:
+        with np.errstate(over="ignore", invalid="ignore"):
+            table = _distances(rows, items) * items.factors
+        at = np.argsort(table, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(table, at, axis=1), items.numbers[at]
     held = _Reservoirs(len(rows.rows), k, rows.rows.dtype)
     if guess:
         held.guess(rows, items)

@@ -16,7 +16,7 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import N_CANDIDATES, LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
 from nearkin.jury.outside import split_groups
-from nearkin.kernels import worker_pool
+from nearkin.kernels import FEW_ROWS, worker_pool
 from nearkin.learners import OnlineLearner, RobustLODML
 from nearkin.noise.model import VotesOn, split_rows
 from nearkin.stored import ArrayOf, Count, Either, Items, Maybe, Number, Part, Text, stored
@@ -348,22 +348,34 @@ class LearnedSpace:
 
     def rank(self, candidates: Index, mapped: Array, k: int) -> Index:
         """The k candidates of every mapped row that are nearest to it, the nearest first."""
-        from nearkin.kernels.nearest import rank_candidates
-
         k = min(k, candidates.shape[1])
         chosen = np.empty((len(candidates), k), np.int32)
         with np.errstate(over="ignore"):  # what overflows is far
             queries = np.ascontiguousarray(mapped, dtype=self.rows.dtype)
 
-        def rank(part: slice) -> None:
-            rank_candidates(np.ascontiguousarray(candidates[part]), queries[part], self.rows, chosen[part])
-
+        rank = _rank_few if len(self.rows) <= FEW_ROWS else _rank_many
         parts = [slice(start, start + _AT_ONCE) for start in range(0, len(candidates), _AT_ONCE)]
         with worker_pool() as run:
-            run(rank, parts)
+            run(lambda part: rank(candidates[part], queries[part], self.rows, chosen[part]), parts)
         for i in np.flatnonzero(is_far(queries, self.rows)):
             chosen[i] = candidates[i, search_from_afar(mapped[i : i + 1], self.rows[candidates[i]], k)[0]]
         return chosen
+
+
+def _rank_few(candidates: Index, queries: Array, rows: Array, chosen: Index) -> None:
+    """Write the nearest of every query's candidates, the nearest first; equals go by their number."""
+    far = np.zeros(candidates.shape, rows.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x, z in zip(queries.T, rows.T, strict=True):
+            far += (x[:, None] - z[candidates]) ** 2
+    at = np.lexsort((candidates, far), axis=1)[:, : chosen.shape[1]]
+    chosen[:] = np.take_along_axis(candidates, at, axis=1)
+
+
+def _rank_many(candidates: Index, queries: Array, rows: Array, chosen: Index) -> None:
+    from nearkin.kernels.nearest import rank_candidates
+
+    rank_candidates(np.ascontiguousarray(candidates), queries, rows, chosen)
 
 
 @stored(

@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from nearkin import progress
 from nearkin.errors import InputError
 
-__all__ = ["StepRule", "TripletRows", "check_shapes", "one_blas_thread", "worker_pool"]
+__all__ = ["FEW_ROWS", "StepRule", "TripletRows", "check_shapes", "one_blas_thread", "worker_pool"]
 
 
 class TripletRows(NamedTuple):
@@ -42,6 +42,10 @@ class StepRule(NamedTuple):
     params: tuple[float, float]
     max_hq_iter: int
 
+
+#: Most rows of a table that is judged without compiled code: to compile a loop takes longer than to do without. The size
+#: decides alone, so results do not depend on what has been compiled before.
+FEW_ROWS = 256
 
 #: Shapes of `TripletRows`, for `check_shapes`.
 TRIPLETS = "a d, p d, q d, n<a, n<p, n<q"

@@ -1,5 +1,6 @@
 """The formulas of `nearkin.losses`, `nearkin.steps` and `nearkin.measures`, compiled, and the direction of a step."""
 
+from types import FunctionType
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +35,17 @@ is_step = step(steps.is_step)
 hedge = step(steps.hedge)
 clip_and_normalise = step(steps.clip_and_normalise)
 onto_simplex = step(steps.onto_simplex)
+
+
+def _with_compiled(function):
+    """The formula with the compiled forms of all formulas that it calls."""
+    called = {name: globals()[name] for name in function.__code__.co_names if name in globals() and name in vars(steps)}
+    return body(FunctionType(function.__code__, {**vars(steps), **called}, function.__name__))
+
+
+exact_solve = _with_compiled(steps.exact_solve)
+published_solve = _with_compiled(steps.published_solve)
+subgradient_solve = _with_compiled(steps.subgradient_solve)
 
 
 @body

@@ -13,10 +13,10 @@ import numpy as np
 
 from nearkin.errors import InputError
 from nearkin.kernels import check_shapes
+from nearkin.kernels.machine import LANES
 from nearkin.kernels.machine.compile import body, helper, kernel
 from nearkin.kernels.machine.linalg import products, workspace
 from nearkin.kernels.machine.simd import (
-    LANES,
     above,
     count_bits,
     equal,

@@ -6,16 +6,12 @@ inner products of g and h and of ``p = L'g`` and ``q = L'h``.
 """
 
 from nearkin.kernels.formulas import (
-    factored_bound,
-    factored_curve,
-    factored_kink,
-    factored_update,
-    factored_z,
+    exact_solve,
     gram,
-    half_quadratic,
     is_step,
     plausibility_of,
-    subgradient_update,
+    published_solve,
+    subgradient_solve,
     vector_directions,
     weight,
 )
@@ -67,48 +63,6 @@ def prepare_step(factor, a1, a2, b1, b2):
     for j in range(p.shape[0]):
         along_g[j] = a1 * p[j] + a2 * q[j]
         along_h[j] = b1 * p[j] + b2 * q[j]
-
-
-@body
-def exact_solve(of_gh, of_pq, C, rule, weight, descent):
-    """Global minimiser of the proximal problem (26) with the half-quadratic weight: four coefficients and a weight."""
-    gg, hh, gh = of_gh
-    pp, qq, pq = of_pq
-    curve = factored_curve(gg, hh, gh, pp, qq, pq)
-    # No weight exceeds that of a hinge of zero, and the margin rises with the step up to the bound: where the longest
-    # step falls short of both, the kink is not needed, and finding it takes longer than all the rest.
-    longest = C * weight(0.0, rule.params[0], rule.params[1])
-    short = longest * curve[2] < 0.5 and factored_z(longest, curve) < 1.0
-    kink = longest if short else factored_kink(curve)
-    tau, w = half_quadratic(factored_z, curve, kink, C, weight, rule.params, rule.max_hq_iter)
-    a1, a2, b1, b2 = factored_update(tau, curve, gg, hh, gh)
-    return a1, a2, b1, b2, w
-
-
-@body
-def published_solve(of_gh, of_pq, C, rule, weight, descent):
-    """The step of OPML as printed, which does not stop where the loss is removed, only below the bound."""
-    gg, hh, gh = of_gh
-    pp, qq, pq = of_pq
-    curve = factored_curve(gg, hh, gh, pp, qq, pq)
-    tau, w = half_quadratic(factored_z, curve, factored_bound(curve), C, weight, rule.params, rule.max_hq_iter)
-    a1, a2, b1, b2 = factored_update(tau, curve, gg, hh, gh)
-    return a1, a2, b1, b2, w
-
-
-@body
-def subgradient_solve(of_gh, of_pq, C, rule, weight, descent):
-    """Sub-gradient steps (32), (33); each half-quadratic iteration starts again at L_t, so ``eta = 0`` is the hinge."""
-    gg, hh, gh = of_gh
-    pp, qq, pq = of_pq
-    step_size, n_steps = descent
-    a1 = a2 = b1 = b2 = 0.0
-    z = pq
-    w = 1.0
-    for _ in range(rule.max_hq_iter):
-        w = weight(max(0.0, 1.0 - z), rule.params[0], rule.params[1])
-        a1, a2, b1, b2, z = subgradient_update(C * w, step_size, n_steps, gg, hh, gh, pp, qq, pq)
-    return a1, a2, b1, b2, w
 
 
 solve = exact_solve

@@ -24,7 +24,7 @@ from nearkin.kernels.formulas import (
     weight,
 )
 from nearkin.kernels.inverse import Tracked, tracking_workspace
-from nearkin.kernels.lowrank import prepare_step, subgradient_solve
+from nearkin.kernels.lowrank import prepare_step
 from nearkin.kernels.machine.compile import Sweep, helper
 from nearkin.kernels.machine.linalg import mirror, multiply
 from nearkin.kernels.machine.pack import addresses, advance, pack_factor, unpack_factor, view

@@ -9,8 +9,9 @@ import numpy as np
 
 from nearkin.errors import InputError
 from nearkin.kernels import check_shapes
+from nearkin.kernels.machine import LANES
 from nearkin.kernels.machine.compile import helper, kernel
-from nearkin.kernels.machine.simd import LANES, above, count_bits, equal, load_few, low_bits, lowest_bit
+from nearkin.kernels.machine.simd import above, count_bits, equal, load_few, low_bits, lowest_bit
 
 
 @helper

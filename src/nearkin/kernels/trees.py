@@ -51,7 +51,8 @@ def _split_nodes(
             # Halves, so that the largest numbers do not overflow.
             at = np.float32(low + 2.0 * draws[t, k] * (0.5 * high - 0.5 * low))
             at = max(at, low) if at < high else low
-            found[:] = 0
+            for c in range(n_classes):
+                found[c] = 0
             for i in range(n):
                 found[own[i]] += values[i] <= at
             here, square, other = 0, 0, 0
@@ -64,7 +65,8 @@ def _split_nodes(
             pure = square / here + other / (n - here)
             if pure > purity[k]:
                 purity[k], feature[k], cut[k], n_left[k] = pure, features[t, k], at, here
-                left_counts[k] = found
+                for c in range(n_classes):  # assigned as a whole, it would compile for seconds
+                    left_counts[k, c] = found[c]
         if purity[k] < 0.0:
             continue
         column, at = columns[feature[k]], cut[k]
@@ -77,7 +79,8 @@ def _split_nodes(
             else:
                 moved[right] = one
                 right += 1
-        items[left : first + n] = moved[:right]
+        for i in range(right):
+            items[left + i] = moved[i]
 
 
 def follow(rows, feature, threshold, child, leaves):

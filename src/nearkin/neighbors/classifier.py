@@ -23,11 +23,13 @@ from nearkin.jury.local_scaling import narrow
 from nearkin.jury.outside import check_models, check_probabilities
 from nearkin.jury.voters import WIDE, default_learner
 from nearkin.kernels import worker_pool
-from nearkin.labels import as_names, check_labels, sorted_classes
+from nearkin.labels import Labels, as_labels, as_names, check_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities
+from nearkin.neighbors.gathering import Gathered
 from nearkin.neighbors.robust_knn import RobustKNN, estimate_rate
 from nearkin.noise import NoiseModel
 from nearkin.parameters import MappedParameter
+from nearkin.reservoir import Reservoir
 from nearkin.rows import Rows, Scaling, check_range, check_rows
 from nearkin.settings import (
     DEVICE,
@@ -40,6 +42,7 @@ from nearkin.settings import (
     check_settings,
     declare,
     exclusive,
+    generator,
     setting,
 )
 from nearkin.stored import ArrayOf, Maybe, Number, Part, Type, stored
@@ -53,6 +56,12 @@ _FEW = 3
 #: Rows that are scaled at the same time.
 _AT_ONCE = 1 << 13
 
+#: Most rows that `partial_fit` holds.
+_HELD = 10_000
+
+#: What a decision brings with it.
+_DECIDED = ("decision_", "_dtype", "_scaling", "_learner", "noise_rate_", "plausibility_", "score_", "kept_")
+
 
 @stored(
     instead={
@@ -63,7 +72,7 @@ _AT_ONCE = 1 << 13
         )
     },
     together=("decision_", "n_features_in_", "classes_", "_dtype", "_scaling", "noise_rate_", "plausibility_", "kept_"),
-    classes_=ArrayOf("c", of="labels"),
+    classes_=ArrayOf("k", of="labels"),
     _dtype=Type(),
     _scaling=Maybe(Part(Scaling, d="d")),
     _learner=Part(OnlineLearner, d="d"),
@@ -72,6 +81,9 @@ _AT_ONCE = 1 << 13
     plausibility_=ArrayOf("n", low=0.0, high=1.0),
     score_=ArrayOf("n", low=0.0, high=1.0),
     kept_=ArrayOf(None, of="codes", low=0, below="n"),
+    _columns=ArrayOf("c", of="codes", low=0, below="k"),
+    row_numbers_=ArrayOf("n", of="codes", low=0),
+    _gathered=Part(Gathered, d="d"),
 )
 @declare
 class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
@@ -103,6 +115,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Sorted classes.
     n_features_in_ : int
         Number of features.
+    row_numbers_ : ndarray of int
+        Only after `partial_fit`: the rows of the stream, counted from 0, that the attributes above speak of.
 
     See Also
     --------
@@ -292,7 +306,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             else:
                 self._refuse_outside(outside)
                 self.decision_ = self._drop_and_vote(X, rows, labels, codes)
-        for name in ("score_", "history_"):  # of an earlier fit
+        for name in ("score_", "history_", "_gathered", "_columns", "row_numbers_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if isinstance(self.decision_, JuryDecision):
             self.score_ = self.decision_.score
@@ -300,6 +314,92 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.plausibility_ = self.decision_.plausibility
         self.kept_ = self.decision_.kept
         return self
+
+    @all_or_nothing
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Take up the next labelled rows of a stream, in bounded memory.
+
+        Up to 10,000 rows are held, every row of a class with the same probability, and equally many of each class if
+        there are more. The model is that which `fit` makes of the rows held, made anew after the first call and
+        whenever the stream has grown by a quarter; a class that is new waits for half as long. Rows that came since
+        do not vote yet. So one row costs on average a few times its part of a `fit`, and some calls take as long as a
+        `fit` of the rows held. After the first call the model does not depend on how rows come in batches.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Raw features, dense. A first batch with categories, dates, texts or gaps says how all frames are encoded.
+        y : array-like of shape (n_samples,)
+            Labels; a class may appear here for the first time.
+        classes : array-like or None, default=None
+            At the first call: all classes there will be, which `predict_proba` then has columns for. Labels outside
+            are refused.
+
+        Returns
+        -------
+        self
+            While all rows are of one class, or fewer than `n_neighbors`, `predict_proba` gives the shares of the
+            classes among them.
+
+        See Also
+        --------
+        nearkin.streams.fit_stream : Files; a learner of your own learns from every row there, here from those held.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> order = np.random.default_rng(0).permutation(150)
+        >>> model = RobustKNeighborsClassifier(random_state=0)
+        >>> for part in np.split(order, 5):
+        ...     _ = model.partial_fit(X[part], y[part], classes=[0, 1, 2])
+        >>> bool(model.score(X, y) > 0.9), len(model.row_numbers_)
+        (True, 144)
+        """
+        check_settings(self)
+        name, is_first = type(self).__name__, "_gathered" not in vars(self)
+        if is_first and "decision_" in vars(self):
+            raise InputError(
+                "fit keeps no rows to go on from. Begin with partial_fit, or tell the rows with "
+                "nearkin.streams.hold_rows(model, X, y) and go on with nearkin.streams.fit_stream.",
+                owner=self,
+            )
+        X = encode_rows(self, X, reset=is_first)
+        if sparse.issparse(X):
+            raise InputError("partial_fit holds dense rows; give X.toarray(), or learn in a learner.", owner=self)
+        rows = self._check_rows(X, reset=is_first, dtype=None if is_first else self._gathered.held.rows.dtype)
+        labels = check_labels(y, rows.shape[0], name)
+        gathered = self._start(classes) if is_first else self._gathered.copy()
+        if not is_first and classes is not None:
+            gathered.numbering.check_declared(as_labels(classes, name).tolist(), name)
+        due = gathered.add(rows, labels, name)
+        made = self._decide_from(due, gathered) if due is not None and self._is_enough(due) else {}
+        known = made.pop("classes_") if made else self._known_classes()
+        places = {one: at for at, one in enumerate(gathered.numbering.classes.tolist())}
+        made["_columns"] = np.array([places[one] for one in known], dtype=np.int64)
+        self.__dict__.update(made, _gathered=gathered, classes_=gathered.numbering.classes)
+        return self
+
+    def _start(self, classes: ArrayLike | None) -> Gathered:
+        name = type(self).__name__
+        numbering = Labels(None if classes is None else as_labels(classes, name).tolist())
+        return Gathered(Reservoir(_HELD, _HELD, generator(copy.deepcopy(self.random_state))), numbering)
+
+    def _is_enough(self, held: Reservoir) -> bool:
+        """Whether rows held are enough to decide from."""
+        return len(held.seen) > 1 and len(held) >= (2 if isinstance(self.n_neighbors, str) else self.n_neighbors)
+
+    def _decide_from(self, held: Reservoir, gathered: Gathered) -> dict[str, Any]:
+        """Fit a classifier with these settings to rows held, and return what is to be taken from it."""
+        other = type(self)(**self.get_params(deep=False)).fit(held.rows, gathered.labels_of(held))
+        for name in _DECIDED:
+            self.__dict__.pop(name, None)
+        made = {name: value for name, value in vars(other).items() if name in _DECIDED}
+        return {**made, "classes_": other.classes_.tolist(), "row_numbers_": held.numbers}
+
+    def _known_classes(self) -> list[Any]:
+        """Classes that the decision knows."""
+        return self.classes_[self._columns].tolist() if "decision_" in vars(self) else []
 
     def _refuse_outside(self, outside: dict[str, Any]) -> None:
         given = [name for name, one in outside.items() if one is not None and (name != "models" or one)]
@@ -371,7 +471,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         index : ndarray of shape (n_queries, n_neighbors)
             Training rows, as positions in the X of `fit`. Fewer neighbours are always the first of more.
         """
-        model = self._as_fitted()
+        model = self._as_decided()
         wanted = model.decision_.n_neighbors if n_neighbors is None else n_neighbors
         check_argument(self, "n_neighbors", wanted, Integer(1, 1_000_000_000))
         return model.decision_.kneighbors(model._ready(X), wanted)
@@ -381,7 +481,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
         `predict_proba` undoes the estimated noise in the mixture of these votes, ``votes(X).total``.
         """
-        model = self._as_fitted()
+        model = self._as_decided()
         return model._jury_decision("votes").votes(model._ready(X))
 
     def left_out_votes(self, rows: ArrayLike | None = None) -> Votes:
@@ -389,7 +489,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
         ``rows`` are positions, None is all. Other rows count by their plausibility, as when the labels were judged.
         """
-        decision = self._as_fitted()._jury_decision("left_out_votes")
+        decision = self._as_decided()._jury_decision("left_out_votes")
         n = len(decision.plausibility)
         which = np.arange(n) if rows is None else np.asarray(rows).ravel()
         if which.dtype.kind not in "iu" or (len(which) and (which.min() < 0 or which.max() >= n)):
@@ -398,7 +498,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def embed(self, X: ArrayLike) -> Array:
         """Map rows into the learned space that votes; for the default jury into both, side by side."""
-        model = self._as_fitted()
+        model = self._as_decided()
         return model.decision_.embed(model._ready(X))
 
     @property
@@ -427,7 +527,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is something that decides."""
-        return "decision_" in self.__dict__
+        return "decision_" in self.__dict__ or "_gathered" in self.__dict__
+
+    def check_stored(self) -> None:
+        """Refuse classes that the decision does not know, unless a stream says which it knows."""
+        if "_columns" not in vars(self) and len(self.classes_) != self.decision_.noise.n_classes:
+            raise ValueError("the classes are not those of the decision")
 
     # ------------------------------------------------------------------ inside
 
@@ -437,9 +542,25 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             check_is_fitted(self)
             return copy.copy(self)
 
+    def _as_decided(self) -> Self:
+        model = self._as_fitted()
+        if "decision_" not in vars(model):
+            raise InputError("the rows so far are too few or of one class, so nothing is decided yet.", owner=self)
+        return model
+
     def _find_shares(self, X: ArrayLike) -> Array:
+        if "decision_" not in vars(self):
+            n_rows, seen = self._check_rows(encode_rows(self, X, reset=False), reset=False).shape[0], self._gathered
+            counts = dict(zip(seen.numbering.codes, seen.held.seen.tolist(), strict=True))
+            share = [counts.get(one, 0) / seen.held.n_rows_seen for one in self.classes_.tolist()]
+            return np.tile(np.array(share), (n_rows, 1))
         with self._computing():
-            return self.decision_.predict_proba(self._ready(X))
+            shares = self.decision_.predict_proba(self._ready(X))
+        if "_columns" not in vars(self):
+            return shares
+        wide = np.zeros((len(shares), len(self.classes_)))
+        wide[:, self._columns] = shares
+        return wide
 
     def _computing(self) -> AbstractContextManager[None]:
         return computing_on(self.device, type(self).__name__)
@@ -456,7 +577,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         X = encode_rows(self, X, reset=False)
         rows = self._check_rows(X, reset=False)
         if isinstance(self.decision_, RobustKNN):
-            return X
+            return rows if "_gathered" in vars(self) else X
         if self._scaling is None:
             rows, scaling = self._learner.check_rows(X), self._learner.scaling_
         else:
@@ -478,10 +599,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             run(scale, range(0, len(rows), _AT_ONCE))
         return scaled
 
-    def _check_rows(self, X: ArrayLike, *, reset: bool) -> Any:
+    def _check_rows(self, X: ArrayLike, *, reset: bool, dtype: Any = None) -> Any:
         with owned_by(self):
             whole = join_modalities(X)
-        dtype = [np.float64, np.float32] if reset or self._scaling is None else self._dtype
+        if dtype is None:
+            dtype = [np.float64, np.float32] if reset or vars(self).get("_scaling") is None else self._dtype
         return check_rows(self, whole, dtype=dtype, reset=reset)
 
     def _check_labels(self, y: ArrayLike | None, n_rows: int) -> tuple[NDArray[Any], Codes]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
 from nearkin.arrays import Array, Codes
 from nearkin.jury.local_scaling import search_from_afar
@@ -31,6 +30,8 @@ class NeighbourSearch:
     """
 
     def __init__(self, items: Array, measure: Measure):
+        from sklearn.neighbors import NearestNeighbors  # brings a third of scikit-learn with it
+
         self.items, self.measure, indexed = items, measure, items
         norms = (items * items).sum(axis=1)
         self._largest = norms.max(initial=0.0)

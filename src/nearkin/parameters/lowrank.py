@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from nearkin.arrays import Array, Index
+from nearkin.kernels.few_triplets import learn_factor
 from nearkin.measures import Measure
 from nearkin.parameters.contract import LearningRule, MappedParameter, Resident, feed, feed_device, weighted_mean
 from nearkin.stored import ArrayOf, Count, Number, Part, Text, stored
@@ -90,10 +91,14 @@ class LowRank(Factor, MappedParameter):
         """One sweep with the chosen solver."""
         if self._device is not None:
             return self._learn_on_device(triplets, rule)
+        L, descent = self.L, (self.step_size, self.n_steps)
+        if triplets.are_few:
+            few = (self.measure, rule.loss.weight_of_hinge, self.solver, descent)
+            return feed(triplets, rule, lambda rows, step, found: learn_factor(L, rows, step, *few, found))
         from nearkin.kernels import lowrank
 
         kernels = {"exact": lowrank.exact, "published": lowrank.published, "subgradient": lowrank.subgradient}
-        L, run, more = self.L, kernels[self.solver].run, (self.measure.is_distance, (self.step_size, self.n_steps))
+        run, more = kernels[self.solver].run, (self.measure.is_distance, descent)
         return feed(triplets, rule, lambda rows, step, found: run(rule.loss, L, rows, step, *more, found))
 
     def _learn_on_device(self, triplets: Triplets, rule: LearningRule) -> tuple[Array, int]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from nearkin.arrays import Array, Codes
 from nearkin.errors import InputError
+from nearkin.kernels.neighbours import combine
 from nearkin.rows import Rows
 from nearkin.settings import Integer, declare, setting
 from nearkin.stored import stored
@@ -69,8 +70,6 @@ class NeighbourTriplets(TripletSource, name="neighbours"):
 
     def generate(self, rows: Rows, codes: Codes, view: View) -> Iterator[Triplets]:
         """Judge rows by their neighbours; draw which are anchors."""
-        from nearkin.kernels.neighbours import combine
-
         start = view.start
         pool, trusted = Rows(start.witnesses.placed), start.witnesses.weight >= _TRUSTED
         margin = 1.0 if view.parameter.measure.is_distance else 2.0  # inner products differ by half as much

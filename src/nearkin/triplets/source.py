@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_X_y
 from nearkin.arrays import Array, Codes, Index
 from nearkin.errors import InputError
 from nearkin.kernels import TripletRows
+from nearkin.kernels.neighbours import FEW
 from nearkin.measures import DISTANCE, SIMILARITY, Measure
 from nearkin.rows import Rows, check_finite
 from nearkin.settings import check_settings, generator
@@ -89,6 +90,14 @@ class Triplets:
 
     def __len__(self) -> int:
         return len(self.anchor)
+
+    @property
+    def are_few(self) -> bool:
+        """Whether so few witnesses are in them that learning takes less time than compiling a loop for it.
+
+        A stream soon has more, whatever its batches; and of a source without witnesses, more may come at any time.
+        """
+        return self.row_weight is not None and len(self.pool) <= FEW
 
     def vectors(self) -> Iterator[tuple[slice, TripletRows]]:
         """Pieces of the triplets with their dense vectors; a single piece without copies when all is dense."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nearkin import progress
 from nearkin._version import __version__
 from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
@@ -47,10 +48,12 @@ def render_page(
     """Return one HTML page that needs nothing else; see `LabelAudit.to_html`."""
     page, sample = Page(__package__, "audit", _SCRIPTS), audit.review_sample()
     source = notes.get("Data"), notes.get("Label")
+    progress.begin("looking at the data")
+    findings = audit.findings
     data, left_out = collect(audit, ids, texts, images, sample, source, page.size)
     return page.render(
         title, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
-        findings=audit.findings, columns=_tell_columns(audit), sample_size=len(sample.to_review),
+        findings=findings, columns=_tell_columns(audit), sample_size=len(sample.to_review),
         notes=_notes(audit) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids),

@@ -3,7 +3,7 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
   const at = (id) => document.getElementById(id), drawn = data.sample;
   const places = drawn.row.map((row) => placeInTable.get(row));
   const percent = (share) => { const value = 100 * share; return `${value.toFixed(value < 9.95 ? 1 : 0)} %`; };
-  const before = at("headline").cloneNode(true), interval = at("interval") && at("interval").cloneNode(true);
+  const before = at("headline").cloneNode(true);
   const ENOUGH = Math.min(30, places.length); /* answers from which on the headline speaks of them */
 
   function show() {
@@ -38,14 +38,28 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
     node.textContent = text;
     return node;
   }
+  /* The bar below the headline, from 0 to its end in percent. */
+  const bar = document.querySelector(".range"), estimated = bar && bar.cloneNode(true);
+  function drawBar({ rate, low, high }) {
+    const end = Math.max(Number(bar.dataset.end), Math.ceil(10 * high) * 10), x = (share) => (600 * 100 * share) / end;
+    const part = bar.querySelector(".interval");
+    part.setAttribute("x", x(low));
+    part.setAttribute("width", Math.max(x(high) - x(low), 2));
+    bar.querySelector(".estimate").setAttribute("cx", Math.min(Math.max(x(rate), 7), 593));
+    bar.querySelector("svg").setAttribute("aria-label", `Checked: ${percent(rate)}, interval ${percent(low)} to ${percent(high)}`);
+    bar.querySelector(".ends span:last-child").textContent = `${end}\u00a0%`;
+  }
   function headline(found) {
     if (found.answered < ENOUGH) {
       at("headline").replaceChildren(...before.cloneNode(true).childNodes);
-      if (interval) at("interval").replaceChildren(...interval.cloneNode(true).childNodes);
+      if (bar) bar.replaceChildren(...estimated.cloneNode(true).childNodes);
       return;
     }
     at("headline").replaceChildren("Checked: ", make("strong", { textContent: percent(found.rate) }), " of labels are wrong");
-    if (interval) at("interval").replaceChildren("Between ", make("b", { textContent: percent(found.low) }), " and ", make("b", { textContent: percent(found.high) }), `, by ${thousands(found.answered)} rows that you judged; the bar shows the estimate before.`);
+    if (!bar) return;
+    drawBar(found);
+    at("interval").replaceChildren("Between ", make("b", { textContent: percent(found.low) }), " and ", make("b", { textContent: percent(found.high) }),
+      `, with ${data.level} % certainty whatever the mistakes are like, by ${thousands(found.answered)} rows that you judged.`);
   }
   at("check-begin").addEventListener("click", () => review.openSample(places));
   at("check-again").addEventListener("click", () => review.openSample(places));

@@ -59,6 +59,7 @@ def collect(
 
     The rows of the page are the suspects in their order, then the rows of the sample that are not among them.
     """
+    progress.begin("collecting the evidence")
     left_out: list[str] = []
     order = audit.order[: min(audit.n_suspects, _LISTED)]
     others = sample.to_review[~np.isin(sample.to_review, order)]
@@ -111,6 +112,7 @@ def collect(
         name, values = next(iter(ids.items()))
         data |= _names(name[:_NAME], values, shown, min(_IDS, room(0.4)), left_out)
     if texts is not None:
+        data["words"] = _words(audit, texts, listed[has_evidence], best[has_evidence])
         data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
     if images is not None:
         data["pictures"] = _pictures(images, order, beside, min(_PICTURES, room(0.9)), left_out)
@@ -224,6 +226,20 @@ def _features(
     return {"features": found | facts} if n else {}
 
 
+def _words(audit: LabelAudit, texts: Values, rows: Index, best: Codes) -> str:
+    """Words that speak most for either label of rows, with their scores."""
+    contrast = audit.contrast_words(texts)
+    pairs = zip(rows.tolist(), audit.given_code[rows].tolist(), best.tolist(), strict=True)
+    return pack_json(
+        [
+            [(word[:_NAME], round(score, 1)) for word, score in contrast.words_of(texts[row], given, other)]
+            for row, given, other in pairs
+        ]
+        if contrast
+        else []
+    )
+
+
 def _steps(shares: Array) -> NDArray[np.uint16]:
     return np.round(shares * _STEPS).astype(np.uint16)
 
@@ -268,6 +284,7 @@ def draw_map(rows: Array, seed: int = 0) -> Array:
     points, perplexity = rows[chosen].astype(np.float32), min(_PERPLEXITY, (len(chosen) - 1) / 3)
     # PCA needs two columns and some spread; without them a random start does.
     init = "pca" if min(points.shape) > 1 and points.std() > 0.0 else "random"
+    progress.begin("drawing the map")
     progress.advance("drawing the map", 0, 1)
     with threadpool_limits(1):  # there is too little work to share
         layout = TSNE(perplexity=perplexity, init=init, max_iter=_TSNE_STEPS, random_state=seed, n_jobs=1)

@@ -2,7 +2,7 @@
 const FATES = ["", "suggested", "given", "drop", "label"];
 const ANSWERS = ["", "right", "wrong", "unsure"];
 
-function makeLedger(key) {
+function makeLedger(key, onOther) {
   const decisions = new Map(), answers = new Map(), steps = [];
   let isSafe = true; /* whether all of it is stored or exported */
   let canStore = true;
@@ -33,13 +33,26 @@ function makeLedger(key) {
   const entry = (how, label) => (how ? (how === 4 ? [4, label] : [how]) : undefined);
   const isEntry = (one) => Array.isArray(one) && one[0] > 0 && one[0] < FATES.length && (one[0] !== 4 || typeof one[1] === "string");
 
-  try {
-    const found = JSON.parse(localStorage.getItem(key) || "{}");
+  /* Takes what is stored in place of what is held. */
+  function read(text) {
+    const found = JSON.parse(text || "{}");
+    decisions.clear();
+    answers.clear();
     for (const [row, one] of found.decisions || []) if (Number.isInteger(row) && isEntry(one)) decisions.set(row, one);
     for (const [row, one] of found.answers || []) if (Number.isInteger(row) && one > 0 && one < ANSWERS.length) answers.set(row, one);
+  }
+  try {
+    read(localStorage.getItem(key));
   } catch {
     canStore = false;
   }
+  /* Another tab with the same page decided: both hold the same from now on, and nothing older is undone. */
+  addEventListener("storage", (event) => {
+    if (event.key !== key) return;
+    try { read(event.newValue); } catch { return; }
+    steps.length = 0;
+    onOther();
+  });
   return {
     fateOf, labelOf, decisions, answers,
     answerOf: (row) => answers.get(row) || 0,

@@ -33,6 +33,7 @@
   const ids = data.ids ? await inflateJson(data.ids) : null;
   const someIds = data.someIds ? await inflateJson(data.someIds) : {};
   const texts = data.texts ? await inflateJson(data.texts) : {};
+  const words = data.words ? await inflateJson(data.words) : [];
   const pictures = data.pictures || {};
   const classes = data.classes;
   const paragraphs = (text) => text.split(/([\n\t])/).map((one, i) => (i % 2 ? one : visible(one))).join("");
@@ -42,7 +43,7 @@
   const number = (row) => (held.number ? held.number[row] : row); /* counts from 0 */
   const nameOf = (row) => visible(ids ? ids[row] : row in someIds ? someIds[row] : String(number(row)));
 
-  const ledger = makeLedger(`nearkin-audit-${data.fingerprint}`);
+  const ledger = makeLedger(`nearkin-audit-${data.fingerprint}`, () => { refresh(); foretell(); check.show(); review.show(); });
   const placeInTable = new Map();
   for (let i = 0; i < held.row.length; i++) placeInTable.set(held.row[i], i);
   const tierOf = (i) => (i >= n ? "no suspect" : held.wrong[i] ? "wrong" : "worth a look");
@@ -141,6 +142,13 @@
       make("thead", {}, make("tr", {}, head("Column", "", ""), head("This row", "", "number"), head(names[held.given[i]], beside(near[0]), "number"), head(names[held.best[i]], beside(near[1]), "number"), head("Score", "", "number"))),
       make("tbody", {}, ...lines));
   }
+  /* Words of the text that speak most for either label. */
+  function wordList(e) {
+    if (!words[e] || !words[e].length) return null;
+    return make("ul", { className: "words" }, ...words[e].map(([word, score]) => make("li", { className: score > 0 ? "for" : "against" },
+      make("bdi", { className: "cut", textContent: visible(word), title: score > 0 ? "speaks for the second label" : "speaks for the given label" }),
+      make("span", { className: "small", textContent: ` ${score > 0 ? "+" : "−"}${Math.abs(score).toFixed(1)}` }))));
+  }
   function rowItem(row, code, words) {
     const item = make("li");
     if (pictures[row]) item.append(picture(row));
@@ -170,10 +178,11 @@
     const e = explainedAt(i), parts = [];
     if (e < 0) return [make("p", { textContent: "The evidence of this row is left out of the page; Python has it." })];
     const far = (value) => value.toPrecision(3);
-    const part = (title, node) => {
-      if (node) parts.push(isLarge ? make("section", {}, make("h3", { textContent: title }), node) : node);
+    const part = (title, node, className = "") => {
+      if (node) parts.push(isLarge ? make("section", { className }, make("h3", { textContent: title }), node) : node);
     };
-    part("Columns that speak most", features(e, i));
+    part("Columns that speak most", features(e, i), "broad");
+    part("Words that speak most", wordList(e));
     part("What every voter said", opinions(e, i));
     part("Rows that cast most of the votes", neighbours(e));
     part("Nearest trusted rows of both classes", trusted(e, i));

@@ -1,26 +1,40 @@
 /* Checked by sample: the formulas of nearkin/audit/sample.py, which says why they hold. No access to the page.
    draws: {row, guess, rank}; facts: {depth, mean, least, most, spread}; answers: {row: "right" | "wrong" | "unsure"}. */
 
-function refuteMean(values, at, floor, size, spread, plan) {
-  const n = at.length, stakes = [], sums = [];
-  let total = 0, squares = 3 * spread;
-  for (let t = 0; t < n; t++) {
-    stakes.push(Math.sqrt((2 * Math.log(40)) / ((plan * squares) / (3 + t))));
-    sums.push(total);
-    total += values[at[t]];
-    squares += (values[at[t]] - total / (t + 1)) ** 2;
+function followAnswers(wrong, guess, size, mean, spread) {
+  spread = Math.max(spread, 1e-6);
+  const known = 4 * Math.max(mean * (1 - mean) - spread, 1e-6), course = [];
+  let total = 0, seen = 0, common = 0, squares = 0, guessed = 0, unexplained = 3 * spread;
+  for (let t = 0; t <= wrong.length; t++) {
+    const left = Math.max(size - seen, 1), usual = (size * mean - guessed) / left;
+    const trust = Math.min(Math.max((known + common) / (known + squares), 0), 1);
+    course.push({ total, left, usual, trust, variance: unexplained / (3 + seen) });
+    if (t === wrong.length) break;
+    const beyond = wrong[t] - (total + 3 * mean) / (seen + 3), above = guess[t] - mean;
+    unexplained += (beyond - trust * (guess[t] - usual)) ** 2;
+    common += beyond * above;
+    squares += above * above;
+    total += wrong[t];
+    guessed += guess[t];
+    seen += 1;
   }
+  return course;
+}
+
+function refuteShare(wrong, guess, size, mean, most, spread, plan) {
+  const course = followAnswers(wrong, guess, size, mean, spread);
   let low = 0, high = 1;
   for (let halving = 0; halving < 40; halving++) {
     const middle = 0.5 * (low + high);
-    let capital = 1, most = 1;
-    for (let t = 0; t < n; t++) {
-      const centre = Math.max((size * middle - sums[t]) / Math.max(size - t, 1), floor);
-      const stake = Math.min(stakes[t], 0.9 / Math.max(centre - floor, 1e-12));
-      capital *= Math.max(1 + stake * (values[at[t]] - centre), 0);
-      most = Math.max(most, capital);
+    let capital = 1, largest = 1;
+    for (let t = 0; t < wrong.length; t++) {
+      const { total, left, usual, trust, variance } = course[t];
+      const share = Math.max((size * middle - total) / left, 0);
+      const stake = Math.min(Math.sqrt((2 * Math.log(40)) / (plan * variance)), 0.9 / Math.max(share + trust * (most - usual), 1e-6));
+      capital *= Math.max(1 + stake * (wrong[t] - share - trust * (guess[t] - usual)), 0);
+      largest = Math.max(largest, capital);
     }
-    if (most >= 40) low = middle; else high = middle;
+    if (largest >= 40) low = middle; else high = middle;
   }
   return low;
 }
@@ -32,24 +46,22 @@ function checkedPrefix(draws, answers) {
 }
 
 function checkedShare(draws, answers, facts, d) {
-  const n = checkedPrefix(draws, answers), size = facts.depth[d], mean = facts.mean[d], at = [], few = [], many = [];
-  let sure = 0, open = 0, gaps = 0;
+  const n = checkedPrefix(draws, answers), size = facts.depth[d], mean = facts.mean[d], spread = facts.spread[d];
+  const guess = [], few = [], many = [];
   for (let t = 0; t < n; t++) {
-    const said = answers[draws.row[t]], guess = draws.guess[t];
-    const least = said === "wrong" ? 1 : 0, most = said === "right" ? 0 : 1;
-    few.push(least - guess + mean);
-    many.push(1 - (most - guess + mean));
     if (draws.rank[t] >= size) continue;
-    at.push(t);
-    sure += least;
-    open += 1 - most;
-    gaps += (least + most) / 2 - guess;
+    const said = answers[draws.row[t]];
+    guess.push(draws.guess[t]);
+    few.push(said === "wrong" ? 1 : 0);
+    many.push(said === "right" ? 0 : 1);
   }
+  const sum = (values) => values.reduce((a, b) => a + b, 0), opposite = (values) => values.map((one) => 1 - one);
   const plan = Math.max(1, (draws.row.length * size) / facts.depth[facts.depth.length - 1]);
-  const spread = Math.max(facts.spread[d], 1e-6);
-  const low = Math.max(refuteMean(few, at, mean - facts.most[d], size, spread, plan), sure / size);
-  const high = Math.min(1 - refuteMean(many, at, facts.least[d] - mean, size, spread, plan), 1 - open / size);
-  return { depth: size, low, high, estimate: Math.min(Math.max(mean + gaps / (at.length + 3), low), high) };
+  const low = Math.max(refuteShare(few, guess, size, mean, facts.most[d], spread, plan), sum(few) / size);
+  const high = Math.min(1 - refuteShare(opposite(many), opposite(guess), size, 1 - mean, 1 - facts.least[d], spread, plan), 1 - sum(opposite(many)) / size);
+  const centre = few.map((one, t) => (one + many[t]) / 2), { trust } = followAnswers(centre, guess, size, mean, spread).at(-1);
+  const shares = sum(centre.map((one, t) => one - trust * (guess[t] - mean)));
+  return { depth: size, low, high, estimate: Math.min(Math.max((3 * mean + shares) / (guess.length + 3), low), high) };
 }
 
 function checkedRate(draws, answers, facts) {

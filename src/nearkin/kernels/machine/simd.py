@@ -20,6 +20,7 @@ from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
+from nearkin.kernels.machine import LANES
 from nearkin.kernels.machine.compile import body, exact_helper
 
 _features = llvmlite.binding.get_host_cpu_features()
@@ -30,9 +31,6 @@ BYTES = 64
 #: Bytes of the longest register of this processor, and whether it has as many as 32 of them.
 REGISTER_BYTES = 64 if _features.get("avx512f") else 32 if _features.get("avx") else 16
 WIDE_REGISTERS = bool(_features.get("avx512f") or _features.get("neon"))
-
-#: Numbers compared at once, at most the bits of a word.
-LANES = 32
 
 _FUSE = ("contract",)
 _WORD = ir.IntType(64)
