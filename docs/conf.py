@@ -41,7 +41,7 @@ nitpicky = False
 # ------------------------------------------------------------------ reference
 
 #: Optional parts: their pages are built without them.
-autodoc_mock_imports = ["torch", "safetensors", "pytorch_metric_learning", "triton", "dask", "distributed"]
+autodoc_mock_imports = ["torch", "safetensors", "pytorch_metric_learning", "triton", "dask", "distributed", "river"]
 autodoc_typehints = "none"  # docstrings say what a type means
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
