@@ -102,6 +102,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "min_reported_time": 1,
     "show_memory": False,
+    "write_computation_times": False,  # those pages load a script from elsewhere
     "show_signature": False,
     "copyfile_regex": r"",
     "download_all_examples": True,
