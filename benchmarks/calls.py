@@ -16,10 +16,13 @@ import numpy as np
 import nearkin
 from nearkin import parameters
 from nearkin.kernels import impostors
+from nearkin.kernels import lowrank as sweeps
 
+from . import low_rank
 from .growth_child import chunks
 from .settings import ROOT, Settings
 from .timing import row, skipped
+from .triplet_data import draw, part, vectors
 
 SECTION = "calls"
 ROWS, WIDTH = 256, 64
@@ -35,7 +38,42 @@ MAKERS = {
 def run(settings: Settings) -> Iterator[dict]:
     for name, make in MAKERS.items():
         yield overhead(name, make, 40 if settings.quick else 200)
+    for d, r in ((64, 10), (512, 64)):
+        for n in (ROWS, 8192):
+            for scale in (None, "auto"):
+                yield explicit(d, r, n, scale, 20 if settings.quick else 100)
     yield from cold(settings)
+
+
+def explicit(d: int, r: int, n: int, scale: str | None, repeats: int) -> dict:
+    """Share of the compiled sweep in calls that learn explicit triplets, all of which move the map."""
+    members = vectors(part(draw(d, 1 << 14, "float32"), 0, n))
+    model = low_rank.learner(d, r).set_params(scale=scale)
+    spent, run = [0.0], sweeps.exact.run
+
+    def timed(*arguments):
+        start = time.process_time()
+        try:
+            return run(*arguments)
+        finally:
+            spent[0] += time.process_time() - start
+
+    shares, took = {}, {}
+    sweeps.exact.run = timed
+    try:
+        for call in (model.fit_triplets, model.partial_fit_triplets):
+            call(*members)
+            shares[call.__name__], took[call.__name__] = [], []
+            for _ in range(repeats if n == ROWS else repeats // 5):
+                spent[0], start = 0.0, time.process_time()
+                call(*members)
+                took[call.__name__].append(time.process_time() - start)
+                shares[call.__name__].append(spent[0] / took[call.__name__][-1])
+    finally:
+        sweeps.exact.run = run
+    values = {f"kernel in {name}": share for name, share in shares.items()}
+    values |= {f"us/triplet {name}": 1e6 * np.array(one) / n for name, one in took.items()}
+    return row(SECTION, f"{n} triplets ({d}, {r}) scale={scale}", values)
 
 
 class Watch:

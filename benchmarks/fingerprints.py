@@ -34,7 +34,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("RobustLODML", {"triplets": "random"}),
     ("RobustLODML", {"triplets": "batch"}),
     ("RobustLOSL", {"n_components": 5, "rescore": False}),
-    ("OPML", {"exact": False}),
+    ("OPML", {"exact": True}),
 ]
 
 

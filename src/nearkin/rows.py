@@ -144,8 +144,16 @@ def _is_plain(X: Any, dtype: Any) -> bool:
         and X.ndim == 2
         and X.size > 0
         and X.dtype in (dtype if isinstance(dtype, list) else (dtype,))
-        and bool(np.isfinite(X).all())
+        and (_are_below(X, np.inf) or bool(np.isfinite(X).all()))
     )
+
+
+def _are_below(X: Array, limit: float) -> bool:
+    """Whether all numbers are surely finite and below a limit, by the sum of their squares: a single pass."""
+    if not X.flags.c_contiguous or X.dtype.kind != "f":
+        return False
+    flat = X.reshape(-1)
+    return float(np.vdot(flat, flat)) < min(0.25 * limit**2, np.inf)
 
 
 @stored(
@@ -200,10 +208,8 @@ class Scaling:
         rows is 1. "unit": every feature to zero mean and unit variance, then every row to length 1. None: as it is.
         """
         if how is None:
-            low, high = (
-                one.toarray().ravel() if sparse.issparse(one) else one for one in (X.min(axis=0), X.max(axis=0))
-            )
-            return cls(late=LateColumns.begin(np.flatnonzero(low == high), low, 1.0))
+            constant, value = _find_constant(X)
+            return cls(late=LateColumns.begin(constant, value, 1.0))
         mean, std = _moments(X)
         live, dtype = std > 0, X.dtype
         factor = np.where(live, 1.0 / np.where(live, std, 1.0), 0.0)
@@ -277,6 +283,16 @@ class Scaling:
             norm = np.sqrt((dense * dense).sum(axis=1, keepdims=True))
             dense /= np.where(norm > 0, norm, 1)
         return dense
+
+
+def _find_constant(X: Array | sparse.csr_array) -> tuple[Index, Array]:
+    """Columns that hold a single number, and the smallest number of each column, right where it is the only one."""
+    if sparse.issparse(X):
+        low, high = (one.toarray().ravel() for one in (X.min(axis=0), X.max(axis=0)))
+        return np.flatnonzero(low == high), low
+    first: Array = X[0]
+    same = np.flatnonzero((X[:_STRETCH] == first).all(axis=0))  # most columns vary at once
+    return same[(X[:, same] == first[same]).all(axis=0)] if len(same) else same, first
 
 
 @stored(half_life=Number(1.0), kind=Text("auto", "pairs", "unit"))
@@ -704,6 +720,8 @@ def check_range(rows: Rows, owner: object, hint: str, first: int = 0) -> None:
     """Refuse scaled rows that are too large to compute with; ``first`` is the number of the first of them."""
     limit = LARGEST[np.dtype(rows.dtype)]
     for part, block in rows.blocks():
+        if _are_below(block, limit):
+            continue
         if -limit <= block.min(initial=0.0) and block.max(initial=0.0) <= limit:
             continue
         largest = np.abs(block).max(axis=1, initial=0.0)

@@ -8,6 +8,8 @@ Half-quadratic loop, all families (Eqs. 16-19 anchored at the parameters before 
 
     tau <- min(C * weight(hinge at tau), kink),   starting at tau = 0
 
+Its first weight, that before the step, says how plausible the triplet is: a long step pleases any triplet.
+
 Frobenius proximity in M (Eqs. 22 and 25): ``z(tau) = z + tau * ||A||^2``.
 
 Frobenius proximity in L (Eqs. 26-33, solved exactly): ``L(tau) = (I - 2 tau sym(g h'))^-1 L``. With
@@ -17,7 +19,8 @@ Frobenius proximity in L (Eqs. 26-33, solved exactly): ``L(tau) = (I - 2 tau sym
     ``z(tau) = a_plus / (1 - tau m_plus)^2 - a_minus / (1 + tau m_minus)^2``,
     ``m_plus = |g||h| + g.h``, ``m_minus = |g||h| - g.h``, ``a_plus, a_minus = (k p.p + q.q / k +- 2 p.q) / 4``,
 
-which rises with ``tau`` up to the bound ``1 / m_plus``.
+which rises with ``tau`` up to the bound ``1 / m_plus``. It may stay below 1 there, if L is orthogonal to the first
+direction (``a_plus = 0``): the minimiser at the bound then begins a part of L along it (`factored_near`).
 
 LogDet proximity in M (SLMOML): ``M(tau)^-1 = M^-1 - tau sym(g h')``. With ``M = L L'`` and ``p``, ``q`` as above, the
 two eigenvalues of ``sym(p q')`` are ``plus`` and ``-minus`` and
@@ -35,11 +38,18 @@ import math
 import sys
 
 __all__ = [
-    "clip_and_normalise", "exact_solve", "factored_bound", "factored_curve", "factored_kink", "factored_update", "factored_z",
-    "half_quadratic", "half_quadratic_by", "hedge", "is_step", "linear_kink", "linear_z", "logdet_curve", "logdet_kink",
-    "logdet_update", "logdet_z", "onto_simplex", "pa", "pa1", "pa2", "pair_roots", "pair_step", "pair_z",
-    "plausibility_of", "published_solve", "squared_norm", "subgradient_solve", "subgradient_update",
+    "clip_and_normalise", "exact_solve", "factored_bound", "factored_curve", "factored_kink", "factored_near",
+    "factored_update", "factored_z", "half_quadratic", "half_quadratic_by", "hedge", "is_step", "least_used",
+    "linear_kink", "linear_z", "logdet_curve", "logdet_kink", "logdet_update", "logdet_z", "onto_simplex", "pa", "pa1",
+    "pa2", "pair_roots", "pair_step", "pair_z", "plausibility_of", "prepare_start", "prepare_step", "published_solve",
+    "squared_norm", "squares_along", "subgradient_solve", "subgradient_update",
 ]  # fmt: skip
+
+#: A margin of which the first direction has a smaller share needs digits that `factored_curve` does not have.
+_FEW = 1e-5
+
+#: Share of the other eigenvalue below which the first one, ``m_plus``, may be rounding alone.
+_NO_DIRECTION = 1e-12
 
 #: Smallest normal number.
 _SMALLEST = sys.float_info.min
@@ -64,27 +74,33 @@ def is_step(a1, a2, b1, b2):
     return math.isfinite(a1 + a2 + b1 + b2) and (a1 != 0.0 or a2 != 0.0 or b1 != 0.0 or b2 != 0.0)
 
 
-def half_quadratic(z_after, curve, kink, C, weight, params, max_hq_iter):
-    """Step size and final weight of one active triplet (Eqs. 17-19, Algorithm 1 step 3.3).
+def half_quadratic(z_after, curve, kink, C, weight, params, max_hq_iter, carried=0.0):
+    """Step size of one active triplet and its weight before the step (Eqs. 17-19, Algorithm 1 step 3.3).
 
     ``z_after(tau, curve)`` is the margin after the step, ``weight(hinge, *params)`` the loss's half-quadratic weight.
+    Each iteration begins at a share ``carried`` of the step so far: 0 anchors it at the parameters before the triplet,
+    1 adds up the steps of all iterations.
     """
     tau = 0.0
-    w = 1.0
-    for _ in range(max_hq_iter):
+    first = 1.0
+    for i in range(max_hq_iter):
         w = weight(max(0.0, 1.0 - z_after(tau, curve)), params[0], params[1])
-        tau = kink if math.inf == C else min(C * w, kink)  # a weight of zero times infinity is not a number
-    return tau, w
+        tau = kink if math.inf == C else min(carried * tau + C * w, kink)  # zero times infinity is not a number
+        if i == 0:
+            first = w
+    return tau, first
 
 
 def half_quadratic_by(step, z_after, curve, C, weight, params, max_hq_iter):
     """`half_quadratic` with any rule for the step, ``step(C * weight, curve)``, where a cap is not all there is."""
     tau = 0.0
-    w = 1.0
-    for _ in range(max_hq_iter):
+    first = 1.0
+    for i in range(max_hq_iter):
         w = weight(max(0.0, 1.0 - z_after(tau, curve)), params[0], params[1])
         tau = step(C if math.inf == C else C * w, curve)
-    return tau, w
+        if i == 0:
+            first = w
+    return tau, first
 
 
 def linear_z(tau, curve):
@@ -135,12 +151,24 @@ def factored_bound(curve):
     return _BELOW_BOUND / curve[2] if curve[2] > 0.0 else math.inf
 
 
+def factored_near(square, other, m_plus, m_minus):
+    """Curve from the squared lengths of L along both directions, without the cancellation of `factored_curve`.
+
+    Where the first is so short that the margin stays below 1 up to the bound, the curve is that of an L with a hair
+    more of it: the hard case of a quadratic constraint, whose minimiser is the limit.
+    """
+    a_plus = 0.5 * m_plus * square
+    a_minus = 0.5 * m_minus * other
+    wide = 1.0 + _BELOW_BOUND * m_minus / m_plus
+    least = (1.0 - _BELOW_BOUND) ** 2 * (1.0 + a_minus / (wide * wide))
+    return max(a_plus, least), a_minus, m_plus, m_minus
+
+
 def factored_kink(curve):
     """Step at which the low-rank margin reaches 1, by Newton's method inside a bracket.
 
     At the root ``plus = 1 + minus`` with ``0 <= minus <= a_minus`` and ``plus >= a_plus``, which gives both ends
-    in closed form. When the critical direction is orthogonal to ``L`` the margin never gets there: then the bound,
-    a hair below.
+    in closed form. Where the margin stays below 1, the bound, a hair below; see `factored_near`.
     """
     a_plus, a_minus, m_plus, m_minus = curve
     beyond = (math.sqrt(a_minus / (a_plus - 1.0)) - 1.0) / m_minus if a_plus > 1.0 and m_minus > 0.0 else math.inf
@@ -199,8 +227,23 @@ def subgradient_update(C_t, step_size, n_steps, gg, hh, gh, pp, qq, pq):
     return a1, a2, b1, b2, z
 
 
-def exact_solve(of_gh, of_pq, C, rule, weight, descent):
-    """Global minimiser of the proximal problem (26) with the half-quadratic weight: four coefficients and a weight."""
+def squares_along(p, q, of_gh):
+    """Squared lengths of L along the unit vectors ``(g / |g| +- h / |h|) / scale`` of both directions."""
+    of_g, of_h = math.sqrt(of_gh[0]), math.sqrt(of_gh[1])
+    plus = 0.0
+    minus = 0.0
+    for j in range(p.shape[0]):
+        plus += (p[j] / of_g + q[j] / of_h) ** 2
+        minus += (p[j] / of_g - q[j] / of_h) ** 2
+    cosine = of_gh[2] / (of_g * of_h)
+    return plus / (2.0 + 2.0 * cosine), minus / (2.0 - 2.0 * cosine) if cosine < 1.0 else 0.0
+
+
+def exact_solve(of_gh, of_pq, C, rule, weight, descent, factor):
+    """Global minimiser of the proximal problem (26) with the half-quadratic weight.
+
+    Four coefficients and the weight, and the size of a step next to the bound, which `prepare_start` takes; else 0.
+    """
     gg, hh, gh = of_gh
     pp, qq, pq = of_pq
     curve = factored_curve(gg, hh, gh, pp, qq, pq)
@@ -208,34 +251,97 @@ def exact_solve(of_gh, of_pq, C, rule, weight, descent):
     # step falls short of both, the kink is not needed, and finding it takes longer than all the rest.
     longest = C * weight(0.0, rule.params[0], rule.params[1])
     short = longest * curve[2] < 0.5 and factored_z(longest, curve) < 1.0
+    is_near = not short and curve[0] < _FEW * (1.0 + curve[1]) and curve[2] > _NO_DIRECTION * curve[3]
+    if is_near:
+        square, other = squares_along(factor.p, factor.q, of_gh)
+        curve = factored_near(square, other, curve[2], curve[3])
     kink = longest if short else factored_kink(curve)
     tau, w = half_quadratic(factored_z, curve, kink, C, weight, rule.params, rule.max_hq_iter)
     a1, a2, b1, b2 = factored_update(tau, curve, gg, hh, gh)
-    return a1, a2, b1, b2, w
+    return a1, a2, b1, b2, w, tau if is_near and tau * curve[2] > 0.5 else 0.0
 
 
-def published_solve(of_gh, of_pq, C, rule, weight, descent):
+def published_solve(of_gh, of_pq, C, rule, weight, descent, factor):
     """The step of OPML as printed, which does not stop where the loss is removed, only below the bound."""
     gg, hh, gh = of_gh
     pp, qq, pq = of_pq
     curve = factored_curve(gg, hh, gh, pp, qq, pq)
     tau, w = half_quadratic(factored_z, curve, factored_bound(curve), C, weight, rule.params, rule.max_hq_iter)
     a1, a2, b1, b2 = factored_update(tau, curve, gg, hh, gh)
-    return a1, a2, b1, b2, w
+    return a1, a2, b1, b2, w, 0.0
 
 
-def subgradient_solve(of_gh, of_pq, C, rule, weight, descent):
+def subgradient_solve(of_gh, of_pq, C, rule, weight, descent, factor):
     """Sub-gradient steps (32), (33); each half-quadratic iteration starts again at L_t, so ``eta = 0`` is the hinge."""
     gg, hh, gh = of_gh
     pp, qq, pq = of_pq
     step_size, n_steps = descent
     a1 = a2 = b1 = b2 = 0.0
     z = pq
-    w = 1.0
+    first = weight(1.0 - pq, rule.params[0], rule.params[1])
     for _ in range(rule.max_hq_iter):
         w = weight(max(0.0, 1.0 - z), rule.params[0], rule.params[1])
         a1, a2, b1, b2, z = subgradient_update(C * w, step_size, n_steps, gg, hh, gh, pp, qq, pq)
-    return a1, a2, b1, b2, w
+    return a1, a2, b1, b2, first, 0.0
+
+
+def prepare_step(factor, a1, a2, b1, b2):
+    """Make ``g (a1 p + a2 q)' + h (b1 p + b2 q)'`` the pending step of a factor; returns whether it is one."""
+    p, q, along_g, along_h = factor.p, factor.q, factor.along_g, factor.along_h
+    size = 0.0
+    for j in range(p.shape[0]):
+        along_g[j] = a1 * p[j] + a2 * q[j]
+        along_h[j] = b1 * p[j] + b2 * q[j]
+        size += abs(along_g[j]) + abs(along_h[j])
+    return size > 0.0
+
+
+def least_used(components):
+    """Component with the smallest norm, the last of equals."""
+    best = 0
+    least = math.inf
+    for j in range(components.shape[0]):
+        square = 0.0
+        for k in range(components.shape[1]):
+            square += components[j, k] * components[j, k]
+        if square <= least:
+            best, least = j, square
+    return best
+
+
+def prepare_start(factor, component, of_gh, tau):
+    """Make the pending step one next to the bound, and return whether it is one.
+
+    There L may have to begin a part along the first direction. If it has less of one than `factored_near` assumes,
+    ``component`` takes the rest before the step. Written along both directions, the step keeps its digits however much
+    the first part grows.
+    """
+    of_g, of_h = math.sqrt(of_gh[0]), math.sqrt(of_gh[1])
+    p, q, along_g, along_h = factor.p, factor.q, factor.along_g, factor.along_h
+    m_plus, m_minus = of_g * of_h + of_gh[2], of_g * of_h - of_gh[2]
+    square, other = squares_along(p, q, of_gh)
+    a_plus, a_minus, _, _ = factored_near(square, other, m_plus, m_minus)
+    plus_scale = 2.0 * m_plus / (of_g * of_h)
+    minus_scale = 2.0 * m_minus / (of_g * of_h)
+    keep = 1.0 / (1.0 + tau * m_minus)
+    shrink = tau * m_minus * keep
+    grow = 1.0 / (1.0 - tau * m_plus)
+    to_kink = math.sqrt((1.0 + a_minus * keep * keep) / a_plus)
+    hair = 0.0
+    if grow > (1.0 - 1e-8) * to_kink:  # the kink; the difference in grow has lost digits
+        grow = to_kink
+        own = p[component] / of_g + q[component] / of_h
+        lacking = max(0.0, 2.0 * a_plus / m_plus - square) * plus_scale
+        hair = math.copysign(math.sqrt(own * own + lacking), own) - own
+    size = 0.0
+    for j in range(p.shape[0]):
+        part = p[j] / of_g + q[j] / of_h
+        plus = (grow * (part + (hair if j == component else 0.0)) - part) / plus_scale
+        minus = shrink * (p[j] / of_g - q[j] / of_h) / minus_scale if m_minus > 0.0 else 0.0
+        along_g[j] = (plus - minus) / of_g
+        along_h[j] = (plus + minus) / of_h
+        size += abs(along_g[j]) + abs(along_h[j])
+    return size > 0.0
 
 
 def logdet_curve(pp, qq, pq, rest):

@@ -234,7 +234,7 @@ def test_the_words_of_a_text_are_beside_it(tmp_path, open_page):
     own = [["sea", "wave", "<b>salt"], ["peak", "rock", "snow"]]
     texts = [" ".join([*rng.choice(["the", "on", "day", "and", "we"], 5), *rng.choice(own[c], 2)]) for c in y]
     X = np.array([[text.count(word) for word in ("sea", "wave", "salt", "peak", "rock", "snow")] for text in texts])
-    noisy, is_wrong = nearkin.flip_labels(y, 0.1, random_state=0)
+    noisy, _ = nearkin.flip_labels(y, 0.1, random_state=0)
     audit = nearkin.audit_labels(X + 0.1 * rng.normal(size=X.shape), noisy, random_state=0)
     audit.to_html(tmp_path / "page.html", texts=texts)
     page = open_page(tmp_path / "page.html")

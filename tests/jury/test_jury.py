@@ -53,19 +53,20 @@ def _literal(queries, rows, scale, k, own=None):
 
 
 #: Settings with which bounds are guessed, so low that many rows look again.
-GUESSED = {"_SCALED": 16, "_SAMPLE": 8, "_SAMPLED": 1, "_AMPLE": 0.0}
+GUESSED = {"FEW_ROWS": 0, "_SCALED": 16, "_SAMPLE": 8, "_SAMPLED": 1, "_AMPLE": 0.0}
 
 
-@each(dtype=["float32", "float64"], block=[11, 64, 140], way=["at-once", "in-parts", "turned", "guessed"])
+@each(dtype=["float32", "float64"], block=[11, 64, 140], way=["few", "at-once", "in-parts", "turned", "guessed"])
 @pytest.mark.parametrize(("n", "d", "k"), [(2, 1, 1), (9, 3, 8), (40, 5, 12), (150, 2, 60)])
 def test_local_neighbours_are_those_of_all_distances(n, d, k, block, way, dtype, rng, monkeypatch):
     settings = {
+        "few": {"FEW_ROWS": 256},
         "at-once": {},
         "in-parts": {"_AT_ONCE": 1},
         "turned": {"_FEW": 0},
         "guessed": GUESSED,
     }[way]
-    for name, value in ({"_BLOCK": block, "_SPARE": 40} | settings).items():
+    for name, value in ({"_BLOCK": block, "_SPARE": 40, "FEW_ROWS": 0} | settings).items():
         monkeypatch.setattr(local, name, value)
     rows, queries = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=(7, d)).astype(dtype)
     near = LocalNeighbours(rows)

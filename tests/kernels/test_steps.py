@@ -15,11 +15,11 @@ EPS = np.finfo(np.float64).eps
 seeds = st.integers(0, 2**32 - 1)
 
 
-def half_quadratic_linear(z, sq_norm, C, eta, max_hq_iter):
+def half_quadratic_linear(z, sq_norm, C, eta, max_hq_iter, carried=0.0):
     curve = (z, sq_norm)
     loss = RescaledHinge(eta)
     kink = steps.linear_kink(curve)
-    return steps.half_quadratic(steps.linear_z, curve, kink, C, exponential_weight, loss.params, max_hq_iter)
+    return steps.half_quadratic(steps.linear_z, curve, kink, C, exponential_weight, loss.params, max_hq_iter, carried)
 
 
 def gram(seed, d=5, r=3, scale=1.0):
@@ -59,7 +59,16 @@ def test_half_quadratic_loop_takes_the_steps_computed_by_hand():
     first = 0.1 * slope * math.exp(-1.0)
     second = 0.1 * slope * math.exp(-(1.0 - 2.0 * first))
     assert half_quadratic_linear(0.0, 2.0, 0.1, 1.0, 1) == pytest.approx((first, first / 0.1), rel=1e-15)
-    assert half_quadratic_linear(0.0, 2.0, 0.1, 1.0, 2) == pytest.approx((second, second / 0.1), rel=1e-15)
+    assert half_quadratic_linear(0.0, 2.0, 0.1, 1.0, 2) == pytest.approx((second, first / 0.1), rel=1e-15)
+
+
+def test_cumulative_iterations_add_up_the_steps_computed_by_hand():
+    slope = 1.0 / (1.0 - math.exp(-1.0))
+    first = 0.1 * slope * math.exp(-1.0)
+    second = first + 0.1 * slope * math.exp(-(1.0 - 2.0 * first))
+    found = half_quadratic_linear(0.0, 2.0, 0.1, 1.0, 2, carried=1.0)
+    assert found == pytest.approx((second, first / 0.1), rel=1e-15)
+    assert half_quadratic_linear(0.0, 2.0, 0.1, 1.0, 50, carried=1.0)[0] == 0.5  # the kink stops them
 
 
 def test_the_plain_hinge_needs_one_half_quadratic_iteration():

@@ -13,6 +13,7 @@ from reference import full, lowrank
 from reference.losses import plausibility
 
 LOW_RANK = {"LOSL": lowrank.losl, "LODML": lowrank.lodml}
+FULL = {"OASIS": full.oasis, "ODML": full.odml}
 PSD = ("project", "exact", "end", "none")
 
 
@@ -85,6 +86,18 @@ def test_full_matrix_learners_take_max_hq_iter_half_quadratic_iterations(max_hq_
         part = slice(0, 20 if psd == "exact" else 80)
         odml = nearkin.RobustODML(**common, psd=psd, scale=None).fit_triplets(*(one[part] for one in sets))
         assert_same_run(odml, full.odml(triplets[part], **common, psd=psd), tolerance=1e-12, parameter=metric)
+
+
+@each(name=("OASIS", "ODML"), max_hq_iter=[1, 3], psd=["project", "exact"])
+def test_inner_steps_add_up_where_they_are_told_to(name, max_hq_iter, psd, random_triplets):
+    sets = random_triplets(20, 5, 0.6)
+    common = {"C": 0.2, "eta": 1.5, "max_hq_iter": max_hq_iter, "hq": "cumulative"}
+    options = {"psd": psd} if name == "ODML" else {}
+    model = getattr(nearkin, f"Robust{name}")(**common, **options, scale=None).fit_triplets(*sets)
+    run = FULL[name](list(zip(*sets, strict=True)), **common, **options)
+    assert_same_run(model, run, tolerance=1e-12, parameter=metric)
+    anchored = FULL[name](list(zip(*sets, strict=True)), **common | {"hq": "anchored"}, **options)
+    assert (np.abs(anchored.parameter - run.parameter).max() > 1e-3) == (max_hq_iter > 1)
 
 
 # ---------------------------------------------------------------- low rank

@@ -1,7 +1,8 @@
 """Algorithms 1 and 2, literally: the full matrix M, one triplet at a time, with actual d x d matrices.
 
-Resolutions used: the half-quadratic loop restarts every step from M_t (A3), the weight comes before the
-step (A6), the projection is done once per triplet, outside that loop (A4).
+Resolutions used: the half-quadratic loop restarts every step from M_t (A3) unless it is told to add up, the weight
+comes before the step (A6), the projection is done once per triplet, outside that loop (A4). The plausibility of a
+triplet is its weight before the loop.
 """
 
 from collections.abc import Iterable
@@ -29,23 +30,30 @@ def loss_at(M: Array, A: Array) -> float:
     return float(hinge(np.sum(A * M)))
 
 
-def pa_step(M_t: Array, A: Array, C: float, eta: float, max_hq_iter: int) -> tuple[Array, float, float]:
+def pa_step(
+    M_t: Array, A: Array, C: float, eta: float, max_hq_iter: int, hq: str = "anchored"
+) -> tuple[Array, float, float]:
     """Loop 3.3 of Alg. 1 and 2: half-quadratic iterations of the passive-aggressive step, Eqs. (21), (24).
 
-    Returns the new matrix (not projected), tau and the plausibility that led to this tau.
+    Returns the new matrix (not projected), tau (in all) and the plausibility at M_t.
     """
     loss_t, sq_norm = loss_at(M_t, A), float(np.sum(A * A))
-    M, tau, omega = M_t, 0.0, 1.0
+    M, tau, omega = M_t, 0.0, float(plausibility(loss_t, eta))
     for _ in range(max_hq_iter):  # Alg. 1, 3.3
         loss = loss_at(M, A)
-        omega = float(plausibility(loss, eta))  # 3.3.1: -v, Eq. (17), at the current iterate (A6)
-        C_t = C * float(weight(loss, eta))  # 3.3.2
-        tau = min(C_t, loss_t / sq_norm)  # 3.3.3: the loss is the one at M_t
-        M = M_t + tau * A  # 3.3.4: Eqs. (22), (25), from M_t (A3)
+        C_t = C * float(weight(loss, eta))  # 3.3.1, Eq. (17), at the current iterate (A6), and 3.3.2
+        if hq == "cumulative":
+            step = min(C_t, loss / sq_norm)  # 3.3.3: the loss is the one at the current M
+            M, tau = M + step * A, tau + step  # 3.3.4, from the current M
+        else:
+            tau = min(C_t, loss_t / sq_norm)  # 3.3.3: the loss is the one at M_t
+            M = M_t + tau * A  # 3.3.4: Eqs. (22), (25), from M_t (A3)
     return M, tau, omega
 
 
-def exact_psd_step(M_t: Array, A: Array, C: float, eta: float, max_hq_iter: int) -> tuple[Array, float, float]:
+def exact_psd_step(
+    M_t: Array, A: Array, C: float, eta: float, max_hq_iter: int, hq: str = "anchored"
+) -> tuple[Array, float, float]:
     """The true minimiser of Eq. (24) with M >= 0: M = P_+(M_t + tau A), sec. 2.4(7), inside the HQ loop.
 
     tau_0 is where the loss *after* projection becomes zero. No cap exceeds C beta eta, so a zero beyond
@@ -54,17 +62,22 @@ def exact_psd_step(M_t: Array, A: Array, C: float, eta: float, max_hq_iter: int)
     tau_0 = bisect_decreasing(
         lambda tau: 1.0 - float(np.sum(A * psd_part(M_t + tau * A))), upper=C * float(weight(0.0, eta))
     )
-    M, tau, omega = M_t, 0.0, 1.0
+    M, tau, omega = M_t, 0.0, float(plausibility(loss_at(M_t, A), eta))
     for _ in range(max_hq_iter):
         loss = loss_at(M, A)  # loss of the projected iterate
-        omega = float(plausibility(loss, eta))  # Eq. (17)
-        tau = min(C * float(weight(loss, eta)), tau_0)  # sec. 2.3
+        begin = tau if hq == "cumulative" else 0.0
+        tau = min(begin + C * float(weight(loss, eta)), tau_0)  # sec. 2.3
         M = psd_part(M_t + tau * A)  # sec. 2.4(7)
     return M, tau, omega
 
 
 def oasis(
-    triplets: Iterable[Triplet], C: float, eta: float = 0.0, max_hq_iter: int = 3, M0: Array | None = None
+    triplets: Iterable[Triplet],
+    C: float,
+    eta: float = 0.0,
+    max_hq_iter: int = 3,
+    M0: Array | None = None,
+    hq: str = "anchored",
 ) -> Run:
     """Algorithm 1, Robust-OASIS; OASIS when eta = 0. `M0` is the identity unless given."""
     M = None if M0 is None else np.array(M0, dtype=np.float64)
@@ -76,7 +89,7 @@ def oasis(
         loss = loss_at(M, A)
         tau, omega = 0.0, float(plausibility(loss, eta))
         if loss > 0.0 and np.sum(A * A) > 0.0:  # otherwise passive (sec. 1, A2)
-            M, tau, omega = pa_step(M, A, C, eta, max_hq_iter)  # Alg. 1, 3.3
+            M, tau, omega = pa_step(M, A, C, eta, max_hq_iter, hq)  # Alg. 1, 3.3
         omegas.append(omega)
         taus.append(tau)
     return _run(M, omegas, taus)
@@ -89,6 +102,7 @@ def odml(
     max_hq_iter: int = 3,
     psd: str = "project",
     M0: Array | None = None,
+    hq: str = "anchored",
 ) -> Run:
     """Algorithm 2, Robust-ODML; ODML when eta = 0. `M0` (symmetric, >= 0) is the identity unless given.
 
@@ -107,9 +121,9 @@ def odml(
         tau, omega = 0.0, float(plausibility(loss, eta))
         if loss > 0.0 and np.sum(A * A) > 0.0:  # otherwise passive (sec. 1, A2)
             if psd == "exact":
-                M, tau, omega = exact_psd_step(M, A, C, eta, max_hq_iter)
+                M, tau, omega = exact_psd_step(M, A, C, eta, max_hq_iter, hq)
             else:
-                M, tau, omega = pa_step(M, A, C, eta, max_hq_iter)  # Alg. 2, 3.3
+                M, tau, omega = pa_step(M, A, C, eta, max_hq_iter, hq)  # Alg. 2, 3.3
             if psd == "project":
                 M = psd_part(M)  # Alg. 2, 4, once per triplet (A4)
         omegas.append(omega)

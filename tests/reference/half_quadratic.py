@@ -16,14 +16,13 @@ from .losses import plausibility, weight
 def half_quadratic(
     loss_after: Callable[[float], float], kink: float, C: float, eta: float, max_hq_iter: int
 ) -> tuple[float, float]:
-    """tau <- min(C weight(l(tau)), kink), from tau = 0; returns tau and the plausibility that led to it.
+    """tau <- min(C weight(l(tau)), kink), from tau = 0; returns tau and the plausibility before the step.
 
     The weight comes before the step (A6). With C = infinity no weight can hold the step back: it is the kink.
     """
-    tau, omega = 0.0, 1.0
+    tau, omega = 0.0, float(plausibility(loss_after(0.0), eta))
     for _ in range(max_hq_iter):
         loss = loss_after(tau)
-        omega = float(plausibility(loss, eta))
         tau = kink if np.inf == C else min(C * float(weight(loss, eta)), kink)
     return tau, omega
 

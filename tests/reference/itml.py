@@ -56,7 +56,6 @@ def online_itml(
             for _ in range(max_hq_iter):
                 p = float(e @ np.linalg.inv(P + sigma * tau * np.outer(e, e)) @ e)  # at the iterate, from M_t (A3, A6)
                 loss = max(0.0, sigma * (p - bound))
-                omega = float(plausibility(loss, eta))
                 tau = pair_tau(p_t, sigma, bound, np.inf if np.inf == C else C * float(weight(loss, eta)), slack)
             P = P + sigma * tau * np.outer(e, e)
         omegas.append(omega)

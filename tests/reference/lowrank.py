@@ -20,7 +20,8 @@ from .common import (
 )
 from .losses import hinge, plausibility, weight
 
-CLIP = 1.0 - 1e-6  # share of the largest valid step that may be used, sec. 2.6 "hard case"
+CLIP = 1.0 - 1e-6  # share of the largest valid step up to which the curve of `prox` is used, sec. 2.6 "hard case"
+HAIR = 1e-6  # share of the new part that the least used column begins with at most
 
 Bound = Callable[[Array, Array, Array], float]
 
@@ -78,18 +79,38 @@ def kink(L_t: Array, A: Array, bound: float, largest_cap: float) -> float:
     return bisect_decreasing(lambda tau: gap_at(prox(L_t, A, tau), A), upper=min(largest_cap, CLIP * bound))
 
 
+def start(L_t: Array, A: Array, g: Array) -> Array:
+    """Minimiser at the largest valid step, where I - tau (A + A') is singular along a unit vector e.
+
+    Any L with (I - tau (A + A')) L = L_t apart from e is stationary; its part along e has the length that brings the
+    loss to zero. It keeps the direction it had; without one, it goes to the column with the smallest norm, the last of
+    equals, so that e points towards g.
+    """
+    values, vectors = np.linalg.eigh(A + A.T)  # m_plus is the last value
+    e, m_plus = vectors[:, -1] * np.sign(vectors[:, -1] @ g), values[-1]
+    rest = vectors[:, :-1]
+    L = rest @ ((rest.T @ L_t) / (1.0 - values[:-1] / m_plus)[:, None])
+    length = np.sqrt(gap_at(L, A) / (0.5 * m_plus))
+    norms = np.sum(L_t**2, axis=0)
+    column = int(np.flatnonzero(norms == norms.min())[-1])
+    along = L_t.T @ e
+    lacking = max(0.0, (HAIR * length) ** 2 - along @ along)
+    along[column] = np.copysign(np.sqrt(along[column] ** 2 + lacking), along[column])
+    return np.asarray(L + np.outer(e, length * along / np.linalg.norm(along)), dtype=np.float64)
+
+
 def exact_step(
-    L_t: Array, A: Array, bound: float, C: float, eta: float, max_hq_iter: int
+    L_t: Array, A: Array, bound: float, g: Array, C: float, eta: float, max_hq_iter: int
 ) -> tuple[Array, float, float]:
     """Loop 3.3 of Alg. 3 and 4 with the exact minimiser of Eq. (31), secs. 2.3 and 2.6."""
-    tau_0 = kink(L_t, A, bound, largest_cap=C * float(weight(0.0, eta)))
-    L, tau, omega = L_t, 0.0, 1.0
+    is_hard = np.isfinite(bound) and gap_at(prox(L_t, A, CLIP * bound), A) > 0.0  # the curve does not get there
+    tau_0 = bound if is_hard else kink(L_t, A, bound, largest_cap=C * float(weight(0.0, eta)))
+    L, tau, omega = L_t, 0.0, float(plausibility(loss_at(L_t, A), eta))
     for _ in range(max_hq_iter):  # Alg. 3, 3.3
         loss = loss_at(L, A)
-        omega = float(plausibility(loss, eta))  # 3.3.1: -v, Eq. (17)
-        C_t = C * float(weight(loss, eta))  # 3.3.2
+        C_t = C * float(weight(loss, eta))  # 3.3.1, Eq. (17), and 3.3.2
         tau = min(C_t, tau_0)  # sec. 2.3; for the distance lambda = 2 tau <= 2 C_t
-        L = prox(L_t, A, tau)  # 3.3.3, from L_t (A3)
+        L = start(L_t, A, g) if tau >= bound else prox(L_t, A, tau)  # 3.3.3, from L_t (A3)
     return L, tau, omega
 
 
@@ -110,11 +131,9 @@ def subgradient_step(
 
     The tau reported is C_t of the last iteration.
     """
-    L, C_t, omega = L_t, 0.0, 1.0
+    L, C_t, omega = L_t, 0.0, float(plausibility(loss_at(L_t, A), eta))
     for _ in range(max_hq_iter):  # Alg. 3, 3.3
-        loss = loss_at(L, A)
-        omega = float(plausibility(loss, eta))  # 3.3.1: -v, Eq. (17), at the previous iteration's L
-        C_t = C * float(weight(loss, eta))  # 3.3.2, fixed in the inner loop
+        C_t = C * float(weight(loss_at(L, A), eta))  # 3.3.1, at the previous iteration's L, and 3.3.2, fixed from here
         L = L_t
         for _ in range(n_steps):  # 3.3.3
             L = L - step_size * subgradient(L, L_t, A, C_t)  # Eqs. (32), (33)
@@ -173,10 +192,14 @@ def _low_rank(
         loss = loss_at(L, A)
         tau, omega = 0.0, float(plausibility(loss, eta))
         if loss > 0.0 and np.sum(A * A) > 0.0:  # otherwise passive (sec. 1, A2, A11)
+            L_t = L
+            g = x if direction is similarity_direction else (x - x_plus) + (x - x_minus)
             if solver == "exact":
-                L, tau, omega = exact_step(L, A, bound(x, x_plus, x_minus), C, eta, max_hq_iter)
+                L, tau, omega = exact_step(L, A, bound(x, x_plus, x_minus), g, C, eta, max_hq_iter)
             else:
                 L, tau, omega = subgradient_step(L, A, C, eta, max_hq_iter, step_size, n_steps)
+            if np.array_equal(L, L_t) and not np.any((A + A.T) @ L_t):
+                tau = 0.0  # what moves nothing is not an update
         omegas.append(omega)
         taus.append(tau)
     tau_array = np.array(taus, dtype=np.float64)

@@ -50,7 +50,6 @@ def passive_aggressive(
         if loss_t > 0.0 and sq_norm > 0.0:  # otherwise passive
             for _ in range(max_hq_iter):
                 loss = float(hinge(direction @ (w + tau * direction)))  # at the iterate (A6), rebuilt from w_t (A3)
-                omega = float(plausibility(loss, eta))
                 tau = pa_tau(loss_t, sq_norm, C * float(weight(loss, eta)), variant)
             w = w + tau * direction
         omegas.append(omega)

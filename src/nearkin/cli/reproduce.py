@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -54,6 +55,10 @@ class Wanted:
     n_jobs: int = option("--jobs", default=1, help="Cells at once.")
     seed: int = seed_option("numbers")
     budget: int | None = option(help="Settings that a search tries; a fifth beyond 2,000 rows.  [default: 32]")
+    settings: Path | None = option(
+        type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+        help="JSON file of settings that a search tries first, by data set and column.",
+    )  # fmt: skip
     n_draws: int | None = option("--draws", help="Draws of folds and noise.  [default: 1; table1: 50]")
     quick: bool = option(help="Small data sets, few cells: a look in under three minutes.")
     resume: bool = option(
@@ -103,6 +108,7 @@ def reproduce(table: str | None, given: Wanted, quiet: bool) -> None:
             paper.shrink(paper.TABLES[table]) if given.quick else paper.TABLES[table],
             datasets=tuple(dict.fromkeys(given.datasets)) or None, noise=given.noise, methods=given.methods or None,
             selection=given.selection, kind=given.kind, seed=given.seed, budget=given.budget, n_draws=given.n_draws,
+            settings=json.loads(given.settings.read_text("utf-8")) if given.settings else None,
         )  # fmt: skip
         result = paper.reproduce(
             wanted, given.out, folder=given.folder, n_jobs=given.n_jobs, fresh=not given.resume, say=say

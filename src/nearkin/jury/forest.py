@@ -109,7 +109,7 @@ class Trees:
         return trees
 
     def find_leaves(self, rows: Array, is_few: bool = False) -> NDArray[np.int32]:
-        """Node in which each row ends in each tree, of shape (n_rows, n_trees); trees of few rows need no compiled code."""
+        """Node in which each row ends in each tree, of shape (n_rows, n_trees); trees of few rows need no compiler."""
         follow = _loops(is_few).follow
         with np.errstate(over="ignore"):  # beyond every threshold
             rows = np.ascontiguousarray(rows, np.float32)
@@ -289,7 +289,8 @@ class ForestVoter:
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows by all trees, of shape (n_queries, n_classes)."""
-        return self._count(self.trees.find_leaves(queries, self._is_few), np.zeros(len(queries), np.uint64), self._cast(weights))
+        leaves, nothing = self.trees.find_leaves(queries, self._is_few), np.zeros(len(queries), np.uint64)
+        return self._count(leaves, nothing, self._cast(weights))
 
     @property
     def _is_few(self) -> bool:

@@ -36,15 +36,19 @@ class TripletRows(NamedTuple):
 
 
 class StepRule(NamedTuple):
-    """Limits of a step: ``C`` of every triplet, the loss's parameters and the number of half-quadratic iterations."""
+    """Limits of a step: ``C`` of every triplet, the loss's parameters, and the half-quadratic iterations.
+
+    Each of these begins at a share ``carried`` of the step so far (`nearkin.steps.half_quadratic`).
+    """
 
     C: NDArray[np.float64]
     params: tuple[float, float]
     max_hq_iter: int
+    carried: float = 0.0
 
 
-#: Most rows of a table that is judged without compiled code: to compile a loop takes longer than to do without. The size
-#: decides alone, so results do not depend on what has been compiled before.
+#: Most rows of a table that is judged without compiled code: compiling a loop would take longer than all the work. The
+#: size alone decides, so results do not depend on what has been compiled before.
 FEW_ROWS = 256
 
 #: Shapes of `TripletRows`, for `check_shapes`.

@@ -95,15 +95,15 @@ def exact_step(M, A, z, C, rule, weight, full_weight, tracked, work):
     if not A.sq_norm > 0.0:
         return 0.0, weight(1.0 - z, rule.params[0], rule.params[1])
     kink = _exact_kink(M, A.g, A.h, C * weight(0.0, rule.params[0], rule.params[1]), linear_kink((z, A.sq_norm)))
+    first = weight(1.0 - z, rule.params[0], rule.params[1])
     tau = 0.0
-    w = 1.0
     for _ in range(rule.max_hq_iter):
         w = weight(max(0.0, 1.0 - z), rule.params[0], rule.params[1])
-        tau = kink if math.inf == C else min(C * w, kink)
+        tau = kink if math.inf == C else min(rule.carried * tau + C * w, kink)
         z = bilinear(_project(M, A.g, A.h, tau), A.g, A.h)
     if tau > 0.0:
         _copy(_project(M, A.g, A.h, tau), M)
-    return tau, w
+    return tau, first
 
 
 @helper

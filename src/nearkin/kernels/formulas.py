@@ -22,6 +22,7 @@ factored_bound = step(steps.factored_bound)
 factored_curve = step(steps.factored_curve)
 factored_z = step(steps.factored_z)
 factored_kink = step(steps.factored_kink)
+factored_near = step(steps.factored_near)
 factored_update = step(steps.factored_update)
 subgradient_update = step(steps.subgradient_update)
 logdet_curve = step(steps.logdet_curve)
@@ -37,12 +38,16 @@ clip_and_normalise = step(steps.clip_and_normalise)
 onto_simplex = step(steps.onto_simplex)
 
 
-def _with_compiled(function):
+def _with_compiled(function, how=body):
     """The formula with the compiled forms of all formulas that it calls."""
     called = {name: globals()[name] for name in function.__code__.co_names if name in globals() and name in vars(steps)}
-    return body(FunctionType(function.__code__, {**vars(steps), **called}, function.__name__))
+    return how(FunctionType(function.__code__, {**vars(steps), **called}, function.__name__))
 
 
+squares_along = helper(steps.squares_along)
+least_used = helper(steps.least_used)
+prepare_step = body(steps.prepare_step)
+prepare_start = _with_compiled(steps.prepare_start, helper)
 exact_solve = _with_compiled(steps.exact_solve)
 published_solve = _with_compiled(steps.published_solve)
 subgradient_solve = _with_compiled(steps.subgradient_solve)
@@ -56,7 +61,7 @@ def linear_step(z, sq_norm, C, rule, weight, full_weight):
     if not sq_norm > 0.0:
         return 0.0, weight(1.0 - z, rule.params[0], rule.params[1])
     curve = (z, sq_norm)
-    return half_quadratic(linear_z, curve, linear_kink(curve), C, weight, rule.params, rule.max_hq_iter)
+    return half_quadratic(linear_z, curve, linear_kink(curve), C, weight, rule.params, rule.max_hq_iter, rule.carried)
 
 
 # ---------------------------------------------------------------- the direction A of a step

@@ -9,13 +9,16 @@ from nearkin.kernels.formulas import (
     exact_solve,
     gram,
     is_step,
+    least_used,
     plausibility_of,
+    prepare_start,
+    prepare_step,
     published_solve,
     subgradient_solve,
     vector_directions,
     weight,
 )
-from nearkin.kernels.machine.compile import Sweep, body
+from nearkin.kernels.machine.compile import Sweep
 from nearkin.kernels.machine.pack import advance, pack_factor, prefetch_row, unpack_factor
 
 
@@ -25,10 +28,11 @@ def _sweep(components, triplets, rule, is_distance, descent, plausibility):
     A step stays pending until the next triplet is projected, so that both take one pass over L.
     """
     factor = pack_factor(components)
-    old, new = 0, 2 * factor.n  # positions of g and h: of the pending step, and of the triplet
+    # Positions of g and h: of the pending step, and of the triplet. With a literal, `advance` would be compiled twice.
+    old, new = factor.n - factor.n, 2 * factor.n
     full_weight = weight(0.0, rule.params[0], rule.params[1])
     n_updates = 0
-    pending = False
+    pending = old > 0
     for t in range(len(plausibility)):
         gg, hh, gh = vector_directions(triplets, t, is_distance, factor.vectors, new)
         if t + 1 < len(plausibility):  # the next rows come from memory during the pass over L
@@ -41,12 +45,16 @@ def _sweep(components, triplets, rule, is_distance, descent, plausibility):
         w = full_weight
         if pq < 1.0:
             if gg > 0.0 and hh > 0.0 and rule.C[t] > 0.0:
-                a1, a2, b1, b2, w = solve((gg, hh, gh), (pp, qq, pq), rule.C[t], rule, weight, descent)
-                if is_step(a1, a2, b1, b2):
-                    prepare_step(factor, a1, a2, b1, b2)
+                of_gh = gg, hh, gh
+                a1, a2, b1, b2, w, tau = solve(of_gh, (pp, qq, pq), rule.C[t], rule, weight, descent, factor)
+                if tau > 0.0:
+                    unpack_factor(factor, components)
+                    pending = prepare_start(factor, least_used(components), of_gh, tau)
+                elif is_step(a1, a2, b1, b2):
+                    pending = prepare_step(factor, a1, a2, b1, b2)
+                if pending:
                     old, new = new, old
                     n_updates += 1
-                    pending = True
             else:
                 w = weight(1.0 - pq, rule.params[0], rule.params[1])
         plausibility[t] = plausibility_of(w, full_weight)
@@ -54,15 +62,6 @@ def _sweep(components, triplets, rule, is_distance, descent, plausibility):
         advance(factor, pending, old, new)
     unpack_factor(factor, components)
     return n_updates
-
-
-@body
-def prepare_step(factor, a1, a2, b1, b2):
-    """Make ``g (a1 p + a2 q)' + h (b1 p + b2 q)'`` the pending step of a factor."""
-    p, q, along_g, along_h = factor.p, factor.q, factor.along_g, factor.along_h
-    for j in range(p.shape[0]):
-        along_g[j] = a1 * p[j] + a2 * q[j]
-        along_h[j] = b1 * p[j] + b2 * q[j]
 
 
 solve = exact_solve

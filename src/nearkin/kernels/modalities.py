@@ -20,11 +20,12 @@ from nearkin.kernels.formulas import (
     linear_step,
     members,
     plausibility_of,
+    prepare_step,
     squared_norm,
+    subgradient_solve,
     weight,
 )
 from nearkin.kernels.inverse import Tracked, tracking_workspace
-from nearkin.kernels.lowrank import prepare_step
 from nearkin.kernels.machine.compile import Sweep, helper
 from nearkin.kernels.machine.linalg import mirror, multiply
 from nearkin.kernels.machine.pack import addresses, advance, pack_factor, unpack_factor, view
@@ -135,9 +136,10 @@ def low_rank(places, hedging, triplets, rule, plausibility):
                 w[k] = weight(1.0 - z[k], rule.params[0], rule.params[1])
                 if learn and grams[k, 0] > 0.0 and grams[k, 1] > 0.0 and rule.C[t] > 0.0:
                     of_gh, of_pq = (grams[k, 0], grams[k, 1], grams[k, 2]), (grams[k, 3], grams[k, 4], z[k])
-                    a1, a2, b1, b2, w[k] = subgradient_solve(of_gh, of_pq, rule.C[t], rule, weight, (1.0, 1))
-                    if is_step(a1, a2, b1, b2):
-                        prepare_step(factors[k], a1, a2, b1, b2)
+                    a1, a2, b1, b2, w[k], _ = subgradient_solve(
+                        of_gh, of_pq, rule.C[t], rule, weight, (1.0, 1), factors[k]
+                    )
+                    if is_step(a1, a2, b1, b2) and prepare_step(factors[k], a1, a2, b1, b2):
                         old[k], new[k] = new[k], old[k]
                         pending[k] = moved = True
         plausibility[t] = mean_plausibility(theta, w, full_weight)

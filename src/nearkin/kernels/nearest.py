@@ -28,7 +28,7 @@ def _swap(values, found, i, j):
 @helper
 def _select(values, found, k, size):
     """Move the k smallest pairs to the front, the k-th of them to its place (quickselect)."""
-    low, high = 0, size - 1
+    low, high = size - size, size - 1  # with a literal, `_swap` would be compiled for it as well
     while low < high:
         # The median of three as the pivot, moved to the end.
         middle = (low + high) // 2

@@ -1,9 +1,9 @@
 """The nearest witnesses of every row, of its own class and of others, and what they say about its label.
 
 Distances are sums of squared differences in single precision, feature by feature, so that each depends on its two
-vectors alone: neither chunks nor threads change a bit of it. Few witnesses are compared in NumPy, because to compile the
-loop would take a hundred times as long as the work; many by `nearkin.kernels.witnesses`. The number of witnesses decides
-alone, and both ways find the same.
+vectors alone: neither chunks nor threads change a bit of it. Few witnesses are compared in NumPy, because compiling the
+loop would take a hundred times as long as the work; many by `nearkin.kernels.witnesses`. The number of witnesses alone
+decides, and both ways find the same.
 """
 
 from typing import NamedTuple
@@ -27,6 +27,7 @@ _GROUPS = 2 * LANES
 
 #: Largest coordinate of a witness when scaled: squares, and those of 1e-25 and 1e12 of it, fit single precision.
 _FARTHEST = 2.0**20
+
 
 class Neighbours(NamedTuple):
     """Nearest witnesses of rows, nearest first, with their squared distances; -1 where there is no witness.
@@ -92,7 +93,7 @@ def judge(rows, row_class, witnesses, k, voters):
     is ``4 q - 1.5``: 1 where five of eight are for the label, negative where five of eight are against it. A class
     without any witness has all votes.
     """
-    n, r = rows.shape
+    n = len(rows)
     check_shapes("n r, n", rows, row_class, r=witnesses.panels.shape[1])
     if row_class.min(initial=0) < 0:
         raise InputError("classes of rows must not be negative. Was a file changed? Fit it again.")
@@ -157,7 +158,7 @@ def _order(table, most):
 
 
 def _margin(at, row_class, witnesses, size, n_witnesses):
-    """Margins by the voters ``at``, -1 for none; rows have so many witnesses of their own class, -1 if they have none."""
+    """Margins by the voters ``at``, -1 for none; ``n_witnesses`` counts those of a row's own class, -1 for none."""
     kinds, place, n_each = np.unique(witnesses.codes, return_inverse=True, return_counts=True)
     row, which = np.nonzero(at >= 0)
     voter = at[row, which]
@@ -192,7 +193,7 @@ def sum_pairs(rows, row_weight, witnesses, weight, lists):
     )
     if which.max(initial=-1) >= len(witnesses):
         raise InputError("neighbours must be witnesses.")
-    (n, d), m, pulls, shares = rows.shape, len(witnesses), np.empty((len(rows), len(which), rows.shape[1])), []
+    n, m, pulls, shares = len(rows), len(witnesses), np.empty((len(rows), len(which), rows.shape[1])), []
     starts = np.arange(n + 1) * which.shape[2]
     for side, one in enumerate(which):
         pair = np.where(one >= 0, row_weight[:, None] * weight[one], 0.0)

@@ -1,6 +1,6 @@
-"""The nearest witnesses of rows and the margins of their votes, compiled; `nearkin.kernels.neighbours` says what they are.
+"""The nearest witnesses of rows and the margins of their votes, compiled; `nearkin.kernels.neighbours` defines them.
 
-Rows are compared with all witnesses a few at a time, and their distances stay in the cache until the nearest are chosen.
+A few rows at a time are compared with all witnesses; their distances stay in the cache until the nearest are chosen.
 """
 
 import numpy as np
@@ -78,7 +78,7 @@ def judge(rows, row_class, witnesses, scales, zero, voters, most, table, counts,
                     else:
                         for_it += weight[own_places[at_own]]
                 if n_own == 0:
-                    at_other = 0
+                    at_other -= at_other  # zero, not as a literal
                 best = _count_rivals(voters[v], other_places, at_other, codes, weight, first, share, against)
                 for_it *= max(1.0, voters[v] / max(1, n_witnesses))
                 margins[v, i] = 4.0 * for_it / max(for_it + best, 1e-300) - 1.5
@@ -136,7 +136,7 @@ def _choose(table, here, start, n, tops, values, places, taken, chosen, found):
 
     Returns how many there are; minus infinity is none. Equal ones stay in their order.
     """
-    k, one, zero = chosen.shape[0], lanes(tops), np.int64(0)
+    k, one, zero = chosen.shape[0], lanes(tops), n - n  # a literal would compile `_sort` twice
     if n <= _GROUPS:
         for t in range(n):
             places[t] = start - here + t

@@ -13,10 +13,11 @@ from nearkin.learners.modal import join_modalities
 from nearkin.learners.oks import OKS, OMKS, RobustOKS, RobustOMKS
 from nearkin.learners.omdml import LOMDML, OMDML, RobustLOMDML, RobustOMDML
 from nearkin.learners.opml import OPML, RobustOPML
+from nearkin.learners.sharing import share_triplets
 
 __all__ = [
     "ITML", "LODML", "LOMDML", "LOSL", "LPAODML", "LSMDML", "OASIS", "ODML", "OKS", "OMDML", "OMKS", "OPML", "SLMOML",
     "Euclidean", "OnlineLearner", "RobustITML", "RobustLODML", "RobustLOMDML", "RobustLOSL", "RobustLPAODML",
     "RobustLSMDML", "RobustOASIS", "RobustODML", "RobustOKS", "RobustOMDML", "RobustOMKS", "RobustOPML", "RobustSLMOML",
-    "State", "fit_many", "join_modalities", "merge_states",
+    "State", "fit_many", "join_modalities", "merge_states", "share_triplets",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ What is learned lives in `nearkin.parameters`, what it is learned from in `neark
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -21,7 +21,8 @@ from nearkin.discriminant import Discriminant
 from nearkin.errors import InputError
 from nearkin.kernels import one_blas_thread
 from nearkin.labels import Labels, as_labels, check_labels
-from nearkin.learners.loop import Lesson, State, explicit_lesson, learn, with_classes
+from nearkin.learners.loop import Given, Lesson, State, explicit_lesson, learn, with_classes
+from nearkin.learners.sharing import Shelf
 from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.memory import check_memory
@@ -36,6 +37,10 @@ __all__ = ["OnlineLearner"]
 
 #: Bytes that are there wherever anything runs.
 _ALWAYS_FITS = 1 << 27
+
+#: Settings that say how far a triplet moves a learner, not which triplets there are. A discriminant start weighs rows
+#: by the loss, so there ``eta`` is not one of them.
+_OF_STEPS = ("C", "hq", "max_hq_iter", "rescore")
 
 
 @stored(
@@ -219,13 +224,18 @@ class OnlineLearner(BaseEstimator):
 
     def _learn_among(self, members: list[Any], roles: tuple[Index, Index, Index], n_passes: int) -> Self:
         """Learn triplets given by their places in the rows of all members, the first of which hold the anchors."""
-        together = _stack(*members)
-        if not self._is_begun:
-            state, rows = self._first_state(together, generator(self.random_state), Labels())
-        else:
+        if self._is_begun and self.state_.scaling.late is None and not any(sparse.issparse(one) for one in members):
             state = self.state_.copy()
-            rows = state.placed(self._rows_at_once(state, together))
-        lesson = explicit_lesson(state, rows, roles, n_passes, self._growth)
+            source = Given(len(roles[0]), members, roles, lambda X: state.placed(self._scale(X, state.scaling)))
+        else:
+            together = _stack(*members)
+            if not self._is_begun:
+                state, rows = self._first_state(together, generator(self.random_state), Labels())
+            else:
+                state = self.state_.copy()
+                rows = state.placed(self._rows_at_once(state, together))
+            source = Given(len(roles[0]), [rows], roles)
+        lesson = explicit_lesson(state, source, n_passes, self._growth)
         self._learn(lesson)
         self.__dict__.update(state_=state, plausibility_=lesson.weight[: len(roles[0])])
         return self
@@ -237,10 +247,28 @@ class OnlineLearner(BaseEstimator):
         X = self.check_rows(X, reset=True)
         labels = Labels()
         codes = labels.encode(check_labels(y, X.shape[0], type(self).__name__), type(self).__name__)
+        key, shelf = None, Shelf.current()
+        if shelf is not None and (settings := self.settings_of_triplets) is not None:
+            key = shelf.key_of((settings, tuple(labels.codes.items())), X, codes)
+            if (found := shelf.find(key)) is not None:
+                found.grown = self._growth
+                return found
         state, rows = self._first_state(X, rng, labels, codes)
         source = self._start_source(state, rows, codes, rng)
         order = rng if self.shuffle else None
-        return self.lesson_kind(state, source, rows, codes, self.n_epochs, order, self._growth)
+        lesson = self.lesson_kind(state, source, rows, codes, self.n_epochs, order, self._growth)
+        return lesson if key is None or shelf is None else shelf.keep(key, lesson)
+
+    @property
+    def settings_of_triplets(self) -> Any:
+        """What the triplets of a fit follow from, beside its rows; None if they are the learner's own."""
+        if type(self)._learn is not OnlineLearner._learn or not isinstance(self.random_state, (int, np.integer)):
+            return None
+        if self.triplets != "auto" and as_source(self.triplets).heeds_answers:
+            return None
+        free = (*_OF_STEPS, *(() if self.has_discriminant_start else ("eta",)))
+        settings = {name: one for name, one in self.get_params(deep=False).items() if name not in free}
+        return type(self), as_key(settings)
 
     def end_lesson(self, lesson: Lesson) -> None:
         """Keep what a lesson that `begin_lesson` began has taught."""
@@ -543,3 +571,14 @@ def _stack(*parts: Any) -> Any:
     if any(sparse.issparse(one) for one in parts):
         return sparse.vstack(parts, format="csr")
     return np.concatenate(parts)
+
+
+def as_key(value: Any) -> Any:
+    """What tells settings apart, by value where that is possible."""
+    if isinstance(value, BaseEstimator):
+        return type(value), as_key(value.get_params(deep=False))
+    if isinstance(value, dict):
+        return tuple((name, as_key(one)) for name, one in sorted(value.items()))
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    return (type(value).__name__, value) if isinstance(value, Hashable) else object()  # which equals nothing

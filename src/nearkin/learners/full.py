@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearkin.learners.base import OnlineLearner
-from nearkin.learners.groups import DeviceSettings, StartSettings, StepSettings, StreamSettings
+from nearkin.learners.groups import DeviceSettings, InnerSettings, StartSettings, StepSettings, StreamSettings
 from nearkin.learners.maps import MapMixin
 from nearkin.losses import Loss
 from nearkin.measures import DISTANCE, SIMILARITY
@@ -19,7 +19,7 @@ __all__ = ["OASIS", "ODML", "RobustOASIS", "RobustODML"]
 
 
 @declare
-class OASIS(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
+class OASIS(InnerSettings, DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online bilinear similarity ``S(x, y) = x' M y`` by passive-aggressive steps; M is any matrix.
 
     One update costs O(d^2). Memory is one d x d matrix, and three more for the start, however long the stream. For d in
@@ -54,6 +54,7 @@ class OASIS(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixi
 
     measure = SIMILARITY
     n_matrices = 2.0
+    on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"hq": ("anchored",)}
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
         return FullMatrix(rows.n_features, rows.dtype, self.measure)
@@ -72,7 +73,7 @@ class RobustOASIS(OASIS):
     Notes
     -----
     The half-quadratic loop starts from M before the triplet in every iteration (Eq. 19 measures the distance to
-    it) and weighs first, then steps.
+    it) and weighs first, then steps. Algorithm 1 can also be read as adding up the inner steps: ``hq="cumulative"``.
 
     Examples
     --------
@@ -89,7 +90,7 @@ class RobustOASIS(OASIS):
 
 
 @declare
-class ODML(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
+class ODML(InnerSettings, DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner):
     """Online Mahalanobis distance ``d2(x, y) = (x - y)' M (x - y)`` by passive-aggressive steps on the cone ``M >= 0``.
 
     One update costs O(d^2); where a step leaves the cone, some ten to fifty products with a d x d matrix that is kept
@@ -132,7 +133,7 @@ class ODML(DeviceSettings, StartSettings, StreamSettings, StepSettings, MapMixin
 
     measure = DISTANCE
     n_matrices = 2.0
-    on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"psd": ("end", "none")}
+    on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"psd": ("end", "none"), "hq": ("anchored",)}
 
     def _memory_for(self, d: int, itemsize: int) -> float:
         return 3.0 * d**2 * 8 if self.psd in ("project", "exact") else super()._memory_for(d, itemsize)
@@ -154,7 +155,8 @@ class RobustODML(ODML):
     Notes
     -----
     Algorithm 2 can be read as accumulating the inner updates on M or as restarting each from M before the triplet.
-    Eq. (24) measures the distance to the latter, so we restart; only then does the objective never rise.
+    Eq. (24) measures the distance to the latter, so we restart; only then does the objective never rise. The other
+    reading is ``hq="cumulative"``.
 
     Examples
     --------

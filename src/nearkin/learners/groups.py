@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from nearkin.accelerator import find
 from nearkin.errors import InputError
 from nearkin.losses import Loss, as_loss, exponential_weight
+from nearkin.parameters import LearningRule
 from nearkin.rows import MovingScale
 from nearkin.settings import BOOLEAN, DEVICE, SEED, Instance, Integer, OneOf, Real, declare, setting
 from nearkin.triplets import TripletSource
 
-__all__ = ["DeviceSettings", "HedgeSettings", "StartSettings", "StepSettings", "StreamSettings", "aggressiveness"]
+if TYPE_CHECKING:
+    from nearkin.learners.loop import State
+
+__all__ = [
+    "DeviceSettings", "HedgeSettings", "InnerSettings", "StartSettings", "StepSettings", "StreamSettings",
+    "aggressiveness",
+]  # fmt: skip
 
 #: Device code writes out every half-quadratic iteration.
 _MOST_HQ = 16
@@ -49,6 +57,23 @@ class StepSettings:
         doc="""Half-quadratic iterations per triplet, each weighing it anew at the parameters reached (step 3.3 of
         Algorithm 1).""",
     )  # fmt: skip
+
+
+@declare
+class InnerSettings:
+    """What Algorithms 1 and 2 leave open."""
+
+    hq: str = setting(
+        "anchored", OneOf(("anchored", "cumulative")),
+        doc="""Where each half-quadratic iteration begins: "anchored" at the matrix before the triplet, to which Eqs. 18
+        and 24 measure the distance; "cumulative" at the matrix that the one before has left, so that their steps add
+        up.""",
+    )  # fmt: skip
+
+    def rule_for(self, state: State) -> LearningRule:
+        """How far one triplet may move the parameter, by the settings."""
+        rule: LearningRule = super().rule_for(state)  # type: ignore[misc]
+        return replace(rule, carried=float(self.hq == "cumulative"))
 
 
 @declare

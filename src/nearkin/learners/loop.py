@@ -29,6 +29,9 @@ __all__ = ["Answer", "Lesson", "State", "explicit_lesson", "learn", "merge_state
 #: More rows than any stream has.
 _NEVER = 2**62
 
+#: Bytes of explicit triplets that are scaled and learned at a time, and the fewest triplets.
+_CACHED, _FEWEST = 1 << 22, 64
+
 #: Plausibilities of triplets, and how many of them moved the parameter.
 Answer = tuple[Array, int]
 
@@ -277,26 +280,50 @@ def with_classes(triplets: Triplets, codes: Codes, first: int) -> Triplets:
 
 
 class Given(TripletSource):
-    """Explicit triplets, the same in every pass."""
+    """Explicit triplets, the same in every pass.
+
+    Parameters
+    ----------
+    size : int
+        Their number.
+    members : list
+        Members of the triplets: scaled rows of all, or arrays of as many raw rows as there are triplets.
+    roles : tuple of ndarray of int64 of shape (size,)
+        Places of anchors, positives and negatives among all rows of all members. In every member, triplet t has row t.
+    scale : callable or None, default=None
+        Makes `Rows` of raw rows. Then triplets are scaled as they are learned, so many at a time as stay in the cache.
+    """
 
     n_rows_seen_ = 0
 
-    def __init__(self, triplets: Triplets):
-        self.triplets = triplets
+    def __init__(self, size: int, members: list[Any], roles: tuple[Index, Index, Index], scale: Any = None):
+        self.size, self.members, self.roles, self.scale = size, members, roles, scale
 
     def generate(self, rows: Rows, codes: Codes, view: Any) -> Any:
-        """Yield all of them."""
-        yield self.triplets
+        """Yield all of them in order."""
+        if self.scale is None:
+            origin = np.arange(len(self.members[0]))
+            origin[self.size :] = -1
+            yield Triplets(self.members[0], self.members[0], *self.roles, origin, origin)
+            return
+        step = max(_FEWEST, _CACHED // max(1, sum(one[:1].nbytes for one in self.members)))
+        for start in range(0, self.size, step):
+            stop = min(self.size, start + step)
+            some = self.scale(np.concatenate([one[start:stop] for one in self.members]))
+            # Row t of member k has the place k n + t, where n is the number of triplets.
+            left_out = self.size - (stop - start)
+            anchor, positive, negative = (
+                at[start:stop] - start - at[start:stop] // self.size * left_out for at in self.roles
+            )
+            origin = np.full(len(some), -1)
+            origin[: stop - start] = np.arange(start, stop)
+            yield Triplets(some, some, anchor, positive, negative, origin, origin)
 
 
-def explicit_lesson(
-    state: State, rows: Rows, roles: tuple[Index, Index, Index], n_passes: int, grown: Callable[[np.dtype], Exception]
-) -> Lesson:
-    """Lesson of triplets given by their places in rows, the first of which are the anchors in order."""
-    at = np.arange(len(rows))
-    origin = np.where(at < len(roles[0]), at, -1)
-    source = Given(Triplets(rows, rows, *roles, origin, origin))
-    return Lesson(state, source, rows, np.full(len(rows), NAMELESS), n_passes, None, grown)
+def explicit_lesson(state: State, source: Given, n_passes: int, grown: Callable[[np.dtype], Exception]) -> Lesson:
+    """Lesson of explicit triplets; its weights are those of the anchors."""
+    anchors = Rows(np.empty((source.size, 0)))
+    return Lesson(state, source, anchors, np.full(source.size, NAMELESS), n_passes, None, grown)
 
 
 def merge_states(base: State, shards: Sequence[State]) -> State:

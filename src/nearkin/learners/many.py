@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
 from nearkin.accelerator import find
 from nearkin.arrays import SMALLEST
@@ -22,13 +21,9 @@ from nearkin.learners.base import OnlineLearner
 from nearkin.learners.loop import Answer, Lesson, learn, one_by_one
 from nearkin.learners.lowrank import LowRankMixin
 from nearkin.settings import unchanged_on_error
-from nearkin.triplets import Triplets, as_source
+from nearkin.triplets import Triplets
 
 __all__ = ["fit_many"]
-
-#: Settings that say how far a triplet moves a learner, not which triplets there are. A discriminant start weighs rows
-#: by the loss, so there ``eta`` is not one of them.
-_OF_STEPS = ("C", "max_hq_iter", "rescore")
 
 
 def fit_many(
@@ -101,23 +96,8 @@ def _gather(things: Iterable[Any], key_of: Callable[[Any], Any]) -> list[list[An
 
 def _triplet_key(learner: OnlineLearner, share: NDArray[Any]) -> Any:
     """What the triplets of a learner follow from; None if they are its own."""
-    if type(learner)._learn is not OnlineLearner._learn or not isinstance(learner.random_state, (int, np.integer)):
-        return None
-    if learner.triplets != "auto" and as_source(learner.triplets).heeds_answers:
-        return None
-    free = (*_OF_STEPS, *(() if learner.has_discriminant_start else ("eta",)))
-    settings = {name: one for name, one in learner.get_params(deep=False).items() if name not in free}
-    return type(learner), _as_key(settings), share.dtype.str, share.tobytes()
-
-
-def _as_key(value: Any) -> Any:
-    """What tells settings apart; arrays and strangers are equal only to themselves."""
-    if isinstance(value, BaseEstimator):
-        return type(value), _as_key(value.get_params(deep=False))
-    if isinstance(value, dict):
-        return tuple((name, _as_key(one)) for name, one in sorted(value.items()))
-    plain = value is None or isinstance(value, (str, bool, int, float, np.generic))
-    return (type(value).__name__, value) if plain else id(value)
+    key = learner.settings_of_triplets
+    return None if key is None else (key, share.dtype.str, share.tobytes())
 
 
 def _device_key(learner: OnlineLearner, X: Any) -> Any:

@@ -42,7 +42,7 @@ class OPML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner)
     identity, which is ``init="identity"``; by default L begins there in the space of the discriminant start.
 
     Our own additions: the published step is the minimiser only while the loss after it is not negative, so
-    ``exact=True`` stops at the kink, and is then `LODML` with all components. With ``exact=False`` a step stays a hair
+    ``exact=True`` stops at the kink, and is then `LODML` with all components. The published step stays a hair
     below the lambda at which L would become infinite (below 1/4 the article needs no guard on rows of length 1).
     The cold start takes a similar pair as the triplet ``(x, previous, x)``, which gives the authors' step with the same
     lambda for pairs and triplets; in the robust form its hinge is ``1 + ||L'(x - previous)||^2``.
@@ -58,14 +58,14 @@ class OPML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearner)
     >>> X, y = load_iris(return_X_y=True)
     >>> OPML(random_state=0).fit(X, y).components_.shape
     (4, 4)
-    >>> published = OPML(C=0.0005, init="identity", exact=False, cold_start=True)
+    >>> published = OPML(C=0.0005, init="identity", cold_start=True)
     >>> published = published.partial_fit(X[:40], y[:40])  # one class so far
     >>> published.partial_fit(X[40:], y[40:]).classes_.tolist()
     [0, 1, 2]
     """
 
     exact: bool = setting(
-        True, BOOLEAN,
+        False, BOOLEAN,
         doc="Whether a step stops where the loss is removed. False is the step as published, which may go beyond.",
     )  # fmt: skip
     cold_start: bool = setting(

@@ -208,8 +208,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def algorithm5(
-        cls, learner: str | OnlineLearner | None = "auto", *, noise_rate: float | str = "auto", **parameters: Any
-    ) -> RobustKNeighborsClassifier:
+        cls, learner: str | OnlineLearner | None = "auto", *, noise_rate: float | str = "auto",
+        weights: str = "plausibility", **parameters: Any,
+    ) -> RobustKNeighborsClassifier:  # fmt: skip
         """Return the paper's own form: three neighbours, votes by instance weight.
 
         Examples
@@ -218,7 +219,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         RobustKNeighborsClassifier(n_neighbors=3, noise_rate=0.1,
                            weights='plausibility')
         """
-        return cls(learner, n_neighbors=3, noise_rate=noise_rate, weights="plausibility", **parameters)
+        return cls(learner, n_neighbors=3, noise_rate=noise_rate, weights=weights, **parameters)
 
     @staticmethod
     def default_learner(random_state: Any = None) -> OnlineLearner:

@@ -38,6 +38,8 @@ def draw_figures(
 ) -> tuple[list[Path], list[str]]:
     """Draw all figures for which there are numbers; return the files, and which figures are left out, and why.
 
+    The numbers of Figures 9 and 10 are written to ``figures.json``.
+
     The folder ``out`` holds the records of the tables and receives the figures. Figures 9 and 10 show ``n_runs``
     divisions of Wine (10 in the paper) for the values ``cs`` of C.
     """
@@ -55,6 +57,7 @@ def draw_figures(
         return out / f"figure{number}.{ending}"
 
     claim((name(number), "figure") for number in (2, 3, 8, 9, 10, 11, 12, 14))
+    claim([(out / "figures.json", "records")])
 
     def save(number: int, width: float, height: float, draw: Callable[[Any], None]) -> None:
         with mpl.rc_context({"svg.hashsalt": "nearkin", "svg.fonttype": "path", "legend.frameon": False}):
@@ -71,6 +74,11 @@ def draw_figures(
     save(8, 5, 4, plane.draw_noisy)
     save(9, 6, 4, partial(_draw_against_c, cs, batch, "Figure 9: ODML on batch triplets"))
     save(10, 6, 4, partial(_draw_against_c, cs, robust, "Figure 10: Robust-LODML, eta = 3"))
+    files.append(out / "figures.json")
+    records = wine.make_trace_records(9, batch, cs, "ideal ODML", seed)
+    records += wine.make_trace_records(10, robust, cs, "Euclidean", seed)
+    with replacing(files[-1], "records") as file:
+        file.write((json.dumps(records, indent=1) + "\n").encode())
     save(11, 9, 4, plane.draw_weighed)
     for number, table, draw in ((12, "table3", _draw_accuracies), (14, "table4", _draw_covid)):
         records = _read_records(out / f"{table}.json")
@@ -145,11 +153,11 @@ class _Plane:
         axes.legend()
 
 
-def _draw_against_c(cs: tuple[float, ...], found: dict[str, list[float]], title: str, figure: Any) -> None:
+def _draw_against_c(cs: tuple[float, ...], found: wine.Trace, title: str, figure: Any) -> None:
     axes = figure.subplots()
     for (name, values), colour, mark in zip(found.items(), _COLOURS, _MARKS, strict=False):
         style = {"ls": "--", "color": "#777777"} if name == "Euclidean" else {"color": colour, "marker": mark}
-        axes.plot(cs, values, label=name, ms=4, **style)
+        axes.plot(cs, values.mean(axis=0), label=name, ms=4, **style)
     axes.set(xscale="log", xlabel="C", ylabel="accuracy %", title=title)
     axes.legend()
 

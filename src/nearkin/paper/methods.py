@@ -25,8 +25,8 @@ Params = dict[str, Any]
 #: ``build(params, rate, seed)`` returns a fresh estimator; ``rate`` is the share of wrong labels.
 Build = Callable[[Params, float, int], Any]
 
-#: ``classify(learner, rate)`` returns a classifier on top of a learner.
-Classify = Callable[[Any, float], Any]
+#: ``classify(learner, rate, **votes)`` returns a classifier on top of a learner.
+Classify = Callable[..., Any]
 
 #: Share of the parameters that differ between a setting and a variant of it.
 _CHANGED = 0.4
@@ -46,13 +46,18 @@ class Draw(Protocol):
 class Method:
     """A column: how to build an estimator, and the space in which to search its parameters.
 
-    ``raw`` says whether the method scales features itself.
+    ``raw`` says whether the method scales features itself. A search tries the settings ``first`` after the defaults.
     """
 
     name: str
     build: Build
     space: Mapping[str, Draw] = field(default_factory=dict)
     raw: bool = False
+    first: tuple[Params, ...] = ()
+
+    def takes_raw(self, params: Params) -> bool:
+        """Whether it takes features as they come, with these parameters."""
+        return self.raw or params.get("rows") == "unit"
 
     def draw(self, n_features: int, rng: np.random.Generator) -> Params:
         """Draw a random setting."""
@@ -103,13 +108,16 @@ class _Rank(_OneOf):
         return max(1, round(super().__call__(n_features, rng) * n_features))
 
 
+#: How rows come: prepared as the protocol says, then also brought to length 1, or brought to length 1 as they come.
+_ROWS = ("prepared", "prepared unit", "unit")
+
 #: Ranges of section 4.2, and what the paper leaves open. lambda of OPML in (1e-6, 0.05) is C = lambda / 2 here. Rows of
 #: length 1 are searched because only they give the paper's Table 1.
-_OPEN: dict[str, Draw] = {"n_epochs": _OneOf((1, 2, 3, 5, 10)), "unit_rows": _OneOf((False, True))}
+_OPEN: dict[str, Draw] = {"n_epochs": _OneOf((1, 2, 3, 5, 10)), "rows": _OneOf(_ROWS)}
 _STEPS: dict[str, Draw] = {"C": _Log(1e-6, 30.0), **_OPEN}
 _ETA: dict[str, Draw] = {"eta": _Log(0.01, 5.0)}
 _OCTG: dict[str, Draw] = {
-    "n_centers": _OneOf((1, 1, 2, 3, 5, 10, "auto")),
+    "n_centers": _OneOf((1, 1, 2, 3, 5, 10, 20, "auto")),
     "max_impostors": _OneOf((None, None, 1, 3, 10)),
 }
 _LOW_RANK: dict[str, Draw] = {"n_components": _Rank((1.0, 0.75, 0.5, 0.25, 0.125)), "init": _OneOf(("pca", "identity"))}
@@ -139,11 +147,12 @@ def _combine(learner: Callable[..., Any], source: Callable[..., Any] | None, cla
 
     def build(params: Params, rate: float, seed: int) -> Any:
         given = usual | params
-        unit_rows = given.pop("unit_rows", False)
+        rows = given.pop("rows", _ROWS[0])
+        votes = {name: given.pop(name) for name in _VOTES if name in given}
         if source is not None:
             given["triplets"] = source(**{name: given.pop(name) for name in _OCTG if name in given})
-        classifier = classify(as_printed(learner, **given, scale=None, random_state=seed), rate)
-        return make_pipeline(Normalizer(), classifier) if unit_rows else classifier
+        classifier = classify(as_printed(learner, **given, scale=None, random_state=seed), rate, **votes)
+        return classifier if rows == _ROWS[0] else make_pipeline(Normalizer(), classifier)
 
     return build
 
@@ -153,9 +162,9 @@ def _vote_plainly(learner: Any, rate: float) -> Any:
     return RobustKNeighborsClassifier(learner, n_neighbors=3, noise_rate=0.0, weights="uniform")
 
 
-def _vote_robustly(learner: Any, rate: float) -> Any:
+def _vote_robustly(learner: Any, rate: float, **votes: Any) -> Any:
     """Algorithm 5, told the noise rate as in the paper."""
-    return RobustKNeighborsClassifier.algorithm5(learner, noise_rate=rate)
+    return RobustKNeighborsClassifier.algorithm5(learner, noise_rate=rate, **votes)
 
 
 class _Rescored(BaseEstimator):
@@ -182,11 +191,19 @@ def _untouched(params: Params, rate: float, seed: int) -> Any:
 
 #: Three passes, which the paper leaves open.
 _USUAL: Params = {"n_epochs": 3, "n_centers": "auto"}
-_ROBUST: dict[str, Draw] = {**_STEPS, **_ETA, **_OCTG}
+_VOTES: dict[str, Draw] = {"weights": _OneOf(("plausibility", "uniform"))}
+_ROBUST: dict[str, Draw] = {**_STEPS, **_ETA, **_OCTG, **_VOTES}
+
+#: Settings that a search tries early: many centres where classes fall into parts, and unit rows as they come.
+_MANY_CENTERS: Params = {"C": 0.3, "eta": 1.0, "n_centers": 20, "max_impostors": 3, "weights": "uniform"}
+_UNIT_ROWS: Params = {"C": 0.1, "eta": 1.0, "n_centers": 5, "rows": "unit", "weights": "uniform"}
+_FIRST = (_MANY_CENTERS, _UNIT_ROWS)
 
 _COLUMNS = (
-    Method("Robust-LODML", _combine(RobustLODML, OCTG, _vote_robustly, **_USUAL), {**_ROBUST, **_LOW_RANK}),
-    Method("Robust-ODML", _combine(RobustODML, OCTG, _vote_robustly, **_USUAL), _ROBUST),
+    Method(
+        "Robust-LODML", _combine(RobustLODML, OCTG, _vote_robustly, **_USUAL), {**_ROBUST, **_LOW_RANK}, first=_FIRST
+    ),
+    Method("Robust-ODML", _combine(RobustODML, OCTG, _vote_robustly, **_USUAL), _ROBUST, first=_FIRST),
     Method("LPA-ODML", _combine(LPAODML, OnePassTriplets, _vote_plainly), {**_STEPS, "mu": _Log(0.01, 100.0)}),
     Method("ODML", _combine(ODML, OnePassTriplets, _vote_plainly), _STEPS),
     Method("OPML", _combine(OPML, None, _vote_plainly), {"C": _Log(0.5e-6, 0.025), **_OPEN}),

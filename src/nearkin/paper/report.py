@@ -44,7 +44,7 @@ def _make_record(outcome: Outcome, metric: str, *, matrix: bool) -> Record:
         "paper_mean": paper_mean, "paper_std": paper_std,
         "difference": None if paper_mean is None else mean - paper_mean,
         "params": outcome.params, "seconds": outcome.seconds, "kind": cell.kind, "grouped": cell.grouped,
-        "draws": cell.n_draws, "budget": cell.budget, "seed": cell.seed,
+        "draws": cell.n_draws, "budget": cell.budget, "seed": cell.seed, "sources": outcome.sources,
     }  # fmt: skip
     if matrix:
         record["confusion"] = np.mean(outcome.confusions or [], axis=0).tolist()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import Any, Self
@@ -18,6 +18,7 @@ from nearkin.datasets import Dataset, info
 from nearkin.paper.methods import GRID, METHODS, PAPER, Method
 from nearkin.paper.protocol import Split, derive_seed, draw_splits, split_inside
 from nearkin.paper.scores import METRICS, Confusion, count_outcomes
+from nearkin.paper.sources import digest_sources
 
 __all__ = [
     "SELECTIONS", "SEVEN", "TABLES", "Cell", "Measurement", "Outcome", "Table", "list_cells", "measure", "narrow",
@@ -50,7 +51,8 @@ class Table:
     """An experiment: the product of its data sets, levels of noise, columns and kinds of folds is what it measures.
 
     ``noise`` are percentages, none if people gave the labels. Folds are plain, or keep copies together (``grouped``),
-    or both. ``matrix`` adds confusion matrices to the report; ``selection`` is one of ``SELECTIONS``.
+    or both. ``matrix`` adds confusion matrices to the report; ``selection`` is one of ``SELECTIONS``. ``settings`` has
+    for a data set and a column settings that a search tries first.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Table:
     seed: int = 0
     n_draws: int = 1
     budget: int = 32
+    settings: Mapping[str, Mapping[str, list[Params]]] = field(default_factory=dict)
 
 
 TABLES = {
@@ -131,9 +134,12 @@ def list_cells(table: Table, data: dict[str, Dataset]) -> list[Cell]:
         if table.selection == "default":
             budget = 0
         cells += [
-            Cell(dataset, noise, method, table.selection, kind, grouped, table.seed, table.n_draws, budget)
+            Cell(
+                dataset, noise, method, table.selection, kind, grouped, table.seed, table.n_draws, budget,
+                tuple(json.dumps(one) for one in table.settings.get(dataset, {}).get(method, ())) if budget else (),
+            )
             for noise, grouped, method in product(levels, table.grouped, table.methods)
-        ]
+        ]  # fmt: skip
     return cells
 
 
@@ -142,7 +148,8 @@ class Cell:
     """Everything that decides the number in a cell.
 
     ``noise`` is a percentage of wrong training labels, or the name of labels that people gave; ``budget`` is the number
-    of settings that a search tries. The other fields are as in `Table` and `draw_splits`.
+    of settings that a search tries, the first of them those of ``given``, as JSON. The other fields are as in `Table`
+    and `draw_splits`.
     """
 
     dataset: str
@@ -154,6 +161,7 @@ class Cell:
     seed: int = 0
     n_draws: int = 1
     budget: int = 0
+    given: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -189,13 +197,14 @@ class Outcome(Measurement):
     """Accuracies of a cell in percent, one per fold of every draw, and confusions if there are two classes.
 
     ``params`` is what differs from the defaults; for "nested" there is one setting per fold. ``seconds`` include the
-    search.
+    search. ``sources`` is the digest of the code that measured it.
     """
 
     accuracies: list[float]
     confusions: list[Confusion] | None
     params: Params | list[Params]
     seconds: float
+    sources: str = ""
 
     def __str__(self) -> str:
         cell = self.cell
@@ -219,7 +228,8 @@ def measure(cell: Cell, data: Dataset, methods: Mapping[str, Method] = METHODS) 
     if len(np.unique(data.y)) == 2:
         confusions = [count_outcomes(fold.test_labels, found) for found, fold in zip(predictions, folds, strict=True)]
     shown: Params | list[Params] = used if cell.selection == "nested" and method.space else used[0]
-    return Outcome(cell, accuracies, confusions, shown, time.perf_counter() - begun)
+    sources = digest_sources("nearkin" if method.raw else "paper")
+    return Outcome(cell, accuracies, confusions, shown, time.perf_counter() - begun, sources)
 
 
 def choose_params(cell: Cell, method: Method, rate: float, folds: list[Split]) -> list[Params]:
@@ -230,26 +240,30 @@ def choose_params(cell: Cell, method: Method, rate: float, folds: list[Split]) -
     def choose_on(inner: list[Split]) -> Params:
         seed = derive_seed(cell.seed, cell.dataset, cell.method)
         score = partial(_score_setting, method, rate, inner)
-        return search(method, folds[0].train.shape[1], cell.budget, seed, score)
+        first = [*map(json.loads, cell.given), *method.first]
+        return search(method, folds[0].train.shape[1], cell.budget, seed, score, first)
 
     if cell.selection == "folds":
         return [choose_on(folds)] * len(folds)
     return [choose_on(split_inside(fold)) for fold in folds]
 
 
-def search(method: Method, n_features: int, budget: int, seed: int, score: Callable[[Params], float]) -> Params:
+def search(
+    method: Method, n_features: int, budget: int, seed: int, score: Callable[[Params], float],
+    first: Sequence[Params] = (),
+) -> Params:  # fmt: skip
     """Setting with the highest score among ``budget``; the first of equals.
 
-    The search tries the defaults first. It draws the first half of the settings at random; the other half are variants
-    of the best so far.
+    The search tries the defaults first, then the settings ``first``. Of the others it draws some at random, up to half
+    of all; the rest are variants of the best so far.
     """
     if not method.space:
         return {}
     rng = np.random.default_rng(seed)
     tried: list[tuple[float, Params]] = []
     for i in range(budget):
-        if i == 0:
-            params: Params = {}
+        if i <= len(first):
+            params: Params = ({}, *first)[i]
         elif i <= budget // 2:
             params = method.draw(n_features, rng)
         else:
@@ -280,7 +294,7 @@ def _predict_or_default(method: Method, params: Params, rate: float, fold: Split
 
 
 def _predict(method: Method, params: Params, rate: float, fold: Split) -> NDArray[Any]:
-    train, test = (fold.raw_train, fold.raw_test) if method.raw else (fold.train, fold.test)
+    train, test = (fold.raw_train, fold.raw_test) if method.takes_raw(params) else (fold.train, fold.test)
     found: NDArray[Any] = method.build(params, rate, fold.seed).fit(train, fold.labels).predict(test)
     return found
 

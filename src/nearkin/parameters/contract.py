@@ -29,11 +29,15 @@ Sweep = Callable[[TripletRows, StepRule, Array], int]
 
 @dataclass(frozen=True)
 class LearningRule:
-    """How far one triplet may move a parameter: aggressiveness, loss and half-quadratic iterations."""
+    """How far one triplet may move a parameter: aggressiveness, loss and half-quadratic iterations.
+
+    ``carried`` is that of `nearkin.kernels.StepRule`.
+    """
 
     C: float
     loss: Loss
     max_hq_iter: int
+    carried: float = 0.0
 
 
 class Parameter(ABC):
@@ -192,6 +196,7 @@ def feed(triplets: Triplets, rule: LearningRule, sweep: Sweep, most: int | None 
     """
     plausibility = np.ones(len(triplets))
     caps = np.full(len(triplets), float(rule.C))
+    limits = rule.loss.params, rule.max_hq_iter, rule.carried
     updates = 0
     for part, rows in triplets.vectors():
         size = part.stop - part.start
@@ -199,7 +204,7 @@ def feed(triplets: Triplets, rule: LearningRule, sweep: Sweep, most: int | None 
             stop = min(start + (most or size), size)
             at = slice(part.start + start, part.start + stop)
             some = TripletRows(*rows[:3], *(one[start:stop] for one in rows[3:]))
-            updates += sweep(some, StepRule(caps[at], rule.loss.params, rule.max_hq_iter), plausibility[at])
+            updates += sweep(some, StepRule(caps[at], *limits), plausibility[at])
     return plausibility, updates
 
 

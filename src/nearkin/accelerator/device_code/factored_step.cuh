@@ -1,7 +1,9 @@
 // The low-rank step of nearkin.steps for a device; tests compare both.
 //
 // `cap` is the longest step, C beta eta; `rate` is eta in powers of two: a plausibility is 2^(-rate hinge). The device
-// waits for the chain of steps, hence as few dependent operations as the formulas allow.
+// waits for the chain of steps, hence as few dependent operations as the formulas allow. A plausibility is the one before
+// the step. Where L is orthogonal to the first direction a step ends a hair below the bound: only the processor begins a
+// part there.
 //
 // Real and N_HQ are defined by the compiler call.
 
@@ -65,15 +67,15 @@ __device__ Real kink_of(const Triplet& t, Real a_plus, Real a_minus) {
 __device__ __noinline__ Step far_step(Triplet t, Real pq, Real a_plus, Real a_minus, Real cap, Real rate) {
     Real span = t.m_plus + t.m_minus, kink = kink_of(t, a_plus, a_minus), v = kink, other;
     Step s;
-    s.share = fast_exp2(least((pq - 1) * rate, 0));
+    Real share = s.share = fast_exp2(least((pq - 1) * rate, 0));
 #pragma unroll
     for (int i = 0; i < N_HQ; i++) {
         if (i > 0) {
             Real wide = 1 + v * t.m_plus;
             other = 1 / (1 + v * span);
-            s.share = fast_exp2(least((wide * wide * (a_plus - a_minus * (other * other)) - 1) * rate, 0));
+            share = fast_exp2(least((wide * wide * (a_plus - a_minus * (other * other)) - 1) * rate, 0));
         }
-        Real tau = cap * s.share, left = 1 - tau * t.m_plus;
+        Real tau = cap * share, left = 1 - tau * t.m_plus;
         v = cap < infinite() && left > 0 ? least(tau / left, kink) : kink;
     }
     other = v / (1 + v * span);
@@ -102,8 +104,8 @@ __device__ __forceinline__ Step step_of(const Triplet& t, Square own, Real cap, 
         tau = cap * share;
     }
     scale *= tau;
-    Step s = {(tau * t.hh) * scale, (1 - tau * t.gh) * scale, (tau * t.gg) * scale, share};
-    bool moves = t.can_move && own.pq < 1;
+    Step s = {(tau * t.hh) * scale, (1 - tau * t.gh) * scale, (tau * t.gg) * scale, first};
+    bool moves = t.can_move && own.pq < 1 && own.pp + own.qq > 0;
     bool is_near = t.can_stay_near && a_plus * t.grow - a_minus * t.shrink < t.reach;
     // The same in all lanes; the vote tells the compiler.
     if (__any_sync(EVERY, moves && !is_near)) return far_step(t, own.pq, a_plus, a_minus, cap, rate);

@@ -15,10 +15,11 @@ struct Step { Real tau, share; };
 __device__ __forceinline__ Step step_of(Real z, Real slope, Real inverse, Real cap, Real rate) {
     Real kink = most((1 - z) * inverse, 0), start = z * rate - rate;
     Step s;
+    Real share = s.share = fast_exp2(least(start, 0));  // before the step
 #pragma unroll
     for (int i = 0; i < N_HQ; i++) {
-        s.share = fast_exp2(least(i == 0 ? start : s.tau * slope + start, 0));
-        s.tau = UNBOUNDED ? kink : least(cap * s.share, kink);
+        if (i > 0) share = fast_exp2(least(s.tau * slope + start, 0));
+        s.tau = UNBOUNDED ? kink : least(cap * share, kink);
     }
     return s;
 }
