@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.metadata import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sphinx_gallery.sorting import ExplicitOrder
 import nearkin
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # for gallery_order
 
 project = "nearkin"
 author = "The nearkin developers"
@@ -39,9 +41,10 @@ nitpicky = False
 # ------------------------------------------------------------------ reference
 
 #: Optional parts: their pages are built without them.
-autodoc_mock_imports = ["torch", "safetensors", "pytorch_metric_learning", "triton", "dask", "distributed"]
+autodoc_mock_imports = ["torch", "safetensors", "pytorch_metric_learning", "triton", "dask", "distributed", "river"]
 autodoc_typehints = "none"  # docstrings say what a type means
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 autosummary_ignore_module_all = False
 numpydoc_show_class_members = False
@@ -91,7 +94,7 @@ sphinx_gallery_conf = {
     "subsection_order": ExplicitOrder(
         ["../examples/audit", "../examples/noise", "../examples/space", "../examples/stream", "../examples/search"]
     ),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.FirstThingsFirst",
     "doc_module": ("nearkin",),
     "backreferences_dir": "reference/backreferences",
     "reference_url": {"nearkin": None},
@@ -99,6 +102,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "min_reported_time": 1,
     "show_memory": False,
+    "write_computation_times": False,  # those pages load a script from elsewhere
     "show_signature": False,
     "copyfile_regex": r"",
     "download_all_examples": True,

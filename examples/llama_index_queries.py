@@ -1,9 +1,9 @@
 """A query map behind llama-index: documents and their index stay as they are, only queries are mapped.
 
-`AdaptedEmbedding` is an embedding model of llama-index around another one. It embeds texts as before and maps queries by
-a `SimilarityAdapter` that has learned from clicks. The embeddings here are a stub, so that nothing is downloaded: words
-hash to directions, and users call things by other names than the documents do. Works with llama-index-core where that
-is installed; otherwise a stand-in with the same methods takes its place.
+`AdaptedEmbedding` is an embedding model of llama-index around another one. It embeds texts as before and maps queries
+by a `SimilarityAdapter` that has learned from clicks. The embeddings here are a stub, so that nothing is downloaded:
+words hash to directions, and users call things by other names than the documents do. Works with llama-index-core where
+that is installed; otherwise a stand-in with the same methods takes its place.
 """
 
 import hashlib

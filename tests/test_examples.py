@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((ROOT / "examples").rglob("*.py"))
-PAGES = ["README.md", "docs/start.md", "docs/streams.md", "docs/extending.md", "docs/audit.md"]
+PAGES = [
+    "README.md", "docs/start.md", "docs/streams.md", "docs/extending.md", "docs/audit.md", "docs/coming-from.md",
+    *(f"docs/tutorials/{who}.md" for who in ("data-scientist", "search-engineer", "stream-owner", "researcher")),
+]  # fmt: skip
 
 
 def python_blocks(page: Path) -> str:

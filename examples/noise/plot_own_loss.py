@@ -2,7 +2,7 @@
 Your own loss
 =============
 
-Your own loss: any bounded or slowly growing function of the hinge can replace the rescaled hinge.
+Any bounded or slowly growing function of the hinge can replace the rescaled hinge.
 
 The loss here grows like a logarithm, log(1 + s * hinge) / log(1 + s). Its weight falls as 1 / (1 +
 s * hinge): more slowly than the exponential, so a doubtful triplet keeps more weight.

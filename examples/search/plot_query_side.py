@@ -2,7 +2,7 @@
 Learn the query side only
 =========================
 
-Learn the query side only: the item index stays as it is.
+The item index stays as it is; only queries are mapped.
 
 A search engine holds unit-length item vectors in an inner-product index. Users click some results
 and skip others; some clicks are accidents. RobustOASIS learns M from (query, clicked, skipped) so

@@ -2,8 +2,7 @@
 Your own triplet source
 =======================
 
-Your own triplet source: define where (anchor, positive, negative) come from, and every learner can
-use it.
+Define where (anchor, positive, negative) come from, and every learner can use it.
 
 The source here remembers the newest rows of the stream. For every row it takes the nearest
 remembered row of the same class as positive and the nearest remembered row of another class as

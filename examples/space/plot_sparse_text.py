@@ -2,7 +2,7 @@
 Sparse rows
 ===========
 
-Sparse rows: learn from a bag of words with thousands of columns without making it dense.
+Learn from a bag of words with thousands of columns without making it dense.
 
 The documents are synthetic: 6 topics, 2,000 words, about 40 words per document, a fifth of the
 labels wrong. A CSR matrix stays sparse; only the block being learned is dense. The low-rank learner

@@ -2,7 +2,7 @@
 Stop a stream, and go on from a file
 ====================================
 
-A stream: learn batch by batch, meet new classes, stop, and continue from a file.
+Learn batch by batch, meet new classes, stop, and continue from a file.
 
 The rows of the digits data arrive in batches. The first batches hold only the digits 0 to 4, then
 the others appear. Only the model remains of earlier batches.
