@@ -198,7 +198,8 @@ class Classifier(base.MiniBatchClassifier):  # type: ignore[misc, unused-ignore]
 class Transformer(base.SupervisedTransformer):  # type: ignore[misc, unused-ignore]
     """Map dicts into a learned space, for methods of river that compare rows.
 
-    The first 50 rows are learned together; before that, and before two classes were met, rows map to nothing.
+    The first 50 rows are learned together; before that, and before two classes were met, rows stay as they
+    are.
 
     Parameters
     ----------
@@ -229,6 +230,6 @@ class Transformer(base.SupervisedTransformer):  # type: ignore[misc, unused-igno
     def transform_one(self, x: Row) -> dict[Any, Any]:
         """Return the coordinates of a row in the learned space, numbered from 0."""
         if not self._lessons.is_begun:
-            return {}
+            return dict(_as_numbers(x))
         mapped = self._lessons.model.transform(self._lessons.columns.place([_as_numbers(x)]))[0]
         return dict(enumerate(np.asarray(mapped).tolist()))
