@@ -195,7 +195,7 @@ class Classifier(base.MiniBatchClassifier):  # type: ignore[misc, unused-ignore]
         return pd.DataFrame(model.predict_proba(rows), index=X.index, columns=model.classes_.tolist())
 
 
-class Transformer(base.SupervisedTransformer):  # type: ignore[misc, unused-ignore]
+class Transformer(base.Transformer, base.SupervisedTransformer):  # type: ignore[misc, unused-ignore]
     """Map dicts into a learned space, for methods of river that compare rows.
 
     The first 50 rows are learned together; before that, and before two classes were met, rows stay as they
@@ -223,7 +223,11 @@ class Transformer(base.SupervisedTransformer):  # type: ignore[misc, unused-igno
         self.seed = seed
         self._lessons = _Lessons(RobustLODML(random_state=seed) if learner is None else learner, _FIRST, seed)
 
-    def learn_one(self, x: Row, y: Any) -> None:
+    @property
+    def _supervised(self) -> bool:
+        return True  # river's pipelines map rows by a `base.Transformer` only, and give it labels if it says this
+
+    def learn_one(self, x: Row, y: Any) -> None:  # type: ignore[override, unused-ignore]
         """Learn a row and its label."""
         self._lessons.learn([x], [y])
 
