@@ -7,7 +7,7 @@ import nearkin
 from each import each
 
 river = pytest.importorskip("river")
-from river import checks, datasets, neighbors, stream  # noqa: E402
+from river import checks, datasets, evaluate, metrics, neighbors, stream  # noqa: E402
 
 from nearkin.river import Classifier, Transformer  # noqa: E402
 
@@ -125,3 +125,14 @@ def test_a_transformer_helps_neighbours_of_river_with_features_that_say_nothing(
         plain.learn_one(x, label)
         transformer.learn_one(x, label)
     assert n_right[1] > n_right[0] + 0.15 * 340
+
+
+def test_a_pipeline_hands_mapped_rows_on(rng):
+    y = rng.integers(0, 2, size=400)
+    X = np.column_stack([y + 0.4 * rng.normal(size=400), 3.0 * rng.normal(size=(400, 9))])
+
+    def measure(model):
+        return evaluate.progressive_val_score(stream.iter_array(X, y), model, metrics.Accuracy()).get()
+
+    plain, learned = measure(neighbors.KNNClassifier()), measure(Transformer(seed=0) | neighbors.KNNClassifier())
+    assert learned > plain + 0.15
