@@ -41,12 +41,9 @@ dist: $(VENV)/.dist ## build wheel and sdist into dist/, install each into an em
 	  cp tests/smoke.py .venv-dist/ && (cd .venv-dist && bin/python -I -W error smoke.py) || exit 1; \
 	done
 
-coverage: $(VENV)/.test ## lines and branches that the tests reach, compiled loops as Python; fails below the floor
-	$(BIN)/python -m pytest -n auto --dist worksteal -q -m 'not slow' --cov=nearkin --cov-branch --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto --dist worksteal -q -m 'not slow' $(TWINS) \
-	  --cov=nearkin --cov-branch --cov-append --cov-report=term:skip-covered
-# Tests that compare loops with their literal twins: as plain Python they run within minutes.
-TWINS := tests/kernels tests/learners/test_full.py
+coverage: $(VENV)/.test ## lines and branches that the fast tests reach, beside compiled loops, which have twins instead
+	$(INSTALL) 'pytest-cov>=6'
+	$(BIN)/python -m pytest -n auto --dist worksteal -q -m 'not slow' --cov --cov-report=term:skip-covered
 
 .PHONY: parts chromium
 parts: $(VENV)/.parts chromium ## install what else tests can use: torch, a C compiler, dask, search engines, cleanlab, playwright, chromium

@@ -2,8 +2,8 @@
 
 `AdaptedEmbedding` is an embedding model of llama-index around another one. It embeds texts as before and maps queries
 by a `SimilarityAdapter` that has learned from clicks. The embeddings here are a stub, so that nothing is downloaded:
-words hash to directions, and users call things by other names than the documents do. Works with llama-index-core where
-that is installed; otherwise a stand-in with the same methods takes its place.
+words hash to directions, and users call things by other names than the documents do. Works with llama-index-core
+where that is installed; otherwise a stand-in with the same methods takes its place.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ class AdaptedEmbedding(BaseEmbedding):
 
 
 THINGS = ["engine", "brake", "wheel", "window", "mirror", "seat", "belt", "light", "horn", "battery", "pump", "filter"]
-SLANG = dict(zip(THINGS, [f"{one[::-1]}" for one in THINGS], strict=True))  # what users call them
+SLANG = dict(zip(THINGS, [one[::-1] for one in THINGS], strict=True))  # what users call them
 WORK = ["replace", "clean", "check", "repair", "order", "paint", "test", "mount"]
 documents = [f"{work} the {thing}" for thing in THINGS for work in WORK]
 rng = np.random.default_rng(0)

@@ -1,8 +1,8 @@
 """A map of the learned space by UMAP: plain distances after `transform` are the learned ones, so any method takes them.
 
 Wine with twenty columns that say nothing, and a fifth of the labels wrong. Neighbours in a two-dimensional map are
-counted before and after learning: how many of the ten nearest share the true class? Uses UMAP if it is
-installed (pip install umap-learn), otherwise the t-SNE of scikit-learn.
+counted before and after learning: how many of the ten nearest share the true class? Uses UMAP if it is installed
+(pip install umap-learn), otherwise the t-SNE of scikit-learn.
 """
 
 import warnings

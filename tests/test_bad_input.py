@@ -221,7 +221,7 @@ def test_complex_rows_are_refused(make):
 def test_one_class_is_refused_and_the_message_says_what_to_do(make):
     X, _ = _data()
     model = make()
-    hint = ["Pass `classes=`"] if hasattr(model, "partial_fit") else []
+    hint = ["Pass `classes=`"] if hasattr(model, "partial_fit_triplets") else []
     _refuses(lambda: model.fit(X, np.zeros(len(X))), model, "at least two classes", *hint)
 
 
@@ -1081,9 +1081,11 @@ def test_input_is_left_as_it_was(make):
     rows, labels = X.copy(), y.copy()
     model = make().fit(rows, labels)
     (model.predict if hasattr(model, "predict") else model.transform)(rows)
-    if hasattr(model, "partial_fit"):
+    if hasattr(model, "partial_fit_triplets"):
         model.partial_fit(rows, labels)
         model.partial_fit_triplets(rows, rows[::-1], rows)
+    elif hasattr(model, "partial_fit"):
+        make().partial_fit(rows, labels).partial_fit(rows, labels)
     np.testing.assert_array_equal(rows, X)
     np.testing.assert_array_equal(labels, y)
 

@@ -486,7 +486,7 @@ def test_thousands_of_classes_of_four_rows(rng):
 @each(d=(2000, 20_000), fast={"d": (2000,)})
 def test_wide_sparse_rows_are_sketched(d, rng):
     y = rng.integers(0, 4, 400)
-    X = sparse.random_array((400, d), density=0.01, rng=rng, format="lil")
+    X = sparse.random_array((400, d), density=0.01, random_state=rng, format="lil")
     X[np.arange(400), y] = 5.0
     X = X.tocsr()
     model = nearkin.RobustLODML(n_components=8, random_state=0).fit(X[:200], y[:200])

@@ -195,10 +195,11 @@ class Classifier(base.MiniBatchClassifier):  # type: ignore[misc, unused-ignore]
         return pd.DataFrame(model.predict_proba(rows), index=X.index, columns=model.classes_.tolist())
 
 
-class Transformer(base.SupervisedTransformer):  # type: ignore[misc, unused-ignore]
+class Transformer(base.Transformer, base.SupervisedTransformer):  # type: ignore[misc, unused-ignore]
     """Map dicts into a learned space, for methods of river that compare rows.
 
-    The first 50 rows are learned together; before that, and before two classes were met, rows map to nothing.
+    The first 50 rows are learned together; before that, and before two classes were met, rows stay as they
+    are.
 
     Parameters
     ----------
@@ -222,13 +223,17 @@ class Transformer(base.SupervisedTransformer):  # type: ignore[misc, unused-igno
         self.seed = seed
         self._lessons = _Lessons(RobustLODML(random_state=seed) if learner is None else learner, _FIRST, seed)
 
-    def learn_one(self, x: Row, y: Any) -> None:
+    @property
+    def _supervised(self) -> bool:
+        return True  # river's pipelines map rows by a `base.Transformer` only, and give it labels if it says this
+
+    def learn_one(self, x: Row, y: Any) -> None:  # type: ignore[override, unused-ignore]
         """Learn a row and its label."""
         self._lessons.learn([x], [y])
 
     def transform_one(self, x: Row) -> dict[Any, Any]:
         """Return the coordinates of a row in the learned space, numbered from 0."""
         if not self._lessons.is_begun:
-            return {}
+            return dict(_as_numbers(x))
         mapped = self._lessons.model.transform(self._lessons.columns.place([_as_numbers(x)]))[0]
         return dict(enumerate(np.asarray(mapped).tolist()))

@@ -175,7 +175,7 @@ def test_twenty_thousand_features_train_in_bounded_memory(kind):
     """A d x d matrix would take 1.6 GB in single precision; rows are not counted."""
     n, d = 400, 20_000
     rng = np.random.default_rng(0)
-    X = sparse.random_array((n, d), density=0.01, format="csr", rng=rng, dtype=np.float32)
+    X = sparse.random_array((n, d), density=0.01, format="csr", random_state=rng, dtype=np.float32)
     y = rng.integers(0, 3, n)
     if kind == "dense":
         X = X.toarray()

@@ -136,9 +136,9 @@ def test_a_wide_sparse_matrix_is_never_made_dense_as_a_whole(init, source):
     n, d = 5000, 20_000
     model = nearkin.RobustLODML(n_components=4, init=init, triplets=source, scale=None, rescore=False, random_state=0)
     rng = np.random.default_rng(0)
-    X = sparse.random_array((n, d), density=1e-3, format="csr", rng=rng)
+    X = sparse.random_array((n, d), density=1e-3, format="csr", random_state=rng)
     y = rng.integers(0, 3, n)
-    small = sparse.random_array((30, d), density=1e-3, format="csr", rng=rng)
+    small = sparse.random_array((30, d), density=1e-3, format="csr", random_state=rng)
     model.fit(small, y[:30])  # whatever is compiled or loaded at the first call
     tracemalloc.start()
     model.fit(X, y)

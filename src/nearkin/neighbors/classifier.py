@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self
@@ -318,7 +319,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     @all_or_nothing
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Take up the next labelled rows of a stream, in bounded memory.
+        """Take up the next labelled rows of a stream, in bounded memory; after `fit`, with a warning, from nothing.
 
         Up to 10,000 rows are held, every row of a class with the same probability, and equally many of each class if
         there are more. The model is that which `fit` makes of the rows held, made anew after the first call and
@@ -360,10 +361,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         check_settings(self)
         name, is_first = type(self).__name__, "_gathered" not in vars(self)
         if is_first and "decision_" in vars(self):
-            raise InputError(
-                "fit keeps no rows to go on from. Begin with partial_fit, or tell the rows with "
-                "nearkin.streams.hold_rows(model, X, y) and go on with nearkin.streams.fit_stream.",
-                owner=self,
+            warnings.warn(
+                f"{name}.partial_fit begins anew: fit keeps no rows to go on from. Begin with partial_fit, or tell the "
+                "rows with nearkin.streams.hold_rows(model, X, y) and go on with nearkin.streams.fit_stream.",
+                stacklevel=4,
             )
         X = encode_rows(self, X, reset=is_first)
         if sparse.issparse(X):
@@ -374,6 +375,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if not is_first and classes is not None:
             gathered.numbering.check_declared(as_labels(classes, name).tolist(), name)
         due = gathered.add(rows, labels, name)
+        if is_first:
+            self._forget_decision()
         made = self._decide_from(due, gathered) if due is not None and self._is_enough(due) else {}
         known = made.pop("classes_") if made else self._known_classes()
         places = {one: at for at, one in enumerate(gathered.numbering.classes.tolist())}
@@ -393,10 +396,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _decide_from(self, held: Reservoir, gathered: Gathered) -> dict[str, Any]:
         """Fit a classifier with these settings to rows held, and return what is to be taken from it."""
         other = type(self)(**self.get_params(deep=False)).fit(held.rows, gathered.labels_of(held))
-        for name in _DECIDED:
-            self.__dict__.pop(name, None)
+        self._forget_decision()
         made = {name: value for name, value in vars(other).items() if name in _DECIDED}
         return {**made, "classes_": other.classes_.tolist(), "row_numbers_": held.numbers}
+
+    def _forget_decision(self) -> None:
+        for name in (*_DECIDED, "history_", "row_numbers_"):
+            self.__dict__.pop(name, None)
 
     def _known_classes(self) -> list[Any]:
         """Classes that the decision knows."""
