@@ -27,7 +27,7 @@ from .settings import HERE
 
 #: Sizes that stay, and those that are tried.
 USUAL = {"rows": 4000, "features": 32, "classes": 5}
-SIZES = {"rows": (1000, 4000, 16_000, 64_000), "features": (16, 64, 256, 1024), "classes": (4, 16, 64, 256)}
+SIZES = {"rows": (1000, 4000, 16_000), "features": (16, 64, 256), "classes": (4, 16, 64)}
 _MOST = 6.0
 _QUERIES = 1000
 
