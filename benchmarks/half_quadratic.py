@@ -2,8 +2,8 @@
 
     python -m benchmarks.half_quadratic --out results/half_quadratic
 
-The objective of a triplet, ``tau^2 |A|^2 / 2 + C loss(z + tau |A|^2)``, is not convex: the loop descends from the step 0
-and stays in the valley where it begins. ``anchored`` is that loop, ``cumulative`` adds up its inner steps, ``global``
+The objective of a triplet, ``tau^2 |A|^2 / 2 + C loss(z + tau |A|^2)``, is not convex: the loop descends from the step
+0 and stays in the valley where it begins. ``anchored`` is that loop, ``cumulative`` adds up its inner steps, ``global``
 takes the best of a grid of steps, refined. Accuracy is that of Robust-kNN after one pass of Robust-ODML on the triplets
 of OCTG, the cone kept at the end, on the five small sets, told the noise rate.
 """
