@@ -66,6 +66,10 @@ docs: $(VENV)/.docs ## build the documentation into site/; warnings are errors
 scale: $(VENV)/.base ## repeat the experiment behind scale="auto" (set NEARKIN_DATA to the data folder)
 	$(BIN)/python benchmarks/scale.py
 
+.PHONY: records
+records: $(VENV)/.base ## tell which records in results/ are of today's code; fails if any is older
+	$(BIN)/python -m benchmarks.records
+
 .PHONY: bench bench-quick
 bench: $(VENV)/.bench ## measure speed and memory, up to 25 minutes (set NEARKIN_DATA to the data folder)
 	$(BIN)/python -m benchmarks

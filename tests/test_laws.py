@@ -41,6 +41,8 @@ def make(cls, **parameters):
         parameters = {"bounds": (0.5, 1.5), **parameters}
     elif cls in of(ALL, "OKS"):
         parameters = {"gamma": 0.5, **parameters}
+    elif cls in of(ALL, "OPML"):
+        parameters = {"exact": True, **parameters}  # the published step does not stop where the loss is gone
     elif cls in of(ALL, "OMKS"):
         parameters = {"kernels": ["linear", {"kernel": "rbf", "gamma": 0.5}], **parameters}
     return cls(**{"scale": None, **parameters})

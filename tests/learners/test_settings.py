@@ -313,7 +313,7 @@ def _literal_full(triplets, C, loss, max_hq_iter, is_distance):
                 tau = min(C * w, (1.0 - z) / norm)
                 at = z + tau * norm
             M = M + tau * A
-            plausibility.append(w / float(loss.weight(1.0)))
+            plausibility.append(float(loss.weight(z)) / float(loss.weight(1.0)))
         else:
             plausibility.append(1.0)
     return M, np.array(plausibility)
@@ -327,14 +327,13 @@ def _literal_lowrank(triplets, C, loss, max_hq_iter, is_distance):
     for x, p, n in zip(*triplets, strict=True):
         A = np.outer(x - n, x - n) - np.outer(x - p, x - p) if is_distance else np.outer(x, p - n)
         z = float(np.sum(A * (L @ L.T)))
-        w = float(loss.weight(z))
         if z < 1.0:
             moved = L
             for _ in range(max_hq_iter):
                 w = float(loss.weight(np.sum(A * (moved @ moved.T))))
                 moved = L + C * w * (A + A.T) @ L
             L = moved
-        plausibility.append(w / float(loss.weight(1.0)) if z < 1.0 else 1.0)
+        plausibility.append(float(loss.weight(z)) / float(loss.weight(1.0)) if z < 1.0 else 1.0)
     return L @ L.T, np.array(plausibility)
 
 

@@ -179,8 +179,8 @@ class LODML(LowRankMixin, DeviceSettings, StreamSettings, StepSettings, MapMixin
 
     ``solver="exact"`` takes the global minimiser of the proximal problem behind Eq. (33) in closed form, up to one
     scalar root; the paper leaves step size and number of its sub-gradient steps open. If L is orthogonal to the
-    direction that a triplet asks for, no step along this curve can remove its loss: the step then stops just below
-    the bound where L would become infinite.
+    direction that a triplet asks for and C is large enough, the step begins a part of L along it, in the component with
+    the smallest norm (not on a device).
 
     Examples
     --------
