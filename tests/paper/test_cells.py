@@ -138,7 +138,7 @@ def test_an_outcome_is_the_same_every_time_and_survives_its_line(data):
     assert first.accuracies == again.accuracies
     assert first.params == again.params
     assert len(first.params) == len(first.accuracies) == 10
-    assert Outcome.from_line(first.to_line()).to_line() == first.to_line()
+    assert Outcome.from_line(first.to_line()) == first
 
 
 def test_the_column_nearkin_gets_rows_as_they_are_and_is_not_told_the_rate(data):

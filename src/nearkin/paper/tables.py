@@ -189,7 +189,8 @@ class Measurement:
     def from_line(cls, line: str) -> Self:
         """Inverse of `to_line`."""
         held = json.loads(line)
-        return cls(**held | {"cell": Cell(**held["cell"])})
+        cell = held["cell"]
+        return cls(**held | {"cell": Cell(**cell | {"given": tuple(cell.get("given", ()))})})
 
 
 @dataclass(frozen=True)
