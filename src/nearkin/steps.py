@@ -51,6 +51,9 @@ _FEW = 1e-5
 #: Share of the other eigenvalue below which the first one, ``m_plus``, may be rounding alone.
 _NO_DIRECTION = 1e-12
 
+#: Coefficients of a step beyond the range of numbers: L overflows.
+_EXPLODED = 1e300
+
 #: Smallest normal number.
 _SMALLEST = sys.float_info.min
 
@@ -282,6 +285,8 @@ def subgradient_solve(of_gh, of_pq, C, rule, weight, descent, factor):
     for _ in range(rule.max_hq_iter):
         w = weight(max(0.0, 1.0 - z), rule.params[0], rule.params[1])
         a1, a2, b1, b2, z = subgradient_update(C * w, step_size, n_steps, gg, hh, gh, pp, qq, pq)
+    if not math.isfinite(a1 + a2 + b1 + b2):  # what explodes must be seen in L, not pass for a triplet without a step
+        a1 = a2 = b1 = b2 = _EXPLODED
     return a1, a2, b1, b2, first, 0.0
 
 
@@ -293,7 +298,7 @@ def prepare_step(factor, a1, a2, b1, b2):
         along_g[j] = a1 * p[j] + a2 * q[j]
         along_h[j] = b1 * p[j] + b2 * q[j]
         size += abs(along_g[j]) + abs(along_h[j])
-    return size > 0.0
+    return size != 0.0  # also what is not a number, so that L shows it
 
 
 def least_used(components):
@@ -341,7 +346,7 @@ def prepare_start(factor, component, of_gh, tau):
         along_g[j] = (plus - minus) / of_g
         along_h[j] = (plus + minus) / of_h
         size += abs(along_g[j]) + abs(along_h[j])
-    return size > 0.0
+    return size != 0.0  # also what is not a number, so that L shows it
 
 
 def logdet_curve(pp, qq, pq, rest):
