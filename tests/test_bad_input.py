@@ -553,6 +553,7 @@ WRONG = {
     "loss": ("squared", None, 1, True, nearkin.RescaledHinge, nearkin.Hinge, nearkin.OCTG()),
     "eta": (*NUMBERS, float("inf")),
     "max_hq_iter": COUNTS,
+    "hq": ("both", None, 1, True),
     "n_epochs": COUNTS,
     "shuffle": SWITCHES,
     "rescore": SWITCHES,
@@ -921,7 +922,10 @@ def test_any_size_below_the_limit_without_scaling_gives_a_sound_model_or_a_clear
     except ValueError as error:
         assert cls.__name__ in str(error)
     else:
-        _is_sound(model, Z, y)
+        try:
+            _is_sound(model, Z, y)
+        except ValueError as error:  # a map of rows as small as that may be too large for a metric
+            assert cls.__name__ in str(error)
 
 
 @every_learner

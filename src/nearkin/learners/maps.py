@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from nearkin.accelerator import find
 from nearkin.arrays import Array
-from nearkin.errors import owned_by
+from nearkin.errors import InputError, owned_by
 from nearkin.measures import Measure
 from nearkin.parameters import MappedParameter, check_metric_fits
 from nearkin.rows import LARGEST
@@ -151,7 +151,10 @@ class MapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         if start is None or start.length > 0.0:
             return matrix
         check_metric_fits(start.map.shape[1], start.map.dtype)
-        found = start.map.T @ matrix @ start.map
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = start.map.T @ matrix @ start.map
+        if not np.isfinite(found).all():
+            raise InputError("the metric of rows as small as these overflows. Use scale='auto'.", owner=self)
         return 0.5 * (found + found.T)
 
     @property

@@ -50,7 +50,7 @@ def share_triplets(n_folds: int = 10) -> Iterator[None]:
     >>> bool(found.best_score_ > 0.9)
     True
     """
-    check_argument("share_triplets", "n_folds", n_folds, Integer(1))
+    check_argument("share_triplets", "n_folds", n_folds, Integer(1, 1_000_000))
     token = _shelf.set(Shelf(n_folds))
     try:
         yield
