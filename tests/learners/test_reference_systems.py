@@ -287,10 +287,11 @@ def test_robust_slmoml_takes_the_scalar_recursion_of_its_closed_form(eta, random
         u, v = x - x_plus, x - x_minus
         tau = 0.0
         if slmoml.closed_form_gap(M, u, v, 0.0) > 0.0:
+            before = slmoml.closed_form_gap(M, u, v, 0.0)
             for _ in range(3):
                 loss = max(0.0, slmoml.closed_form_gap(M, u, v, tau))
                 tau = min(0.1 * weight(loss, eta), slmoml.closed_form_kink(M, u, v))
-            np.testing.assert_allclose(run.plausibility[t], np.exp(-eta * loss), atol=1e-11)
+            np.testing.assert_allclose(run.plausibility[t], np.exp(-eta * before), atol=1e-11)
             M = slmoml.closed_form_matrix(M, u, v, tau)
         np.testing.assert_allclose(run.tau[t], tau, atol=1e-11)
     np.testing.assert_allclose(run.parameter, M, atol=1e-11)

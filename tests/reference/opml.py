@@ -11,7 +11,8 @@ import numpy as np
 
 from .common import Array, Run, bisect_decreasing
 from .half_quadratic import as_run, half_quadratic
-from .losses import hinge, plausibility, weight
+from .losses import hinge, plausibility
+from .lowrank import exact_step
 from .triplets import one_pass
 
 CLIP = 1.0 - 1e-6  # share of the largest valid step that exact=True may use, sec. 2.6 "hard case"
@@ -54,14 +55,16 @@ def kink(L_t: Array, U: Array, largest_cap: float) -> float:
 
 
 def triplet_step(
-    L_t: Array, U: Array, C: float, eta: float, max_hq_iter: int, exact: bool
+    L_t: Array, U: Array, C: float, eta: float, max_hq_iter: int, exact: bool, g: Array
 ) -> tuple[Array, float, float]:
-    """The new L, tau and the plausibility that led to it, for a triplet with a positive loss.
+    """The new L, tau and the plausibility before it, for a triplet with a positive loss.
 
-    exact=False takes lambda as given, as published, also where that overshoots the hinge; exact=True stops at the
-    kink, which makes the step the global minimiser.
+    exact=False takes lambda as given, as published, also where that overshoots the hinge; exact=True is the global
+    minimiser, that of Alg. 4 with A = -U.
     """
-    tau_0 = kink(L_t, U, largest_cap=C * float(weight(0.0, eta))) if exact else np.inf
+    if exact:
+        return exact_step(L_t, -U, 0.5 * lambda_max(U), g, C, eta, max_hq_iter)
+    tau_0 = np.inf
     tau, omega = half_quadratic(
         lambda tau: max(0.0, gap_at(published_step(L_t, U, 2.0 * tau), U)), tau_0, C, eta, max_hq_iter
     )
@@ -129,7 +132,7 @@ def _learn(
     U = difference_matrix(x, x_plus, x_minus)
     loss = float(hinge(1.0 - gap_at(L, U)))
     if loss > 0.0 and np.sum(U * U) > 0.0:
-        return triplet_step(L, U, C, eta, max_hq_iter, exact)
+        return triplet_step(L, U, C, eta, max_hq_iter, exact, (x - x_plus) + (x - x_minus))
     return L, 0.0, float(plausibility(loss, eta))
 
 
