@@ -92,7 +92,7 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
     "cells": ("log of cells", {"": rb'\A\{"cell":\ \{"dataset":\ '}),
     "records": (
         "table",
-        {".json": rb'\A\[(\s*\{\s*"dataset":\ |\])', ".md": rb"^-\ nearkin\ [\w.+]+\.$", ".html": _RESULTS},
+        {".json": rb'\A\[(\s*\{\s*"(dataset|figure)":\ |\])', ".md": rb"^-\ nearkin\ [\w.+]+\.$", ".html": _RESULTS},
     ),
     "figure": ("figure", {".svg": rb"<dc:title>nearkin", ".png": rb"Software\x00nearkin"}),
 }  # fmt: skip

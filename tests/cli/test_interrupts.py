@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_breast_cancer
 
 from nearkin.progress import advance, hold_interrupts, notice_interrupts
 
@@ -51,7 +51,7 @@ COMPILER = "numba.core.compiler_machinery PassManager.run"
 
 @pytest.fixture
 def folder(tmp_path):
-    load_wine(as_frame=True).frame.to_csv(tmp_path / "rows.csv", index=False)
+    load_breast_cancer(as_frame=True).frame.to_csv(tmp_path / "rows.csv", index=False)
     return tmp_path
 
 

@@ -89,7 +89,7 @@ def join_neighbours(X: Array, y: Array, n_neighbors: int = 5) -> Triplets:
     --------
     >>> triplets = join_neighbours(np.array([[0.0], [0.2], [1.0], [1.4]]), np.array([0, 0, 1, 1]), 2)
     >>> list(zip(triplets.anchor.tolist(), triplets.positive.tolist(), triplets.negative.tolist()))
-    [(0, 1, 2), (1, 0, 2), (2, 3, 1)]
+    [(0, 1, 2), (1, 0, 2), (2, 3, 1), (3, 2, 1)]
     """
     _, nearest = NearestNeighbors(n_neighbors=n_neighbors).fit(X).kneighbors()
     found = [
