@@ -94,6 +94,7 @@ NEEDS = {
     "nearkin.deep.metric_learning": "pytorch_metric_learning",
     "nearkin.deep": "torch",
     "nearkin.accelerator.triton_code": "triton",
+    "nearkin.river": "river",
 }
 
 
