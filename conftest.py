@@ -7,6 +7,7 @@ NEEDS = {
     "tests/networks.py": "torch",
     "src/nearkin/deep/metric_learning.py": "pytorch_metric_learning",
     "src/nearkin/river.py": "river",
+    "src/nearkin/accelerator/device_votes.py": "torch",
     "src/nearkin/accelerator/triton_code.py": "triton",
 }
 collect_ignore_glob = [pattern for pattern, part in NEEDS.items() if find_spec(part) is None]

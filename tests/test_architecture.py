@@ -93,6 +93,7 @@ def test_sources_do_not_print_unpickle_or_evaluate():
 NEEDS = {
     "nearkin.deep.metric_learning": "pytorch_metric_learning",
     "nearkin.deep": "torch",
+    "nearkin.accelerator.device_votes": "torch",
     "nearkin.accelerator.triton_code": "triton",
     "nearkin.river": "river",
 }

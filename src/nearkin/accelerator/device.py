@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 __all__ = [
-    "computing_device", "computing_on", "find", "full_precision", "keep_device", "name_of_type", "shared_memory",
-    "step_settings", "to_device", "to_host",
+    "computing_device", "computing_on", "find", "full_precision", "keep_device", "keep_there", "name_of_type", "send",
+    "sending_once", "shared_memory", "step_settings", "to_device", "to_host",
 ]  # fmt: skip
 
 _INSTALL = "pip install 'nearkin[gpu]'"
@@ -104,6 +105,46 @@ def keep_device(work: Callable[..., Any]) -> Callable[..., Any]:
 def computing_device() -> Any:
     """Return the `torch.device` on which a jury computes now; None for the processor."""
     return _computing.get()
+
+
+#: What a device holds for an object, by name: the arrays it was made of, the device, and what was made.
+_kept: WeakKeyDictionary[Any, dict[str, tuple[tuple[Any, ...], Any, Any]]] = WeakKeyDictionary()
+
+
+def keep_there(owner: Any, name: str, device: Any, make: Callable[..., Any], *arrays: Any) -> Any:
+    """Return ``make(*arrays, device)``, made once and kept as long as the owner and these arrays are in use.
+
+    Models are saved and copied without what a device holds for them.
+    """
+    kept = _kept.setdefault(owner, {})
+    known = kept.get(name)
+    if known is None or known[1] != device or any(a is not b for a, b in zip(known[0], arrays, strict=True)):
+        known = kept[name] = arrays, device, make(*arrays, device)
+    return known[2]
+
+
+#: Arrays that were sent to the device, by their identity.
+_sent: ContextVar[dict[int, tuple[Any, Any]] | None] = ContextVar("nearkin_sent", default=None)
+
+
+@contextmanager
+def sending_once() -> Iterator[None]:
+    """Let `send` send every array once inside the block, which must not change them."""
+    token = _sent.set({})
+    try:
+        yield
+    finally:
+        _sent.reset(token)
+
+
+def send(array: np.ndarray, device: Any) -> Any:
+    """Return a tensor on the device with the array's numbers; see `sending_once`."""
+    sent = _sent.get()
+    if sent is None:
+        return to_device(array, device)
+    if id(array) not in sent:
+        sent[id(array)] = array, to_device(array, device)
+    return sent[id(array)][1]
 
 
 @contextmanager

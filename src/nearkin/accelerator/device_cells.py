@@ -43,7 +43,7 @@ class DeviceCells:
     def __init__(
         self, rows: Array, norms: Array, factors: Array, numbers: Index, centres: Array, sizes: Index, device: Any
     ):
-        self.device, self.factors_here = device, factors
+        self.device = device
         self.rows, self.norms, self.factors, self.centres = (
             to_device(one, device) for one in (rows, norms, factors, centres)
         )

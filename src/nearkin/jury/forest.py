@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
+from nearkin.accelerator import computing_device, keep_there
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
 from nearkin.kernels import FEW_ROWS, few_trees, worker_pool
@@ -40,6 +41,9 @@ _GROUPS = 32
 _AT_ONCE = 1 << 11
 _KEPT = 1 << 22
 _FULL = 1 << 22
+
+#: Most votes of leaves, nodes times classes, that are written as one table for a device.
+_TABLE = 1 << 26
 
 
 @stored(
@@ -110,14 +114,24 @@ class Trees:
 
     def find_leaves(self, rows: Array, is_few: bool = False) -> NDArray[np.int32]:
         """Node in which each row ends in each tree, of shape (n_rows, n_trees); trees of few rows need no compiler."""
-        follow = _loops(is_few).follow
         with np.errstate(over="ignore"):  # beyond every threshold
             rows = np.ascontiguousarray(rows, np.float32)
+        if (there := self.there()) is not None:
+            return there.find_leaves(rows)
+        follow = _loops(is_few).follow
         found = np.empty((len(rows), self.n_trees), np.int32)
         parts = [slice(start, start + _AT_ONCE) for start in range(0, len(rows), _AT_ONCE)]
         with worker_pool() as run:
             run(lambda part: follow(rows[part], self.feature, self.threshold, self.child, found[part]), parts)
         return found
+
+    def there(self) -> Any:
+        """The trees on the device where the jury computes; None on the processor."""
+        if (device := computing_device()) is None:
+            return None
+        from nearkin.accelerator.device_votes import DeviceTrees
+
+        return keep_there(self, "nodes", device, DeviceTrees, self.feature, self.threshold, self.child, self.n_trees)
 
 
 def _loops(is_few: bool) -> ModuleType:
@@ -280,7 +294,7 @@ class ForestVoter:
         cast = self._cast(weights)
 
         def votes(part: Any) -> Array:
-            return self._count(self._find_leaves(part), self._in_bag[part], cast)
+            return self._vote(self._rows[part], self._in_bag[part], cast, lambda: self._find_leaves(part))
 
         if not is_equal or len(self._codes) * self._n_classes > _FULL:
             return votes
@@ -289,8 +303,20 @@ class ForestVoter:
 
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows by all trees, of shape (n_queries, n_classes)."""
-        leaves, nothing = self.trees.find_leaves(queries, self._is_few), np.zeros(len(queries), np.uint64)
-        return self._count(leaves, nothing, self._cast(weights))
+        nothing, cast = np.zeros(len(queries), np.uint64), self._cast(weights)
+        return self._vote(queries, nothing, cast, lambda: self.trees.find_leaves(queries, self._is_few))
+
+    def _vote(self, rows: Array, seen: Any, cast: Array, find_leaves: Callable[[], NDArray[np.int32]]) -> Array:
+        """Mean votes on rows by the trees that have not seen them."""
+        its, n_nodes = self._find_members(), len(self.trees.child)
+        there = self.trees.there() if n_nodes * self._n_classes <= _TABLE else None
+        if there is None:
+            return self._count(find_leaves(), seen, cast)
+        table = np.zeros((n_nodes, self._n_classes))
+        table[its.leaf, its.code] = cast
+        with np.errstate(over="ignore"):  # beyond every threshold
+            rows = np.ascontiguousarray(rows, np.float32)
+        return there.votes(rows, seen if seen.any() else None, table)
 
     @property
     def _is_few(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
+from nearkin.accelerator import sending_once
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Copies
 from nearkin.jury.voters import N_VOTING, NeighbourhoodVoter, SearchingVoter, Voter
@@ -206,11 +207,12 @@ class Jury:
 
 def _ask(voters: Sequence[Voter], queries: Array, weights: Array) -> list[Array | None]:
     """Votes of every voter on new scaled rows; their neighbours in the input space are found once."""
-    found = _find_once(voters, queries)
-    return [
-        one.answers(queries, weights, found) if isinstance(one, SearchingVoter) else one.answers(queries, weights)
-        for one in voters
-    ]
+    with sending_once():
+        found = _find_once(voters, queries)
+        return [
+            one.answers(queries, weights, found) if isinstance(one, SearchingVoter) else one.answers(queries, weights)
+            for one in voters
+        ]
 
 
 def _find_once(voters: Sequence[Voter], queries: Array) -> Index | None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nearkin import progress
-from nearkin.accelerator import computing_device
+from nearkin.accelerator import computing_device, keep_there
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
 from nearkin.jury.cells import Cells, group_rows
 from nearkin.kernels import FEW_ROWS, worker_pool
 from nearkin.stored import ArrayOf, Maybe, Part, stored
 
-__all__ = ["N_CANDIDATES", "LocalNeighbours", "is_far", "narrow", "search_from_afar", "spread_rows"]
+__all__ = ["FAR", "N_CANDIDATES", "LocalNeighbours", "is_far", "narrow", "search_from_afar", "spread_rows"]
 
 #: Neighbours of a row that are found: those that vote, and others among which learned spaces choose.
 N_CANDIDATES = 120
@@ -58,10 +57,7 @@ _SPARE_IN_CELLS = 160
 
 #: Squared distance from the centre, as a multiple of the largest among the rows, beyond which a query is far: single
 #: precision no longer tells its distances apart.
-_FAR = 1e4
-
-#: Rows that a device holds, by whose they are; models are saved and copied without them.
-_on_devices: WeakKeyDictionary[LocalNeighbours, Any] = WeakKeyDictionary()
+FAR = 1e4
 
 #: Smallest scale of a row, as a share of the median: otherwise rows with many duplicates would be near everything.
 _LEAST = 1e-3
@@ -286,15 +282,15 @@ class LocalNeighbours:
         return np.concatenate(made) if made else take(np.empty((0, k)), np.empty((0, k), np.int32))
 
     def _there(self, device: Any) -> Any:
-        """All rows on a device, where they stay as long as this object is in use."""
+        """All rows on a device."""
         from nearkin.accelerator.device_cells import DeviceCells
 
-        held = _on_devices.get(self)
-        if held is None or held.device != device or held.factors_here is not self._factors:
-            cells, items = self._cells, self._items
-            assert cells is not None
-            held = _on_devices[self] = DeviceCells(*items, cells.centres, cells.sizes, device)
-        return held
+        cells = self._cells
+        assert cells is not None
+        return keep_there(
+            self, "cells", device, DeviceCells, self._rows, self._norms, self._factors, self._numbers, cells.centres,
+            cells.sizes,
+        )  # fmt: skip
 
 
 def narrow(rows: Array) -> Array:
@@ -310,7 +306,7 @@ def is_far(queries: Array, rows: Array) -> Mask:
 
 
 def _are_far(norms: Array, largest: float) -> Mask:
-    return ~(norms <= _FAR * max(largest, float(np.finfo(norms.dtype).tiny)))
+    return ~(norms <= FAR * max(largest, float(np.finfo(norms.dtype).tiny)))
 
 
 class _Rows(NamedTuple):

@@ -11,6 +11,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from nearkin import progress
+from nearkin.accelerator import computing_device, keep_there
 from nearkin.arrays import Array, Codes, Index
 from nearkin.jury.copies import Groups
 from nearkin.jury.local_scaling import spread_rows
@@ -73,6 +74,10 @@ class FeatureMap(Protocol):
     def words(self) -> str:
         """What the features are."""
 
+    @property
+    def parts(self) -> tuple[Array | None, Array | None, float]:
+        """Landmarks or None, the matrix that turns what comes of them, or the rows, or None, and the rate."""
+
     def of(self, rows: Array) -> Array:
         """Features of rows, of shape (n_rows, n_features)."""
 
@@ -99,6 +104,11 @@ class LeadingDirections:
     def words(self) -> str:
         """What the features are."""
         return "the features" if self.axes is None else f"the {self.n_features} leading directions"
+
+    @property
+    def parts(self) -> tuple[Array | None, Array | None, float]:
+        """No landmarks, the directions if there are any, and no rate."""
+        return None, None if self.axes is None else self.axes.T, 0.0
 
     def of(self, rows: Array) -> Array:
         """Features of rows, of shape (n_rows, n_features)."""
@@ -137,6 +147,11 @@ class Landmarks:
     def words(self) -> str:
         """What the features are."""
         return f"nearness to {self.n_features} landmarks"
+
+    @property
+    def parts(self) -> tuple[Array | None, Array | None, float]:
+        """Landmarks, the matrix that turns the nearness to them, and how fast it falls with the squared distance."""
+        return self._marks, self._turn, self._rate
 
     def of(self, rows: Array) -> Array:
         """Features of rows, of shape (n_rows, n_landmarks)."""
@@ -280,9 +295,8 @@ class RidgeVoter:
             return said
 
         def votes_at(at: Index) -> Array:
-            X = self._features(at)
-            own = np.minimum(weights[at] * np.einsum("ij,ij->i", X @ inverse, X), 1.0 - 1e-6)
-            fit = (X @ coefficients).astype(np.float64)
+            leverage, fit = self._leverages(at, inverse, coefficients)
+            own, fit = np.minimum(weights[at] * leverage, 1.0 - 1e-6), fit.astype(np.float64)
             fit[np.arange(len(at)), self._codes[at]] -= own
             fit /= (1.0 - own)[:, None]
             if self.groups is not None and not self.groups.is_alone[at].all():
@@ -295,6 +309,25 @@ class RidgeVoter:
         if self._said is None:  # these are needed again and again
             self._said = votes(slice(None))
         return self._said.__getitem__
+
+    def _leverages(self, at: Index, inverse: Array, coefficients: Array) -> tuple[Array, Array]:
+        """``x' inverse x`` of some training rows x, and their products with the coefficients."""
+        if (there := self._there()) is not None:
+            return there.leverages(at, inverse, coefficients)
+        X = self._features(at)
+        return np.einsum("ij,ij->i", X @ inverse, X), X @ coefficients
+
+    def _there(self) -> Any:
+        """The features of all rows on the device where the jury computes; None on the processor."""
+        if (device := computing_device()) is None:
+            return None
+        return keep_there(self, "features", device, self._send, self._rows)
+
+    def _send(self, rows: Array, device: Any) -> Any:
+        from nearkin.accelerator.device_votes import DeviceFeatures
+
+        made_of = *self.features.parts, self._shift, self._factor, _CONSTANT
+        return DeviceFeatures(rows, self._codes, made_of, device)
 
     def _fit_without_group(self, rows: Index, weights: Array, inverse: Array, coefficients: Array) -> Array:
         """Fit to rows without all rows of their groups."""
@@ -313,11 +346,16 @@ class RidgeVoter:
     def answers(self, queries: Array, weights: Array) -> Array:
         """Votes on new scaled rows, of shape (n_queries, n_classes)."""
         _, coefficients = self._solution(np.maximum(weights, _LEAST))
-        made = self.features.of(queries)
-        with np.errstate(over="ignore", invalid="ignore"):  # done again below
-            fit = (_standardise(made, self._shift, self._factor) @ coefficients).astype(np.float64)
+        if (there := self._there()) is not None:
+            fit = there.fit(queries, coefficients).astype(np.float64)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):  # done again below
+                made = _standardise(self.features.of(queries), self._shift, self._factor)
+                fit = (made @ coefficients).astype(np.float64)
         far = np.flatnonzero(~(np.abs(fit).max(axis=1, initial=0.0) < _FAR))
-        fit[far] = _standardise(made[far], self._shift, self._factor, np.float64) @ coefficients.astype(np.float64)
+        if len(far):
+            made = _standardise(self.features.of(queries[far]), self._shift, self._factor, np.float64)
+            fit[far] = made @ coefficients.astype(np.float64)
         return _shares(fit)
 
     def _features(self, part: Any) -> Array:
@@ -348,6 +386,8 @@ class RidgeVoter:
 
     def _solve(self, weights: Array, is_equal: bool) -> tuple[Array, Array]:
         n, width = len(self._codes), self.features.n_features + 1
+        if (there := self._there()) is not None:
+            return self._invert_sums(*there.sums(None if is_equal else weights, self._n_classes))
         step = max(1, _AT_ONCE // width)
         parts = [slice(start, start + step) for start in range(0, n, step)]
 
@@ -369,11 +409,16 @@ class RidgeVoter:
                 for its_gram, its_right in run(sums, parts[start : start + _TOGETHER]):
                     gram += its_gram
                     right += its_right
-            gram[np.diag_indices(width)] += self.penalty * n / min(n, _JUDGES)
-            progress.pause()
-            inverse = _invert(gram)
-            progress.pause()
-            return inverse.astype(np.float32), (inverse @ right.T).astype(np.float32)
+            return self._invert_sums(gram, right)
+
+    def _invert_sums(self, gram: Array, right: Array) -> tuple[Array, Array]:
+        """Inverse and coefficients from the sums over the rows, of which the first is overwritten."""
+        n = len(self._codes)
+        gram[np.diag_indices(len(gram))] += self.penalty * n / min(n, _JUDGES)
+        progress.pause()
+        inverse = _invert(gram)
+        progress.pause()
+        return inverse.astype(np.float32), (inverse @ right.T).astype(np.float32)
 
 
 def _sample_groups(groups: Groups) -> Index:

@@ -12,9 +12,18 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from nearkin import progress
-from nearkin.arrays import Array, Codes, Index
+from nearkin.accelerator import computing_device, keep_there
+from nearkin.arrays import Array, Codes, Index, Mask
 from nearkin.jury.copies import Groups
-from nearkin.jury.local_scaling import N_CANDIDATES, LocalNeighbours, is_far, narrow, search_from_afar, spread_rows
+from nearkin.jury.local_scaling import (
+    FAR,
+    N_CANDIDATES,
+    LocalNeighbours,
+    is_far,
+    narrow,
+    search_from_afar,
+    spread_rows,
+)
 from nearkin.jury.outside import split_groups
 from nearkin.kernels import FEW_ROWS, worker_pool
 from nearkin.learners import OnlineLearner, RobustLODML
@@ -133,6 +142,10 @@ def rank_votes(index: Index, codes: Codes, weights: Array, n_classes: int, bandw
     >>> votes.round(3).tolist()
     [[0.506, 0.494]]
     """
+    if (device := computing_device()) is not None:
+        from nearkin.accelerator.device_votes import count_ranks
+
+        return count_ranks(index, codes, weights, n_classes, bandwidth, device)
     votes = np.empty((len(index), n_classes))
     step = min(_AT_ONCE, max(1, _VOTES_AT_ONCE // n_classes))
     for start in range(0, len(index), step):
@@ -349,17 +362,42 @@ class LearnedSpace:
     def rank(self, candidates: Index, mapped: Array, k: int) -> Index:
         """The k candidates of every mapped row that are nearest to it, the nearest first."""
         k = min(k, candidates.shape[1])
-        chosen = np.empty((len(candidates), k), np.int32)
         with np.errstate(over="ignore"):  # what overflows is far
             queries = np.ascontiguousarray(mapped, dtype=self.rows.dtype)
-
+        if (there := self._there()) is not None:
+            chosen: Index = there.rank(candidates, queries, k)
+            return self._mend(chosen, candidates, mapped, is_far(queries, self.rows))
+        chosen = np.empty((len(candidates), k), np.int32)
         rank = _rank_few if len(self.rows) <= FEW_ROWS else _rank_many
         parts = [slice(start, start + _AT_ONCE) for start in range(0, len(candidates), _AT_ONCE)]
         with worker_pool() as run:
             run(lambda part: rank(candidates[part], queries[part], self.rows, chosen[part]), parts)
-        for i in np.flatnonzero(is_far(queries, self.rows)):
-            chosen[i] = candidates[i, search_from_afar(mapped[i : i + 1], self.rows[candidates[i]], k)[0]]
+        return self._mend(chosen, candidates, mapped, is_far(queries, self.rows))
+
+    def rank_new(self, candidates: Index, queries: Array, k: int) -> Index:
+        """The k candidates of every new scaled row that are nearest to it in the space, the nearest first."""
+        if (there := self._there()) is None:
+            return self.rank(candidates, self.map_rows(queries), k)
+        mapped = there.map_rows(queries)
+        chosen = there.rank(candidates, mapped, min(k, candidates.shape[1]))
+        if not (far := there.are_far(mapped, FAR)).any():
+            return chosen
+        return self._mend(chosen, candidates, self.map_rows(queries), far)
+
+    def _mend(self, chosen: Index, candidates: Index, mapped: Array, far: Mask) -> Index:
+        """Rank the candidates of rows again that lie so far away that rounding hides differences."""
+        for i in np.flatnonzero(far):
+            near = search_from_afar(mapped[i : i + 1], self.rows[candidates[i]], chosen.shape[1])
+            chosen[i] = candidates[i, near[0]]
         return chosen
+
+    def _there(self) -> Any:
+        """The rows on the device where the jury computes; None on the processor."""
+        if (device := computing_device()) is None:
+            return None
+        from nearkin.accelerator.device_votes import DeviceSpace
+
+        return keep_there(self, "rows", device, DeviceSpace, self.rows, self.space, self._center)
 
 
 def _rank_few(candidates: Index, queries: Array, rows: Array, chosen: Index) -> None:
@@ -442,7 +480,7 @@ class CrossFittedVoter(_RankVoter):
     def _rank(self, queries: Array, found: Index | None) -> list[Index]:
         """Neighbours of new scaled rows in every space."""
         found = self.find(queries) if found is None else found
-        return [space.rank(found, space.map_rows(queries), N_VOTING) for space in self.spaces]
+        return [space.rank_new(found, queries, N_VOTING) for space in self.spaces]
 
     def answers(self, queries: Array, weights: Array, found: Index | None = None) -> Array:
         """Votes on new scaled rows: the mean over the spaces. `find` may have found candidates before."""
