@@ -66,9 +66,9 @@ def test_hedge_over_layers_is_that_of_the_package(rings, monkeypatch):
     losses = []
 
     class Watched(LayerObjective):
-        def reweigh(self, members, shares):
-            losses.append(self.by_layer(members, 3).mean(dim=0).detach().double().numpy())
-            return super().reweigh(members, shares)
+        def reweigh(self, found, shares):
+            losses.append(found.by_group.mean(dim=0).double().numpy())
+            return super().reweigh(found, shares)
 
     monkeypatch.setattr(oahu, "LayerObjective", Watched)
     model = fast(floor=0.0, n_epochs=4).fit(X, y)
@@ -122,10 +122,10 @@ def test_the_robust_loss_is_the_rescaled_hinge_of_the_layers_together():
     members = tuple(torch.tensor(rng.normal(size=(9, 12)), dtype=torch.float32) for _ in range(3))
     loss, shares = RescaledHinge(4.0), np.array([0.5, 0.3, 0.2])
     objective = LayerObjective(loss, AdaptiveBounds(), beta=0.99, floor=0.1)
-    losses, plausibility = objective.losses(members, shares, is_robust=True)
+    found = objective.losses(members, shares, is_robust=True)
     together = objective.by_layer(members, 3).numpy() @ shares
-    np.testing.assert_allclose(losses.numpy(), loss.value(1.0 - together), rtol=1e-5)
-    np.testing.assert_allclose(plausibility.numpy(), loss.plausibility(1.0 - together), rtol=1e-5)
+    np.testing.assert_allclose(found.values.numpy(), loss.value(1.0 - together), rtol=1e-5)
+    np.testing.assert_allclose(found.plausibility.numpy(), loss.plausibility(1.0 - together), rtol=1e-5)
 
 
 def test_streams_and_explicit_triplets(rings, random_triplets):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nearkin.arrays import Array
 from nearkin.deep.learner import DeepLearner
 from nearkin.deep.network import ConvPlan, MlpPlan, Plan
 from nearkin.deep.rescaled_hinge import rescale, triplet_margins
-from nearkin.deep.trainer import Members
+from nearkin.deep.trainer import Losses, Members
 from nearkin.errors import InputError
 from nearkin.losses import RescaledHinge
 from nearkin.rows import Scaling
@@ -32,13 +32,13 @@ class HingeObjective:
 
     loss: RescaledHinge
 
-    def losses(self, members: Members, shares: Array | None, is_robust: bool) -> tuple[Tensor, Tensor]:
-        """Return the loss of every triplet and its plausibility."""
+    def losses(self, members: Members, shares: Array | None, is_robust: bool) -> Losses:
+        """Return the losses of triplets and their plausibility."""
         hinge = torch.relu(1.0 - triplet_margins(*members, True))
         losses, plausibility = rescale(hinge, self.loss)
-        return (losses if is_robust else hinge), plausibility
+        return Losses(losses if is_robust else hinge, plausibility)
 
-    def reweigh(self, members: Members, shares: Array | None) -> Array | None:
+    def reweigh(self, losses: Losses, shares: Array | None) -> Array | None:
         """There is a single group of columns."""
         return shares
 

@@ -145,8 +145,8 @@ class DeepLearner(DeepSettings, StreamSettings, MapMixin, OnlineLearner):
             positive = torch.from_numpy(triplets.pool.take(triplets.positive))
             negative = torch.from_numpy(triplets.pool.take(triplets.negative))
             with torch.no_grad():
-                _, now = objective.losses((anchor, positive, negative), network_of(state).shares, True)
-            np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, now.numpy())
+                found = objective.losses((anchor, positive, negative), network_of(state).shares, True)
+            np.minimum.at(weight, triplets.row_origin[triplets.anchor] - first, found.plausibility.numpy())
         return weight
 
     # ------------------------------------------------------------------ scikit-learn's side

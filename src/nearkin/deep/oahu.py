@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,9 +14,9 @@ from torch import Tensor
 
 from nearkin.arrays import Array
 from nearkin.deep.learner import DeepLearner, DeepSettings
-from nearkin.deep.network import LayeredPlan, to_unit_length
+from nearkin.deep.network import LayeredPlan
 from nearkin.deep.rescaled_hinge import rescale
-from nearkin.deep.trainer import Members
+from nearkin.deep.trainer import Losses, Members
 from nearkin.losses import Loss, RescaledHinge
 from nearkin.settings import Function, Instance, Integer, Numbers, OneOf, Real, check_settings, declare, setting
 from nearkin.steps import hedge
@@ -31,7 +32,7 @@ _FARTHEST = 2.0
 
 def exponential(share: Tensor) -> Tensor:
     """``(exp(2 t) - 1) / (exp(2) - 1)``: ``a exp(D) + b`` with fixed ends."""
-    return torch.expm1(_FARTHEST * share) / torch.expm1(torch.tensor(_FARTHEST))
+    return torch.expm1(_FARTHEST * share) / math.expm1(_FARTHEST)
 
 
 def linear(share: Tensor) -> Tensor:
@@ -118,29 +119,26 @@ class LayerObjective:
 
     def by_layer(self, members: Members, n_layers: int) -> Tensor:
         """Return the adaptive-bound loss of every triplet in every layer, of shape (n_triplets, n_layers)."""
+        layers = torch.stack(members).unflatten(2, (n_layers, -1))
         # Means of unit vectors are shorter than 1.
-        a, p, n = (to_unit_length(one, n_layers).unflatten(1, (n_layers, -1)) * n_layers**0.5 for one in members)
-        near, far = ((a - one).square().sum(dim=2).add(_TINY).sqrt() for one in (p, n))
+        layers = layers / layers.square().sum(dim=3, keepdim=True).add(_TINY).sqrt()
+        near, far = (layers[:1] - layers[1:]).square().sum(dim=3).add(_TINY).sqrt()
         return self.bounds.loss(near, far)
 
-    def losses(self, members: Members, shares: Array | None, is_robust: bool) -> tuple[Tensor, Tensor]:
-        """Return the loss of every triplet and its plausibility."""
+    def losses(self, members: Members, shares: Array | None, is_robust: bool) -> Losses:
+        """Return the losses of triplets, their plausibility, and their losses by layer."""
         assert shares is not None
         by_layer = self.by_layer(members, len(shares))
         plain = by_layer @ torch.from_numpy(shares).to(by_layer)
         losses, plausibility = rescale(plain, self.loss)
-        return (losses if is_robust else plain), plausibility
+        return Losses(losses if is_robust else plain, plausibility, by_layer.detach())
 
-    def reweigh(self, members: Members, shares: Array | None) -> Array | None:
+    def reweigh(self, losses: Losses, shares: Array | None) -> Array | None:
         """Hedge: the weight of a layer falls with its mean loss, in which implausible triplets count little."""
-        if len(members[0]) == 0:
-            return shares
-        assert shares is not None
-        with torch.no_grad():
-            _, trust = self.losses(members, shares, True)
-            losses = (trust[:, None] * self.by_layer(members, len(shares))).sum(dim=0) / trust.sum()
+        assert shares is not None and losses.by_group is not None
+        trust = losses.plausibility
         shares = shares.copy()
-        hedge(shares, losses.double().cpu().numpy(), self.beta)
+        hedge(shares, ((trust @ losses.by_group) / trust.sum()).double().cpu().numpy(), self.beta)
         shares = np.maximum(shares, self.floor / len(shares))
         return shares / shares.sum()
 

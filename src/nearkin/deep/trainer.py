@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -15,74 +15,79 @@ from nearkin.deep.training import Engine, reproducible
 from nearkin.rows import Rows
 from nearkin.triplets import Triplets
 
-__all__ = ["EmbeddedTriplets", "Members", "Objective", "Trainer", "batches", "smallest_of_rows"]
+__all__ = ["EmbeddedTriplets", "Losses", "Members", "Objective", "Trainer", "batches", "smallest_of_rows"]
 
 #: Anchors, positives and negatives of triplets, one embedding per row.
 Members = tuple[Tensor, Tensor, Tensor]
 
 
+class Losses(NamedTuple):
+    """What triplets cost."""
+
+    values: Tensor  # robust or plain
+    plausibility: Tensor
+    by_group: Tensor | None = None  # plain, of shape (n_triplets, n_groups), where groups have weights
+
+    @classmethod
+    def join(cls, pieces: list[Losses]) -> Losses:
+        """Join those of several pieces of a batch."""
+        values, plausibility, by_group = zip(*pieces, strict=True)
+        return cls(torch.cat(values), torch.cat(plausibility), None if by_group[0] is None else torch.cat(by_group))
+
+
 class Objective(Protocol):
     """What the triplets of embeddings cost."""
 
-    def losses(self, members: Members, shares: Array | None, is_robust: bool) -> tuple[Tensor, Tensor]:
-        """Return the loss of every triplet, robust or plain, and its plausibility."""
+    def losses(self, members: Members, shares: Array | None, is_robust: bool) -> Losses:
+        """Return the losses of triplets, robust or plain, and their plausibility."""
 
-    def reweigh(self, members: Members, shares: Array | None) -> Array | None:
-        """Return the weights of the groups after a batch with these triplets."""
+    def reweigh(self, losses: Losses, shares: Array | None) -> Array | None:
+        """Return the weights of the groups after a batch of triplets with these losses."""
 
 
 class EmbeddedTriplets(NamedTuple):
     """Triplets of a batch, whose positives and negatives are rows of it or constants such as prototypes."""
 
     anchor: Tensor  # rows of the batch
-    positive: Tensor  # rows of the batch, -1 for a constant
-    negative: Tensor
-    positives: Tensor  # the constants, of shape (n_triplets, n_components)
-    negatives: Tensor
+    positive: Places
+    negative: Places
 
     @classmethod
-    def of(cls, triplets: Triplets, first: int, device: torch.device) -> EmbeddedTriplets:
+    def of(cls, triplets: Triplets, first: int, device: torch.device) -> Self:
         """Take over triplets of a batch that begins with row ``first`` of the stream."""
 
-        def rows(origin: Index) -> Tensor:
-            return torch.from_numpy(np.maximum(origin - first, -1)).to(device)
+        def places(which: Index) -> Places:
+            row = triplets.pool_origin[which] - first
+            is_row = row >= 0
+            return Places(
+                torch.from_numpy(np.maximum(row, 0)).to(device) if is_row.any() else None,
+                None if is_row.all() else torch.from_numpy(triplets.pool.take(which)).to(device),
+                None if is_row.any() == is_row.all() else torch.from_numpy(is_row[:, None]).to(device),
+            )
 
-        def vectors(which: Index) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(triplets.pool.take(which))).to(device)
-
-        return cls(
-            rows(triplets.row_origin[triplets.anchor]),
-            rows(triplets.pool_origin[triplets.positive]),
-            rows(triplets.pool_origin[triplets.negative]),
-            vectors(triplets.positive),
-            vectors(triplets.negative),
-        )
-
-    @classmethod
-    def within(cls, anchor: Tensor, positive: Tensor, negative: Tensor, embedding: Tensor) -> EmbeddedTriplets:
-        """Triplets of rows only."""
-        return cls(anchor, positive, negative, embedding.detach()[:0], embedding.detach()[:0])
-
-    @classmethod
-    def join(cls, pieces: Sequence[EmbeddedTriplets], embedding: Tensor) -> EmbeddedTriplets:
-        """Join pieces; without any there are no triplets."""
-        if not pieces:
-            nothing = torch.empty(0, dtype=torch.int64, device=embedding.device)
-            return cls.within(nothing, nothing, nothing, embedding)
-        return cls(*(torch.cat(parts) for parts in zip(*pieces, strict=True)))
+        anchor = torch.from_numpy(triplets.row_origin[triplets.anchor] - first).to(device)
+        return cls(anchor, places(triplets.positive), places(triplets.negative))
 
     def members(self, embedding: Tensor) -> Members:
         """Gather anchors, positives and negatives; gradients flow to the rows of the batch."""
-        positives = _gather(embedding, self.positive, self.positives)
-        return embedding[self.anchor], positives, _gather(embedding, self.negative, self.negatives)
+        return embedding[self.anchor], self.positive.gather(embedding), self.negative.gather(embedding)
 
 
-def _gather(embedding: Tensor, row: Tensor, constants: Tensor) -> Tensor:
-    is_row = row >= 0
-    if not bool(is_row.any()):
-        return constants
-    rows = embedding[row.clamp_min(0)]
-    return rows if bool(is_row.all()) else torch.where(is_row[:, None], rows, constants)
+class Places(NamedTuple):
+    """Rows of a batch, or constants, or one or the other."""
+
+    row: Tensor | None
+    constant: Tensor | None = None
+    is_row: Tensor | None = None
+
+    def gather(self, embedding: Tensor) -> Tensor:
+        """The embeddings."""
+        if self.row is None or self.constant is None:
+            found = self.constant if self.row is None else embedding[self.row]
+            assert found is not None
+            return found
+        assert self.is_row is not None
+        return torch.where(self.is_row, embedding[self.row], self.constant)
 
 
 def smallest_of_rows(values: Tensor, anchor: Tensor, n_rows: int) -> Tensor:
@@ -113,6 +118,7 @@ class Batch:
     gate: Tensor | None = None
     is_robust: bool = True
     pieces: list[EmbeddedTriplets] = field(default_factory=list)
+    losses: list[Losses] = field(default_factory=list)  # of the pieces, before any step
 
 
 class Trainer:
@@ -146,26 +152,38 @@ class Trainer:
 
     def _weigh(self, triplets: Triplets, batch: Batch) -> Array:
         """Return the plausibilities of triplets of the batch, for their source, and keep the triplets for the steps."""
+        if len(triplets) == 0:
+            return np.empty(0)
         memory = self.training.memory
         piece = EmbeddedTriplets.of(triplets, batch.first, self.engine.device)
-        batch.pieces.append(piece)
-        with torch.no_grad():
-            _, now = self.objective.losses(piece.members(batch.embedding), self.network.shares, True)
+        now = self._weigh_piece(batch, piece).plausibility
         if not batch.is_robust:
             now = torch.ones_like(now)
         elif batch.gate is not None:
             now = memory * batch.gate[piece.anchor] + (1.0 - memory) * now
         return now.cpu().numpy().astype(np.float64)
 
+    def _weigh_piece(self, batch: Batch, piece: EmbeddedTriplets) -> Losses:
+        """Keep triplets of the batch and their losses for the first step."""
+        found = self._losses(batch, piece, batch.embedding)
+        batch.pieces.append(piece)
+        batch.losses.append(found)
+        return found
+
+    def _losses(self, batch: Batch, piece: EmbeddedTriplets, embedding: Tensor) -> Losses:
+        return self.objective.losses(piece.members(embedding), self.network.shares, batch.is_robust)
+
     def end_batch(self) -> tuple[Array, int, int]:
         """Take the steps of the batch; return the smallest plausibility of each row, and how many triplets moved."""
         batch, self.batch = self.batch, None
         assert batch is not None
-        triplets = EmbeddedTriplets.join(batch.pieces, batch.embedding)
-        plausibility, n_moved = self._take_steps(batch, triplets, len(batch.X))
+        n = len(batch.X)
         self.network.n_batches += 1
-        weight = smallest_of_rows(plausibility, triplets.anchor, len(batch.X))
-        return weight.cpu().numpy().astype(np.float64), len(triplets.anchor), n_moved
+        if not batch.pieces:
+            return np.ones(n), 0, 0
+        plausibility, n_moved = self._take_steps(batch, n)
+        weight = smallest_of_rows(plausibility, torch.cat([one.anchor for one in batch.pieces]), n)
+        return weight.cpu().numpy().astype(np.float64), len(plausibility), n_moved
 
     def _learn_explicit(self, triplets: Triplets) -> tuple[Array, int]:
         weight, n_moved = np.ones(len(triplets)), 0
@@ -176,20 +194,21 @@ class Trainer:
                 self.engine.begin_batch()
                 batch = Batch(X, self.engine.embed(X))
                 rows = torch.arange(len(X), device=self.engine.device).chunk(3)
-                embedded = EmbeddedTriplets.within(rows[0], rows[1], rows[2], batch.embedding)
-                plausibility, moved = self._take_steps(batch, embedded, len(rows[0]))
+                self._weigh_piece(batch, EmbeddedTriplets(rows[0], Places(rows[1]), Places(rows[2])))
+                plausibility, moved = self._take_steps(batch, len(rows[0]))
                 weight[part] = plausibility.cpu().numpy()
                 n_moved += moved
         return weight, n_moved
 
-    def _take_steps(self, batch: Batch, triplets: EmbeddedTriplets, n: int) -> tuple[Tensor, int]:
+    def _take_steps(self, batch: Batch, n: int) -> tuple[Tensor, int]:
         """Take the steps of a batch on its triplets, whose losses are summed and divided by ``n``."""
-        network = self.network
+        network, found = self.network, batch.losses
+        gate = None if batch.gate is None else batch.gate[torch.cat([one.anchor for one in batch.pieces])]
         for number in range(self.training.n_steps):
-            embedding = batch.embedding if number == 0 else self.engine.embed(batch.X)
-            members = triplets.members(embedding)
-            losses, plausibility = self.objective.losses(members, network.shares, batch.is_robust)
-            weighted = losses if batch.gate is None else losses * batch.gate[triplets.anchor]
-            self.engine.step(self.C * weighted.sum() / n)
-        network.shares = self.objective.reweigh(members, network.shares)
-        return plausibility, int((losses.detach() > 0).sum())
+            if number > 0:
+                embedding = self.engine.embed(batch.X)
+                found = [self._losses(batch, piece, embedding) for piece in batch.pieces]
+            losses = Losses.join(found)
+            self.engine.step(self.C * (losses.values if gate is None else losses.values * gate).sum() / n)
+        network.shares = self.objective.reweigh(losses, network.shares)
+        return losses.plausibility, int((losses.values.detach() > 0).sum())
