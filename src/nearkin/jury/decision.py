@@ -207,7 +207,7 @@ class JuryDecision:
         if self._said is not None:
             return self._said.__getitem__
         jury, heard = self.jury, self.heard
-        n = len(heard) + (0 if self.judged is None else len(self.judged.others))
+        n = len(heard) if self.judged is None else len(self.judged.rows)
         votes_on = jury.left_out(heard) if self.judged is None else self.judged.votes_on(jury, heard)
         if n * len(self.classes) > _KEPT:
             return votes_on
@@ -285,7 +285,7 @@ def check_size(rows: Array, n_classes: int, owner: object) -> None:
     n, d = rows.shape
     members = min(n, MOST_MEMBERS)
     # Copies of the rows, what is kept of rows that vote, landmarks, votes, and the rest; measured.
-    needed = 12.0 * d * (n + members) + 4200 * members + 32 * min(n, N_LANDMARKS) * d
+    needed = (8.0 * n + 12.0 * members) * d + 4200 * members + 32 * min(n, N_LANDMARKS) * d
     needed += 40 * min(n * n_classes, 1 << 22) + 1.1e8
     reduce = "Reduce the features first, for example with PCA(100), or take a part of the rows; StreamAudit and "
     check_memory(

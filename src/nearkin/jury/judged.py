@@ -62,9 +62,8 @@ def choose_members(codes: Codes, n_classes: int, groups: Index | None = None) ->
 
 
 @stored(
+    rows=ArrayOf("n", "d"),
     members=ArrayOf("r", of="codes", low=0, below="n"),
-    others=ArrayOf("m", of="codes", low=0, below="n"),
-    rows=ArrayOf("m", "d"),
 )
 class JudgedRows:
     """All training rows: members of the jury, judged without their own labels, and others, judged like new rows.
@@ -73,49 +72,45 @@ class JudgedRows:
     ----------
     members : ndarray of int64 of shape (n_members,)
         Numbers of the rows that the jury knows, in its order.
-    scaled : ndarray of shape (n_samples, n_features)
-        All rows, scaled.
-
-    Attributes
-    ----------
-    others : ndarray of int64 of shape (n_others,)
-        Numbers of the other rows.
-    rows : ndarray of shape (n_others, n_features)
-        These rows, in single precision.
+    rows : ndarray of float32 of shape (n_samples, n_features)
+        All rows, scaled; they are kept, and must not be changed.
 
     Examples
     --------
     >>> judged = JudgedRows(np.array([0, 2]), np.array([[0.0], [1.0], [2.0]]))
-    >>> judged.others.tolist(), judged.rows.tolist()
-    ([1], [[1.0]])
+    >>> judged.others.tolist()
+    [1]
     """
 
     _at: Index | None = None
 
-    def __init__(self, members: Index, scaled: Array):
-        is_other = np.ones(len(scaled), bool)
-        is_other[members] = False
-        self.members, self.others = members, np.flatnonzero(is_other)
-        self.rows = scaled[self.others].astype(np.float32, copy=False)
+    def __init__(self, members: Index, rows: Array):
+        self.members, self.rows = members, rows
 
-    def check_stored(self) -> dict[str, int]:
-        """Return the number of rows."""
-        n = len(self.members) + len(self.others)
-        if len(np.unique(np.concatenate([self.members, self.others]))) != n:
-            raise ValueError("a row is judged twice")
-        return {"n": n}
+    def check_stored(self) -> None:
+        """Refuse members that are the same row."""
+        if len(np.unique(self.members)) < len(self.members):
+            raise ValueError("a row is a member twice")
+
+    @property
+    def others(self) -> Index:
+        """Numbers of the rows that are no members."""
+        return np.flatnonzero(self._member_of_row < 0)
+
+    @property
+    def _member_of_row(self) -> Index:
+        """Number in the jury of every row, -1 for the others."""
+        if self._at is None:
+            self._at = np.full(len(self.rows), -1)
+            self._at[self.members] = np.arange(len(self.members))
+        return self._at
 
     def _split(self, rows: Any) -> tuple[Index, Index, Index, Index]:
-        """Positions of members among some rows, and their numbers in the jury; the same for the others."""
-        if self._at is None:
-            at = np.empty(len(self.members) + len(self.others), np.int64)
-            at[self.members] = np.arange(len(self.members))
-            at[self.others] = -1 - np.arange(len(self.others))
-            self._at = at
-        at = self._at[rows]
-        is_member = at >= 0
-        inside, outside = np.flatnonzero(is_member), np.flatnonzero(~is_member)
-        return inside, at[inside], outside, -1 - at[outside]
+        """Positions of members among some rows, and their numbers in the jury; positions and numbers of the others."""
+        at = self._member_of_row[rows]
+        inside, outside = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
+        numbers = np.arange(len(self.rows))[rows]
+        return inside, at[inside], outside, numbers[outside]
 
     def votes_on(self, jury: Jury, weights: Array) -> VotesOn:
         """Votes on all rows, by members that count as much as ``weights`` says."""
@@ -136,7 +131,7 @@ class JudgedRows:
                         found = np.empty((len(inside) + len(outside), said.shape[1]))
                     found[at[some]] = said
                     if numbers is others:
-                        progress.advance("judging rows", int(numbers[some][-1]) + 1, len(self.others))
+                        progress.advance("judging rows", int(numbers[some][-1]) + 1, len(self.rows))
             return jury.answers(self.rows[:0], weights) if found is None else found
 
         return votes

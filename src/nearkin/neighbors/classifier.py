@@ -304,7 +304,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 is_matrix = parameter.has_matrix and (rows.shape[1] <= WIDE or has_start)
                 space = self._learner.components_ if is_matrix else parameter.copy()
                 with owned_by(self), self._computing():
-                    self.decision_ = decide(self._learner.scaling_.apply(rows), codes, *settings, space, **outside)
+                    scaled = self._scale_narrow(rows, self._learner.scaling_)
+                    self.decision_ = decide(scaled, codes, *settings, space, **outside)
             else:
                 self._refuse_outside(outside)
                 self.decision_ = self._drop_and_vote(X, rows, labels, codes)
