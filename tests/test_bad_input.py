@@ -597,6 +597,7 @@ WRONG_OF_SOURCES = {
         "metric": ("cosine", None, True),
         "max_impostors": (0, -1, 1.5, "3", True),
         "update_centers": SWITCHES,
+        "balance": SWITCHES,
         "refresh": COUNTS,
         "n_init": (0, 1, 1.5, "3", True),
         "max_centers": (1, 0, -1, 2.5, "3", True),

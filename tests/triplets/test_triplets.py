@@ -163,6 +163,28 @@ def test_octg_with_more_centres_than_rows_takes_the_distinct_rows(rng):
     assert source.center_counts_.sum() == 9
 
 
+def test_balanced_octg_repeats_the_triplets_of_rare_classes_and_nothing_else(rng):
+    X = rng.normal(size=(66, 3))
+    y = np.repeat(["common", "rare", "rarest"], [40, 20, 6])
+    plain, balanced = (by_position(OCTG(balance=one).build(X, y)) for one in (False, True))
+    times = {"common": 1, "rare": 2, "rarest": 7}
+    assert balanced == [one for one in plain for _ in range(times[y[one[0]]])]
+    assert len(balanced) > 1.5 * len(plain)
+
+
+def test_balanced_octg_leaves_given_centres_and_late_classes_alone(blobs):
+    X, y = blobs(n=60, d=3, n_classes=3)
+    centers, labels = class_means(X, y)
+    given = OCTG(centers=centers, center_labels=labels, balance=True).build(X, y)
+    assert by_position(given) == by_position(OCTG(centers=centers, center_labels=labels).build(X, y))
+    learner = nearkin.RobustLODML(init="pca", triplets=OCTG(balance=True), random_state=0)
+    early = y != y[-1]
+    learner.partial_fit(X[early], y[early]).partial_fit(X[~early], y[~early])
+    same = nearkin.RobustLODML(init="pca", triplets=OCTG(), random_state=0)
+    same.partial_fit(X[early], y[early]).partial_fit(X[~early], y[~early])
+    np.testing.assert_array_equal(learner.components_, same.components_)
+
+
 def test_octg_finds_its_centres_in_the_first_rows_if_told_so(blobs):
     X, y = blobs(n=60, d=3, n_classes=2)
     source = OCTG(n_init=20)

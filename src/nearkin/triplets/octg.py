@@ -118,6 +118,12 @@ class OCTG(TripletSource, name="octg"):
         doc="""Most centres in all. A class that appears when there are as many takes the place of the centre that has
         not been the nearest of its class for the longest time; a class without any centre is forgotten.""",
     )  # fmt: skip
+    balance: bool = setting(
+        False, BOOLEAN,
+        doc="""Repeat the triplets of a row as many times as the largest class has more rows behind its centres than
+        the row's class, rounded, so that rare classes move the metric as much as common ones. Classes met in
+        mid-stream, and given centres, have one row behind them, and their triplets come once.""",
+    )  # fmt: skip
     forget_after: float | None = setting(
         None, Real(1.0, np.inf, open_high=True), OneOf((None,)),
         doc="""With ``update_centers=True``, most weight behind a centre, so that it follows a class that moves: old
@@ -206,6 +212,9 @@ class OCTG(TripletSource, name="octg"):
                     self.center_seen_[own] = origin  # the last of several counts
                 if self.update_centers:
                     self._pending = block, own
+                if self.balance:
+                    times = self._count_repeats(codes[at : at + len(own)])[anchor]
+                    anchor, positive, negative = (np.repeat(one, times) for one in (anchor, positive, negative))
                 pool = Rows(self.shown_centers_)
                 yield Triplets(Rows(block), pool, anchor, positive, negative, origin, np.full(len(pool), -1))
             at += len(own)
@@ -304,7 +313,7 @@ class OCTG(TripletSource, name="octg"):
         The nearest impostor is the least plausible triplet of a row, so that it stands for all.
         """
         still = self.copy()
-        still.metric, still.update_centers, still.max_impostors = "learned", False, 1
+        still.metric, still.update_centers, still.max_impostors, still.balance = "learned", False, 1, False
         still.refresh = max(1, min(_TABLE // len(self.centers_), rows.block_size))
         still._look(view)
         return still.generate(rows, codes, view)
@@ -320,6 +329,12 @@ class OCTG(TripletSource, name="octg"):
         measure = {"auto": view.parameter.measure, "euclidean": DISTANCE, "dot": SIMILARITY}[self.metric]
         form = measure.linear(self.shown_centers_)
         return search(block, form, block.dtype.type(self.margin / form.unit), codes, self.center_codes_, most)
+
+    def _count_repeats(self, codes: Codes) -> Codes:
+        """How many times the triplets of rows of some classes come."""
+        behind = np.bincount(self.center_codes_, self.center_counts_, minlength=codes.max() + 1)
+        times = np.rint(behind.max() / np.maximum(behind, 1.0)).astype(np.int64)
+        return np.where(behind > 1.0, times, 1)[codes]
 
     def _piece_end(self, at: int, n: int, rows: Rows) -> int:
         """End of the piece that begins at row ``at`` of the batch."""
