@@ -110,7 +110,7 @@ class JudgedRows:
 
     @classmethod
     def beside(cls, jury_rows: Array, scaled: Array) -> JudgedRows:
-        """Rows that are not those of the jury; one that equals a row of the jury is judged like that, without its label.
+        """Rows that are not those of the jury; one that equals a row of the jury is judged as that one, left out.
 
         Otherwise the row itself, or a copy of it, would vouch for it.
 
