@@ -61,6 +61,10 @@ KINDS: dict[str, tuple[str, dict[str, bytes]]] = {
     "csv": ("table of an audit", {"": _AUDIT[".csv"]}),
     "suspects": ("table of suspects", {".csv": _SUSPECTS[".csv"]}),
     "suspects_csv": ("table of suspects", {"": _SUSPECTS[".csv"]}),
+    "suspects_part": (
+        "table of suspects",
+        _table(b"suspects_part", rb"row,file,file_row,given_label,suggested_label,tier,plausibility,confidence,score"),
+    ),
     "audit": ("table of an audit", _AUDIT),
     "cleaned": ("table of cleaned labels", _table(b"cleaned", rb"row,label,given_label,confidence")),
     "reviewed": ("table of reviewed labels", _table(b"reviewed", rb"row,given_label,decision")),

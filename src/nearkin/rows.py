@@ -210,8 +210,12 @@ class Scaling:
         if how is None:
             constant, value = _find_constant(X)
             return cls(late=LateColumns.begin(constant, value, 1.0))
-        mean, std = _moments(X)
-        live, dtype = std > 0, X.dtype
+        return cls.of_moments(*_moments(X), X.dtype, how)
+
+    @classmethod
+    def of_moments(cls, mean: Array, std: Array, dtype: Any, how: str) -> Scaling:
+        """Scaling by the moments of all columns, for rows of a dtype; see `learn`."""
+        live = std > 0
         factor = np.where(live, 1.0 / np.where(live, std, 1.0), 0.0)
         if how == "pairs":
             factor /= np.sqrt(2.0 * max(1, int(np.count_nonzero(live))))
@@ -637,10 +641,12 @@ def _moments(X: Any) -> tuple[Array, Array]:
         safe = np.where(largest > 0, largest, 1.0).astype(np.float64)
         mean = np.sum([(one / safe).sum(axis=0) for one in blocks()], axis=0) / X.shape[0]
         variance = np.sum([np.square(one / safe - mean).sum(axis=0) for one in blocks()], axis=0) / X.shape[0]
-    std = np.sqrt(variance)
-    # A column that is constant up to rounding would be blown up to pure rounding noise.
-    noise = 8 * np.finfo(X.dtype).eps * (np.abs(mean) + 1e-300)
-    return mean * safe, np.where(std > noise, std, 0.0) * safe
+    return mean * safe, without_noise(mean, np.sqrt(variance), X.dtype) * safe
+
+
+def without_noise(mean: Array, std: Array, dtype: Any) -> Array:
+    """Standard deviations, zero where a column is constant up to rounding, which would be blown up to pure noise."""
+    return np.where(std > 8 * np.finfo(dtype).eps * (np.abs(mean) + 1e-300), std, 0.0)
 
 
 class Rows:

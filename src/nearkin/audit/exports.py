@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,30 @@ _GUESSED = 0.65
 NOTHING = 5e-4
 
 
+class Figures(Protocol):
+    """Figures that any audit has, wherever it ran."""
+
+    @property
+    def noise_rate(self) -> float:
+        """Share of wrong labels."""
+
+    @property
+    def noise_interval(self) -> tuple[float, float]:
+        """Interval of that share."""
+
+    @property
+    def rate_is_estimated(self) -> bool:
+        """Whether it was estimated."""
+
+    @property
+    def n_suspects(self) -> int:
+        """Suspects of both tiers."""
+
+    @property
+    def n_wrong(self) -> int:
+        """Suspects of the first tier."""
+
+
 def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
     """Names and values."""
     pairs = [f"{_short(one)} \N{RIGHTWARDS ARROW} {_short(two)} ({n:,})" for one, two, n in audit.noise_pairs()[:3]]
@@ -93,7 +117,7 @@ def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
     ]
 
 
-def describe_rate(audit: LabelAudit) -> str:
+def describe_rate(audit: Figures) -> str:
     """The share of wrong labels in words."""
     if not audit.rate_is_estimated:
         return f"{100 * audit.noise_rate:.1f} % (as given)"
@@ -104,7 +128,7 @@ def describe_rate(audit: LabelAudit) -> str:
     return f"{words}, perhaps none" if low < NOTHING else words
 
 
-def count_suspects(audit: LabelAudit) -> str:
+def count_suspects(audit: Figures) -> str:
     """The suspects of both tiers in words."""
     return f"{audit.n_wrong:,} wrong, {audit.n_suspects - audit.n_wrong:,} worth a look"
 

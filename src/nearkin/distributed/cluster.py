@@ -233,26 +233,33 @@ class Cluster:
 
     def run(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
         """Return the results of tasks, in their order."""
-        self.check_versions()
-        results: dict[int, dict[str, Any]] = {}
-        submissions = [_Submission() for _ in tasks]
+        results = dict(self.each(tasks, len(tasks)))
+        return [results[number] for number in range(len(tasks))]
+
+    def each(self, tasks: Sequence[Task], ahead: int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield numbers and results of tasks as they come; the cluster has so many for each worker at a time."""
+        waiting: dict[int, _Submission] = {}
+        n_submitted = 0
         try:
-            for task, submission in zip(tasks, submissions, strict=True):
-                self._submit(task, submission)
-            while len(results) < len(tasks):
-                missing = [number for number in range(len(tasks)) if number not in results]
-                self._wait([one for number in missing for one in submissions[number].futures])
+            while waiting or n_submitted < len(tasks):
+                if n_submitted < len(tasks):
+                    self.check_versions()
+                    most = n_submitted - len(waiting) + ahead * max(1, len(self.workers()))
+                    for number in range(n_submitted, min(most, len(tasks))):
+                        self._submit(tasks[number], waiting.setdefault(number, _Submission()))
+                        n_submitted = number + 1
+                self._wait([one for submission in waiting.values() for one in submission.futures])
                 self._check_connection()
-                for number in missing:
-                    found = self._collect(tasks[number], submissions[number])
+                for number in list(waiting):
+                    found = self._collect(tasks[number], waiting[number])
                     if found is not None:
-                        results[number] = found
+                        self._release(waiting.pop(number).futures)
+                        yield number, found
         except _closed_client():
             self._check_connection(0.0)
             raise
         finally:
-            self._release([one for submission in submissions for one in submission.futures])
-        return [results[number] for number in range(len(tasks))]
+            self._release([one for submission in waiting.values() for one in submission.futures])
 
     def _release(self, futures: list[Any]) -> None:
         unfinished = [one for one in futures if not one.done()]

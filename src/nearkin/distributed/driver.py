@@ -25,7 +25,7 @@ from nearkin.streams.run import Options, Run
 from nearkin.streams.scores import Scores, write_scores
 from nearkin.streams.watch import Seen, learn_batch
 
-__all__ = ["fit", "form_shares", "score"]
+__all__ = ["check_result", "count_batches", "fit", "form_shares", "name_share", "score"]
 
 Learner = TypeVar("Learner", bound=OnlineLearner)
 
@@ -164,7 +164,7 @@ def _learn_round(
     model = _pack_bare(learner)
     options = {"test": test, "cuts": None if cuts is None else pack(cuts)}
     results = _run(cluster, [
-        Task(learn_share, (model, source.describe(share), number, len(shares)), _name(source, share), options)
+        Task(learn_share, (model, source.describe(share), number, len(shares)), name_share(source, share), options)
         for number, share in enumerate(shares)
     ])  # fmt: skip
     models = [unpack(one["learner"]) for one in results]
@@ -180,7 +180,7 @@ def _pack_bare(learner: OnlineLearner) -> bytes:
     return pack(bare)
 
 
-def _name(source: FileStream, share: Share) -> str:
+def name_share(source: FileStream, share: Share) -> str:
     first, last = share[0][0], share[-1][-1]
     begin, end = source.units[first.unit], source.units[last.unit]
     return f"{begin.path}, data row {begin.first_row + first.start + 1:,} to {end.path}, {end.first_row + last.stop:,}"
@@ -188,13 +188,16 @@ def _name(source: FileStream, share: Share) -> str:
 
 def _run(cluster: Cluster, tasks: list[Task]) -> list[dict[str, Any]]:
     """Return the results of tasks, or raise the first error in the data."""
-    results = cluster.run(tasks)
-    for one in results:
-        if "error" in one:
-            raise (OSError if one["is_os_error"] else InputError)(one["error"])
-        if one.get("nearkin") != __version__:  # a worker that has joined since the workers were asked
-            raise InputError(f"a worker has nearkin {one.get('nearkin')}, this process {__version__}.")
-    return results
+    return [check_result(one) for one in cluster.run(tasks)]
+
+
+def check_result(one: dict[str, Any]) -> dict[str, Any]:
+    """Return what a task has found, or raise the error in the data that it has met."""
+    if "error" in one:
+        raise (OSError if one["is_os_error"] else InputError)(one["error"])
+    if one.get("nearkin") != __version__:  # a worker that has joined since the workers were asked
+        raise InputError(f"a worker has nearkin {one.get('nearkin')}, this process {__version__}.")
+    return one
 
 
 def _read_plan(checkpoint: str | os.PathLike[str] | None) -> dict[str, int]:

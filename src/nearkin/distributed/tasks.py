@@ -23,7 +23,7 @@ from nearkin.streams.scores import score_batch
 from nearkin.streams.watch import Seen, learn_batch
 from nearkin.tables import Unit
 
-__all__ = ["learn_share", "pack", "receive", "score_share", "unpack"]
+__all__ = ["learn_share", "pack", "read_batches", "receive", "score_share", "unpack"]
 
 #: Readers where earlier tasks of this worker stopped. A later task may go on there, which saves reading a row group
 #: from its start; it reads the same either way.
@@ -68,7 +68,7 @@ def learn_share(
             sends_features = False
         return asdict(seen)
 
-    found = _read_batches(work, learn)
+    found = read_batches(work, learn)
     return found if "error" in found else {"learner": pack(model), "seen": found["results"], "nearkin": __version__}
 
 
@@ -81,11 +81,11 @@ def receive(seen: dict[str, Any]) -> Seen:
 def score_share(learner: bytes, work: dict[str, Any]) -> dict[str, Any]:
     """Return labels and plausibilities of the rows of some batches, or an error."""
     model: OnlineLearner = unpack(learner)
-    found = _read_batches(work, lambda batch: score_batch(model, batch))
+    found = read_batches(work, lambda batch: score_batch(model, batch))
     return found if "error" in found else {"scores": pack(found["results"]), "nearkin": __version__}
 
 
-def _read_batches(work: dict[str, Any], use: Callable[[Batch], Any]) -> dict[str, Any]:
+def read_batches(work: dict[str, Any], use: Callable[[Batch], Any]) -> dict[str, Any]:
     """Return what ``use`` makes of each batch, or the first error."""
     stream, batches = FileStream.from_description(work)
     first = batches[0][0]

@@ -26,7 +26,7 @@ from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, proven
 from nearkin.noise.model import VotesOn, agree_with_tiers, max_rate
 from nearkin.stored import ArrayOf, Items, Maybe, Part, Text, stored
 
-__all__ = ["COUNTED", "JuryDecision", "assemble_jury", "check_size", "decide"]
+__all__ = ["COUNTED", "JuryDecision", "assemble_jury", "check_size", "decide", "find_suspects", "note_rate"]
 
 #: Share of the rows that the estimate of the rate counts at least; see `nearkin.noise.estimate_noise_rate`.
 COUNTED = 0.1
@@ -143,19 +143,14 @@ class JuryDecision:
             noise.sharpen_for(votes_on, codes)
             self.plausibility, self.score = rate_labels(votes_on, codes, noise)
         progress.begin("suggesting labels")
-        rules = SuspectRules()
-        self.is_suspect: Mask = rules.apply(self.plausibility, self.score, codes, noise, rate_is_given=rate_is_given)
-        if not rate_is_given:
-            low, high = noise.interval
-            proven = proven_rate(self.plausibility, self.score < SuspectRules.outvoted, codes)
-            noise.interval = max(low, min(proven, noise.rate)), high
-        self.plausibility = agree_with_tiers(self.plausibility, self.is_suspect)
+        self.is_suspect: Mask = find_suspects(self.plausibility, self.score, codes, noise, rate_is_given=rate_is_given)
         is_guessing = not rate_is_given and self._is_guessing(self._of_members(codes))
+        self.plausibility = agree_with_tiers(self.plausibility, self.is_suspect)
         if is_guessing:
             self.plausibility = np.maximum(self.plausibility, 0.5)
-            noise.interval = 0.0, noise.interval[1]
         self.is_wrong: Mask = call_wrong(self.is_suspect, self.plausibility)
-        self.notes: tuple[str, ...] = (_GUESSING,) if is_guessing else () if rate_is_given else self._notes()
+        outvoted = float(np.mean(self.score < SuspectRules.outvoted))
+        self.notes: tuple[str, ...] = () if rate_is_given else note_rate(noise, outvoted, is_guessing=is_guessing)
 
     @property
     def is_guessing(self) -> bool:
@@ -177,16 +172,6 @@ class JuryDecision:
     def rate_interval(self) -> tuple[float, float]:
         """Interval of the rate; both ends are the rate itself where it was given."""
         return self.noise.interval
-
-    def _notes(self) -> tuple[str, ...]:
-        (low, high), rate = self.noise.interval, self.noise.rate
-        if rate > _HOPELESS or float(np.mean(self.score < SuspectRules.outvoted)) - rate < _UNSETTLED:
-            return ()
-        part = f"up to {100 * high:.0f} % could be wrong" if low > 0.0 else f"none may be wrong, or {100 * high:.0f} %"
-        return (
-            f"the votes do not settle how many labels are wrong ({part}): classes overlap, or wrong labels follow the "
-            "features, and votes cannot tell these apart. Look at some of the suspects.",
-        )
 
     @property
     def kept(self) -> Index:
@@ -278,6 +263,34 @@ class JuryDecision:
     def embed(self, rows: Array) -> Array:
         """Scaled rows in the learned space that votes."""
         return self.neighbourhoods[-1].map_rows(rows)
+
+
+def find_suspects(
+    plausibility: Array, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool,
+    counts: Index | None = None,
+) -> Mask:  # fmt: skip
+    """Find the suspects, and let the interval of the rate begin no lower than what they prove; see `SuspectRules`."""
+    found = SuspectRules().apply(plausibility, score, codes, noise, rate_is_given=rate_is_given, counts=counts)
+    if not rate_is_given:
+        low, high = noise.interval
+        proven = proven_rate(plausibility, score < SuspectRules.outvoted, codes, counts)
+        noise.interval = max(low, min(proven, noise.rate)), high
+    return found
+
+
+def note_rate(noise: NoiseModel, outvoted: float, *, is_guessing: bool) -> tuple[str, ...]:
+    """Notes on an estimated rate, where ``outvoted`` is the share of outvoted labels; guesses prove no rate."""
+    if is_guessing:
+        noise.interval = 0.0, noise.interval[1]
+        return (_GUESSING,)
+    (low, high), rate = noise.interval, noise.rate
+    if rate > _HOPELESS or outvoted - rate < _UNSETTLED:
+        return ()
+    part = f"up to {100 * high:.0f} % could be wrong" if low > 0.0 else f"none may be wrong, or {100 * high:.0f} %"
+    return (
+        f"the votes do not settle how many labels are wrong ({part}): classes overlap, or wrong labels follow the "
+        "features, and votes cannot tell these apart. Look at some of the suspects.",
+    )
 
 
 def check_size(rows: Array, n_classes: int, owner: object) -> None:

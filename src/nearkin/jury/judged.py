@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from nearkin import progress
 from nearkin.accelerator import keep_device
 from nearkin.arrays import Array, Codes, Index
+from nearkin.jury.copies import number_equal_rows
 from nearkin.jury.jury import CastVotes, Jury, Votes
 from nearkin.kernels import worker_pool
 from nearkin.noise.model import VotesOn
 from nearkin.stored import ArrayOf, stored
 
-__all__ = ["MOST_MEMBERS", "JudgedRows", "choose_members", "has_others"]
+__all__ = ["MOST_MEMBERS", "JudgedRows", "choose_members", "count_members", "has_others"]
 
 #: Most rows that vote, and rows of every class that vote where it has that many.
 MOST_MEMBERS = 3 << 14
@@ -55,10 +56,19 @@ def choose_members(codes: Codes, n_classes: int, groups: Index | None = None) ->
     order = np.lexsort((np.random.default_rng([n, 16]).random(len(its_code)), its_code))
     rank = np.empty(len(its_code), np.int64)
     rank[order] = np.arange(len(its_code)) - np.repeat(np.cumsum(size) - size, size)
-    few = np.minimum(size, _OF_CLASS)
-    share = max(0.0, MOST_MEMBERS * len(its_code) / n - few.sum()) / max(1, (size - few).sum())
-    is_member = rank < few[its_code] + np.floor(share * (size - few))[its_code]
+    is_member = rank < count_members(size, MOST_MEMBERS * len(its_code) / n)[its_code]
     return np.flatnonzero(is_member[group])
+
+
+def count_members(size: Index, most: float = MOST_MEMBERS) -> Index:
+    """How many rows of each class vote: every class as its size, but 30 rows of each, if it has them.
+
+    >>> count_members(np.array([99_990, 10])).tolist(), count_members(np.array([40, 10])).tolist()
+    ([49142, 10], [40, 10])
+    """
+    few = np.minimum(size, _OF_CLASS)
+    share = min(1.0, max(0.0, most - few.sum()) / max(1, (size - few).sum()))
+    return few + np.floor(share * (size - few)).astype(np.int64)
 
 
 @stored(
@@ -86,6 +96,25 @@ class JudgedRows:
 
     def __init__(self, members: Index, rows: Array):
         self.members, self.rows = members, rows
+
+    @classmethod
+    def beside(cls, jury_rows: Array, rows: Array) -> JudgedRows:
+        """Rows that are not those of the jury; one that equals a row of the jury is judged as that one, left out.
+
+        Otherwise the row itself, or a copy of it, would vouch for it.
+
+        >>> judged = JudgedRows.beside(np.float32([[0.0], [2.0]]), np.float32([[1.0], [2.0]]))
+        >>> [part.tolist() for part in judged._split(slice(None))]
+        [[1], [1], [0], [0]]
+        """
+        n = len(jury_rows)
+        _, first, which = np.unique(
+            number_equal_rows(np.concatenate([jury_rows, rows])), return_index=True, return_inverse=True
+        )
+        first = first[which[n:]]
+        made = cls(np.arange(n), rows)
+        made._at = np.where(first < n, first, -1)
+        return made
 
     def check_stored(self) -> None:
         """Refuse members that are the same row."""

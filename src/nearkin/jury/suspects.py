@@ -50,25 +50,34 @@ class SuspectRules:
     excess: float = 1.25
     beyond_rate: float = 0.2
 
-    def apply(self, plausibility: Array, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool) -> Mask:
+    def apply(
+        self, plausibility: Array, score: Array, codes: Codes, noise: NoiseModel, *, rate_is_given: bool,
+        counts: Index | None = None,
+    ) -> Mask:  # fmt: skip
         """Find the suspects, the least plausible labels; a given rate alone decides how many.
 
         Otherwise labels are suspects by either of two rules: those that are so likely wrong that flagging them makes
         the expected harmonic mean of precision and recall the largest, and a share of all labels that is worth a look.
         No class has more suspects than flips explain, and a fifth of it where it is not rare: where classes overlap, a
         small one loses most votes, right labels or not. Labels more likely wrong than right are suspects beyond that.
+
+        An entry may stand for several labels of a class that are about equally plausible, as many as ``counts`` says;
+        these are suspects together, or none of them is.
         """
-        size, rank = np.bincount(codes), _ranks_within(plausibility, codes)
+        counts = np.ones(len(codes), np.int64) if counts is None else counts
+        size, rank = _count_classes(codes, counts), _ranks_within(plausibility, codes, counts)
         is_outvoted = (score < self.outvoted) & (rank < size[codes] - self.spared)
         first = np.where(is_outvoted, plausibility, 1.0)
         if rate_is_given:
-            return is_outvoted & lowest_share(first, noise.rate)
+            return is_outvoted & lowest_share(first, noise.rate, counts)
         wrong = 1.0 - plausibility
-        looked_at = max(noise.rate, min(float(np.mean(score < self.outvoted)), self.looked_at + self.more * noise.rate))
-        is_suspect = (wrong >= max(self.least_doubt, best_threshold(wrong))) | lowest_share(first, looked_at)
+        outvoted = float(counts[score < self.outvoted].sum() / counts.sum())
+        looked_at = max(noise.rate, min(outvoted, self.looked_at + self.more * noise.rate))
+        least = max(self.least_doubt, best_threshold(wrong, counts))
+        is_suspect = (wrong >= least) | lowest_share(first, looked_at, counts)
         most = self._most_of_class(size, noise)
         # What is more likely wrong than right is beyond that, unless the class is rare.
-        n_wrong = np.bincount(codes[is_outvoted & (plausibility < _WRONG)], minlength=len(size))
+        n_wrong = _count_classes(codes, counts * (is_outvoted & (plausibility < _WRONG)))
         most = np.where(_is_rare(size), most, np.maximum(most, n_wrong))
         return is_outvoted & is_suspect & (rank < most[codes])
 
@@ -87,20 +96,23 @@ def _is_rare(size: Index) -> Mask:
     return found
 
 
-def best_threshold(chances: Array) -> float:
+def best_threshold(chances: Array, counts: Index | None = None) -> float:
     """Find the chance from which on things are picked so that the expected F1 is the largest.
 
     Picking the k likeliest finds the sum of their chances in expectation, so F1 is about twice that sum over k plus the
-    sum of all chances.
+    sum of all chances. There are ``counts`` things of each chance, or one.
 
     Examples
     --------
     >>> best_threshold(np.array([0.9, 0.8, 0.3, 0.05, 0.05]))
     0.8
+    >>> best_threshold(np.array([0.9, 0.8, 0.3, 0.05]), np.array([1, 1, 1, 2]))
+    0.8
     """
-    order = np.sort(chances)[::-1]
-    found = np.cumsum(order) / (np.arange(1, len(order) + 1) + order.sum())
-    return float(order[int(np.argmax(found))])
+    order = np.argsort(chances, kind="stable")[::-1]
+    n = np.ones(len(order), np.int64) if counts is None else counts[order]
+    found = np.cumsum(n * chances[order])
+    return float(chances[order[int(np.argmax(found / (np.cumsum(n) + found[-1])))]])
 
 
 def call_wrong(is_suspect: Mask, plausibility: Array) -> Mask:
@@ -109,17 +121,29 @@ def call_wrong(is_suspect: Mask, plausibility: Array) -> Mask:
     return found
 
 
-def lowest_share(values: Array, share: float) -> Mask:
-    """Mark the given share of the rows, those with the lowest values."""
+def lowest_share(values: Array, share: float, counts: Index | None = None) -> Mask:
+    """Mark the given share of the rows, those with the lowest values; a value may be that of several rows."""
+    n = np.ones(len(values), np.int64) if counts is None else counts
+    order = np.argsort(values, kind="stable")
     is_marked = np.zeros(len(values), dtype=bool)
-    is_marked[np.argsort(values, kind="stable")[: int(np.floor(share * len(values) + 1e-9))]] = True
+    is_marked[order[_middle(n[order]) < np.floor(share * n.sum() + 1e-9)]] = True
     return is_marked
 
 
-def _ranks_within(values: Array, codes: Codes) -> Index:
+def _middle(counts: Index) -> Array:
+    """Place of each entry among all rows, from 0; that of the middle one where it stands for several."""
+    found: Array = np.cumsum(counts) - (counts + 1) / 2.0
+    return found
+
+
+def _count_classes(codes: Codes, counts: Index) -> Index:
+    return np.bincount(codes, counts).astype(np.int64)
+
+
+def _ranks_within(values: Array, codes: Codes, counts: Index) -> Array:
     """Rank of each row within its class, the smallest value first."""
     order = np.lexsort((values, codes))
-    size = np.bincount(codes)
-    ranks = np.empty(len(codes), np.int64)
-    ranks[order] = np.arange(len(codes)) - (np.cumsum(size) - size)[codes[order]]
+    size = _count_classes(codes, counts)
+    ranks = np.empty(len(codes))
+    ranks[order] = _middle(counts[order]) - (np.cumsum(size) - size)[codes[order]]
     return ranks

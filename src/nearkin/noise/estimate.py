@@ -144,10 +144,13 @@ def _interval(rate: float, lowest: float, is_contradicted: NDArray[np.bool_], ce
     return min(low, rate), max(high, rate)
 
 
-def proven_rate(plausibility: Array, is_contradicted: NDArray[np.bool_], codes: Codes) -> float:
+def proven_rate(
+    plausibility: Array, is_contradicted: NDArray[np.bool_], codes: Codes, counts: NDArray[np.int64] | None = None
+) -> float:
     """Share of labels that are wrong at least: half of those that are almost certainly wrong, if they are several.
 
-    Votes that contradict labels more than half as often as guesses would prove nothing.
+    Votes that contradict labels more than half as often as guesses would prove nothing. An entry stands for one label,
+    or for as many as ``counts`` says.
 
     Examples
     --------
@@ -157,11 +160,13 @@ def proven_rate(plausibility: Array, is_contradicted: NDArray[np.bool_], codes: 
     >>> proven_rate(plausibility, plausibility < 1.0, codes)
     0.0
     """
-    n_wrong = np.count_nonzero(is_contradicted & (plausibility < _PROVEN))
-    shares = np.bincount(codes) / len(codes)
-    if n_wrong < _SEVERAL or is_contradicted.mean() > _TELLING * (1.0 - float((shares * shares).sum())):
+    counts = np.ones(len(codes), np.int64) if counts is None else counts
+    n, n_contradicted = counts.sum(), counts[is_contradicted].sum()
+    n_wrong = counts[is_contradicted & (plausibility < _PROVEN)].sum()
+    shares = np.bincount(codes, counts) / n
+    if n_wrong < _SEVERAL or n_contradicted / n > _TELLING * (1.0 - float((shares * shares).sum())):
         return 0.0
-    return float(0.5 * n_wrong / len(codes))
+    return float(0.5 * n_wrong / n)
 
 
 def survey(votes_on: VotesOn, n_rows: int, n_classes: int) -> tuple[Codes, Array]:
