@@ -123,6 +123,6 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 
 # One call: pip builds the package and looks for versions once.
 $(VENV)/.parts: pyproject.toml | $(VENV)/bin/python
-	$(INSTALL) -e '.[browser,images,cleanlab,dask,engines,docs,river]' cryptography \
-	  torch==2.13.0 triton safetensors pytorch-metric-learning ziglang
+	$(INSTALL) -e '.[browser,images,cleanlab,dask,engines,docs,river,pml]' cryptography \
+	  torch==2.13.0 triton ziglang
 	@touch $@ $(VENV)/.base $(VENV)/.docs

@@ -44,6 +44,17 @@ def test_the_badge_of_scikit_learn_is_the_lower_bound():
     assert f"![scikit-learn {bound} or newer]" in (ROOT / "README.md").read_text()
 
 
+def test_every_figure_of_the_front_page_stands_in_its_record():
+    part = (ROOT / "README.md").read_text().split("## How good it is")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (.+) \| ([^|]*\d[^|]*) \| (?:the same|\[\w+\]\((.+?)\)) \|$", part, re.MULTILINE)
+    assert len(rows) >= 13
+    record = ""
+    for what, found, path in rows:
+        record = (ROOT / path).read_text() if path else record
+        for figure in re.split(r"; | against ", found.strip()):
+            assert figure.lstrip("+") in record, f"{what}: {figure} is not in {path or 'the record above'}"
+
+
 def test_the_citation_names_this_version():
     version = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     assert version[1] == nearkin.__version__

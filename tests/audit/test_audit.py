@@ -3,6 +3,7 @@
 import datetime
 import json
 import re
+import sys
 import warnings
 from types import SimpleNamespace
 
@@ -618,6 +619,13 @@ def test_labels_in_an_array_of_pandas_come_back_as_one(rng):
     for how in ("drop", "relabel"):
         _, cleaned = audit.clean(X, y, how=how)
         assert type(cleaned) is type(y) and len(cleaned) <= 60
+
+
+def test_without_pandas_a_frame_is_refused_with_the_extra_that_brings_it(rng, monkeypatch):
+    audit = nearkin.audit_labels(rng.normal(size=(60, 2)), ["a", "b"] * 30, random_state=0)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=re.escape("pip install 'nearkin[pandas]'")):
+        audit.to_frame()
 
 
 def test_a_class_that_is_much_doubted_is_pointed_out(rng):

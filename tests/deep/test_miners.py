@@ -1,12 +1,13 @@
 """The loss with the miners, distances and reducers of pytorch-metric-learning."""
 
+import re
 import sys
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="pip install 'nearkin[deep]'")
-pml = pytest.importorskip("pytorch_metric_learning", reason="pip install pytorch-metric-learning")
+pml = pytest.importorskip("pytorch_metric_learning", reason="pip install 'nearkin[pml]'")
 
 from pytorch_metric_learning import distances, losses, miners, reducers  # noqa: E402
 
@@ -79,7 +80,7 @@ def test_wrong_parameters_are_named():
 def test_a_missing_package_is_named_with_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pytorch_metric_learning.distances", None)
     monkeypatch.delitem(sys.modules, "nearkin.deep.metric_learning")
-    with pytest.raises(ImportError, match="pip install pytorch-metric-learning"):
+    with pytest.raises(ImportError, match=re.escape("pip install 'nearkin[pml]'")):
         import nearkin.deep.metric_learning  # noqa: F401
 
 

@@ -440,7 +440,7 @@ class LabelAudit:
             import pandas
         except ImportError:
             raise ImportError(
-                "LabelAudit.to_frame needs pandas (pip install pandas); `to_columns` gives the same as a dict."
+                "LabelAudit.to_frame needs pandas: pip install 'nearkin[pandas]'; `to_columns` gives the same columns."
             ) from None
         return pandas.DataFrame(self.to_columns(), index=self.index_of_frame)
 

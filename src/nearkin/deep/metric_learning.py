@@ -20,8 +20,7 @@ try:
     from pytorch_metric_learning.utils import loss_and_miner_utils
 except ImportError:
     raise ImportError(
-        "nearkin.deep.metric_learning needs pytorch-metric-learning, which is not installed: "
-        "pip install pytorch-metric-learning"
+        "nearkin.deep.metric_learning needs pytorch-metric-learning, which is not installed: pip install 'nearkin[pml]'"
     ) from None
 
 __all__ = ["RescaledHingeMetricLoss"]
