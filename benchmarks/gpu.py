@@ -289,7 +289,7 @@ def blobs(n: int, d: int, spread: float) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def jury(rows: int) -> dict:
-    """The default audit and the default classifier through the public calls, searches on the GPU."""
+    """The default audit and the default classifier through the public calls."""
     X, y, _ = blobs(60_000, 512, 0.2)
     here, there = (audit_labels(X, y, random_state=0, device=one) for one in ("cpu", "cuda"))
     found = {
@@ -313,6 +313,20 @@ def jury(rows: int) -> dict:
     found |= {"rows": rows, "audit": time.perf_counter() - start,
               "right": float((audit.is_suspect == (y != right)).mean()),
               "beyond_gb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20}  # fmt: skip
+    return found
+
+
+def networks(rows: int = 4000) -> dict:
+    """`RobustOAHU` with its defaults through the public call: 40 passes of many small batches."""
+    from nearkin.deep import RobustOAHU
+
+    X, y, _ = blobs(rows, 512, 0.3)
+    found: dict = {"rows": rows}
+    for device in ("cuda", "cpu"):
+        RobustOAHU(n_epochs=1, random_state=0, device=device).fit(X[:500], y[:500])  # starts the device
+        start = time.perf_counter()
+        RobustOAHU(random_state=0, device=device).fit(X, y)
+        found[device] = time.perf_counter() - start
     return found
 
 
@@ -352,7 +366,7 @@ def describe_jury(one: dict) -> list[str]:
 
 def page(found: dict) -> str:
     """The report."""
-    top, sweeps, grid, score = (found[name] for name in ("ceilings", "checks", "grid", "scoring"))
+    top, sweeps, grid, score, nets = (found[name] for name in ("ceilings", "checks", "grid", "scoring", "networks"))
     worst = {t: max(one["parameter"] for one in sweeps if one["dtype"] == t) for t in ("float64", "float32")}
     lines = ["# Learners on a GPU", ""]
     same = (
@@ -417,6 +431,11 @@ def page(found: dict) -> str:
         "",
         *describe_jury(found["jury"]),
         "",
+        "## Networks",
+        "",
+        f"`RobustOAHU`, {nets['rows']:,} x 512, 40 passes: {nets['cuda']:.1f} s (goal: 3),",
+        f"on the processor {nets['cpu']:.1f} s.",
+        "",
         "## Scoring",
         "",
         f"{score['rows']:,} raw rows of 512 features from the host's memory, a learner with 64 components.",
@@ -452,6 +471,7 @@ def main() -> None:
         "grid": lambda: grid("cuda"),
         "scoring": lambda: scoring(arguments.rows),
         "jury": lambda: jury(arguments.rows),
+        "networks": networks,
     }
     for name, section in sections.items():
         if arguments.only and name not in arguments.only:
