@@ -1,16 +1,19 @@
 """Cells: how parameters are chosen, what is scored, and what a record says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
+from nearkin import datasets
 from nearkin.paper import METHODS, PAPER, TABLES, Cell, Outcome, draw_splits, list_cells, measure, narrow, shrink
 from nearkin.paper import tables as tables_module
 from nearkin.paper.methods import GRID
 from nearkin.paper.protocol import split_inside
 from nearkin.paper.report import make_records
 from nearkin.paper.scores import METRICS, get_printed_score, score_binary
-from nearkin.paper.tables import choose_params, search
+from nearkin.paper.tables import choose_form, choose_params, search
 from small_datasets import make_dataset
 
 
@@ -242,3 +245,23 @@ def test_cells_are_all_different_and_only_of_data_that_is_here(data):
     assert len({cell.key for cell in found}) == len(found) == 5 * 7
     assert {cell.budget for cell in found} == {5}
     assert {cell.budget for cell in list_cells(narrow(TABLES["table3"], budget=5), {"wine": data})} == {0}
+
+
+def test_defaults_bring_rows_in_the_form_that_predicts_labels_left_out():
+    data = datasets.load("wine")
+    (fold, *_) = draw_splits(data, 20.0)
+    method = METHODS["Robust-LODML"]
+    assert choose_form(method, 0.2, fold) == {}  # one column of Wine outweighs all others unless rows are z-scored
+    noise = np.random.default_rng(0).normal(size=fold.train.shape)
+    stretched = replace(fold, raw_train=fold.train, train=noise)
+    assert choose_form(method, 0.2, stretched) == {"rows": "unit"}
+    assert choose_form(METHODS["Euclidean"], 0.2, fold) == {}
+    outcome = measure(Cell("wine", 20.0, "Robust-LODML"), data)
+    assert outcome.params == [{}] * 10
+
+
+def test_inner_folds_of_many_rows_are_those_of_a_sample():
+    (fold, *_) = draw_splits(datasets.load("wine"), 0.0)
+    inner = split_inside(fold, 60)
+    assert [len(one.train) + len(one.test) for one in inner] == [60] * 3
+    assert all(one.train.shape[1] == one.raw_train.shape[1] for one in inner)

@@ -47,6 +47,7 @@ class Method:
     """A column: how to build an estimator, and the space in which to search its parameters.
 
     ``raw`` says whether the method scales features itself. A search tries the settings ``first`` after the defaults.
+    Untouched defaults are one of ``forms``, chosen by rows left out of training.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Method:
     space: Mapping[str, Draw] = field(default_factory=dict)
     raw: bool = False
     first: tuple[Params, ...] = ()
+    forms: tuple[Params, ...] = ({},)
 
     def takes_raw(self, params: Params) -> bool:
         """Whether it takes features as they come, with these parameters."""
@@ -189,21 +191,30 @@ def _untouched(params: Params, rate: float, seed: int) -> Any:
     return RobustKNeighborsClassifier(n_neighbors="auto", random_state=seed)
 
 
-#: Three passes, which the paper leaves open.
-_USUAL: Params = {"n_epochs": 3, "n_centers": "auto"}
+#: Three passes and three impostors, which the paper leaves open.
+_USUAL: Params = {"n_epochs": 3, "n_centers": "auto", "max_impostors": 3}
+
+#: How rows come by default: as the protocol prepares them, or of length 1 as they come.
+_FORMS: tuple[Params, ...] = ({}, {"rows": "unit"})
 _VOTES: dict[str, Draw] = {"weights": _OneOf(("plausibility", "uniform"))}
 _ROBUST: dict[str, Draw] = {**_STEPS, **_ETA, **_OCTG, **_VOTES}
 
 #: Settings that a search tries early: many centres where classes fall into parts, and unit rows as they come.
 _MANY_CENTERS: Params = {"C": 0.3, "eta": 1.0, "n_centers": 20, "max_impostors": 3, "weights": "uniform"}
-_UNIT_ROWS: Params = {"C": 0.1, "eta": 1.0, "n_centers": 5, "rows": "unit", "weights": "uniform"}
+_UNIT_ROWS: Params = {
+    "C": 0.1, "eta": 1.0, "n_centers": 5, "max_impostors": None, "rows": "unit", "weights": "uniform",
+}  # fmt: skip
 _FIRST = (_MANY_CENTERS, _UNIT_ROWS)
 
 _COLUMNS = (
     Method(
-        "Robust-LODML", _combine(RobustLODML, OCTG, _vote_robustly, **_USUAL), {**_ROBUST, **_LOW_RANK}, first=_FIRST
+        "Robust-LODML",
+        _combine(RobustLODML, OCTG, _vote_robustly, **_USUAL),
+        {**_ROBUST, **_LOW_RANK},
+        first=_FIRST,
+        forms=_FORMS,
     ),
-    Method("Robust-ODML", _combine(RobustODML, OCTG, _vote_robustly, **_USUAL), _ROBUST, first=_FIRST),
+    Method("Robust-ODML", _combine(RobustODML, OCTG, _vote_robustly, **_USUAL), _ROBUST, first=_FIRST, forms=_FORMS),
     Method("LPA-ODML", _combine(LPAODML, OnePassTriplets, _vote_plainly), {**_STEPS, "mu": _Log(0.01, 100.0)}),
     Method("ODML", _combine(ODML, OnePassTriplets, _vote_plainly), _STEPS),
     Method("OPML", _combine(OPML, None, _vote_plainly), {"C": _Log(0.5e-6, 0.025), **_OPEN}),
