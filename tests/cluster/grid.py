@@ -14,7 +14,7 @@ SOURCES = str(Path(__file__).resolve().parents[2] / "src")
 
 #: Runs in every worker before it takes tasks. Learning is slowed down so that there is a middle of a round; a file in
 #: the folder of orders makes the worker that finds it first die or stop for good; rows of one file kill whoever reads
-#: them.
+#: them, and while an order says so, row 1,500 kills whoever judges it.
 PRELOAD = """
 import os, signal, time
 from nearkin.distributed import tasks
@@ -42,6 +42,20 @@ def slow(model, batch, classes, *, test):
     return learn(model, batch, classes, test=test)
 
 tasks.learn_batch = slow
+
+from nearkin.distributed import audit_tasks
+judge = audit_tasks.Judge.judge
+
+def slow_judge(self, X, codes, numbers):
+    open(f"{ORDERS}/busy", "a").close()
+    time.sleep(0.02)
+    if os.path.exists(f"{ORDERS}/poison") and 1500 in numbers:
+        os.kill(os.getpid(), signal.SIGKILL)
+    carry_out("die", signal.SIGKILL)
+    carry_out("stop", signal.SIGSTOP)
+    return judge(self, X, codes, numbers)
+
+audit_tasks.Judge.judge = slow_judge
 """
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from nearkin.cli import _show
+from nearkin.cli._cluster import ClusterOptions, audit_on_cluster
 from nearkin.cli._options import (
-    DATA,
     PATH,
     Device,
     Share,
@@ -36,18 +37,18 @@ __all__ = ["audit"]
 _TRIED = 20
 
 
-def _after_data(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path:
+def _after_data(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
     """Name the page after the data, with its folder if that is another one: train.csv is a common name."""
-    if value is not None:
+    if value is not None or ctx.params.get("dask"):
         return value
-    data = Path(os.path.abspath(ctx.params["data"]))  # noqa: PTH100  (links keep their names)
+    data = Path(os.path.abspath(ctx.params["data"][0]))  # noqa: PTH100  (links keep their names)
     name = Path(data.name.removesuffix(".gz")).stem
     is_here = data.parent == Path.cwd() or not data.parent.name
     return Path(f"{name or 'audit'}.html" if is_here else f"{data.parent.name}_{name}.html")
 
 
-def _after_page(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path:
-    if value is not None:
+def _after_page(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None or ctx.params.get("dask"):
         return value
     page = ctx.params["output"]
     return page.parent / f"{page.stem}.suspects.csv"
@@ -141,12 +142,14 @@ class AuditOptions(Source):
     "nearkin audit embeddings.npy --labels labels.txt -o report.html",
     "nearkin audit data.npz --label y --cleaned labels.csv --how relabel",
     "nearkin audit mended.csv --label y --before monday.nearkin --save friday.nearkin",
+    "nearkin audit big/*.parquet --label y --dask local:4 --into doubts",
 )
-@DATA
+@click.argument("data", type=PATH, metavar="DATA...", nargs=-1, required=True)
 @takes(AuditOptions)
+@takes(ClusterOptions, "cluster")
 @quiet_option
 @with_debug
-def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
+def audit(data: Sequence[Path], given: AuditOptions, cluster: ClusterOptions, quiet: bool) -> None:
     """Find the labels in DATA that are probably wrong, and show why.
 
     DATA is CSV with a header row, Excel, Parquet, npz or npy. Its columns may
@@ -157,7 +160,19 @@ def audit(data: Path, given: AuditOptions, quiet: bool) -> None:
     of pictures in folders, one for each class.
     No model is needed: a jury of neighbours and regressions votes on every
     label, and no voter has seen the label it judges.
+
+    With --dask, several files or a pattern are read part by part, so they need
+    not fit into memory. It writes tables of suspects and no page.
     """
+    if cluster.dask is not None:
+        audit_on_cluster(data, given, cluster, quiet=quiet)
+        return
+    cluster.check_unused(data)
+    _audit_table(data[0], given, quiet=quiet)
+
+
+def _audit_table(data: Path, given: AuditOptions, *, quiet: bool) -> None:
+    """Audit one file, all in memory."""
     from nearkin.audit import CLEANED, COLUMNS, audit_rows, compare
     from nearkin.jury.cost import announce_cost
     from nearkin.saving import save

@@ -247,7 +247,8 @@ def _check_classes(survey: Survey) -> tuple[Any, Index]:
 
 def _find_starts(rows: FileStream) -> list[tuple[str, int]]:
     """Return the files and the number of the first row of each."""
-    starts, at = {}, 0
+    starts: dict[str, int] = {}
+    at = 0
     for unit in rows.units:
         starts.setdefault(unit.path, at)
         at += unit.n_rows
