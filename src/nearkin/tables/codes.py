@@ -301,7 +301,7 @@ def _days(column: RawColumn, spelling: str) -> Array:
             spelling = spelling if spelling in DATES else "year first"
         known = _read_otherwise(column.cells, read_column(column.cells, spelling), DATES)
         _check_read(column, np.isnat(known), "date")
-        dates = np.append(known, np.datetime64("NaT"))[column.cells.codes]
+        dates = np.append(known, np.datetime64("NaT", "us"))[column.cells.codes]
     days = dates.astype("datetime64[us]").astype(np.float64) / (86400.0 * 1e6)
     return np.where(np.isnat(dates), np.nan, days)
 
