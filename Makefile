@@ -70,6 +70,11 @@ scale: $(VENV)/.base ## repeat the experiment behind scale="auto" (set NEARKIN_D
 records: $(VENV)/.base ## tell which records in results/ are of today's code; fails if any is older
 	$(BIN)/python -m benchmarks.records
 
+.PHONY: replicate
+JOBS ?= $(shell nproc)
+replicate: $(VENV)/.base ## make every record in results/ again: five core-hours (set NEARKIN_DATA to the data folder)
+	$(BIN)/python -m benchmarks.replicate --jobs $(JOBS)
+
 .PHONY: bench bench-quick
 bench: $(VENV)/.bench ## measure speed and memory, up to 25 minutes (set NEARKIN_DATA to the data folder)
 	$(BIN)/python -m benchmarks

@@ -34,6 +34,8 @@ def what_of(path: Path, record: dict[str, Any]) -> str:
     """Which sources a record follows from."""
     if path.stem == "table1":
         return "wine"
+    if path.stem == "retrieval":
+        return "nearkin"
     method = METHODS.get(record.get("method", ""))
     return "nearkin" if method is not None and method.raw else "paper"
 

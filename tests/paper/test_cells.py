@@ -258,10 +258,3 @@ def test_defaults_bring_rows_in_the_form_that_predicts_labels_left_out():
     assert choose_form(METHODS["Euclidean"], 0.2, fold) == {}
     outcome = measure(Cell("wine", 20.0, "Robust-LODML"), data)
     assert outcome.params == [{}] * 10
-
-
-def test_inner_folds_of_many_rows_are_those_of_a_sample():
-    (fold, *_) = draw_splits(datasets.load("wine"), 0.0)
-    inner = split_inside(fold, 60)
-    assert [len(one.train) + len(one.test) for one in inner] == [60] * 3
-    assert all(one.train.shape[1] == one.raw_train.shape[1] for one in inner)

@@ -117,16 +117,12 @@ def flip_training_labels(data: Dataset, protocol: Protocol, train: Array, rate: 
     return flip_near_boundary(rows, y, rate, random_state=seed)[0]
 
 
-def split_inside(split: Split, most: int | None = None) -> list[Split]:
+def split_inside(split: Split) -> list[Split]:
     """Folds inside a training part, tested by its noisy labels: they show neither right labels nor test rows.
 
-    The folds are stratified unless a class has fewer rows than there are folds. Beyond ``most`` rows, they are those of
-    a sample.
+    The folds are stratified unless a class has fewer rows than there are folds.
     """
     X, y, raw = split.train, split.labels, split.raw_train
-    if most is not None and len(y) > most:
-        some = np.sort(np.random.default_rng(split.seed).permutation(len(y))[:most])
-        X, y, raw = X[some], y[some], raw[some]
     fewest = np.unique(y, return_counts=True)[1].min()
     folds = (StratifiedKFold if fewest >= N_INNER else KFold)(N_INNER, shuffle=True, random_state=split.seed)
     return [
