@@ -239,12 +239,12 @@ def again(group: Any, name: str, default: Any) -> Any:
 
 
 _SECTIONS = """Parameters
-    ----------
-    {settings}
+----------
+{settings}
 
-    Attributes
-    ----------
-    {fitted}"""
+Attributes
+----------
+{fitted}"""
 
 
 def declare(cls: type[T]) -> type[T]:
@@ -261,7 +261,7 @@ def declare(cls: type[T]) -> type[T]:
     ...     C: float = setting(0.1, Real(0.0), kind="float", doc="Aggressiveness.")
     >>> print(Steps.__doc__)
     How far a step goes: C : float, default=0.1
-            Aggressiveness.
+        Aggressiveness.
     >>> check_settings(Steps(C=-1.0))
     Traceback (most recent call last):
     nearkin.errors.InputError: Steps: parameter `C` must be a number in [0, inf]; got -1.0.
@@ -273,12 +273,12 @@ def declare(cls: type[T]) -> type[T]:
     """
     _inherit_rules(cls)
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
-    text = vars(made).get("__doc__") or ""
+    text = inspect.cleandoc(vars(made).get("__doc__") or "")  # as Python 3.13 does by itself
     text = text.replace("{sections}", _SECTIONS)
     if "{settings}" in text:
-        text = text.replace("{settings}", "\n".join(_describe(made)).lstrip())
-    fitted = [vars(one)["fitted"].strip() for one in made.__mro__ if "fitted" in vars(one)]
-    made.__doc__ = text.replace("{fitted}", "\n    ".join(fitted))
+        text = text.replace("{settings}", "\n".join(_describe(made)))
+    fitted = [inspect.cleandoc(vars(one)["fitted"]) for one in made.__mro__ if "fitted" in vars(one)]
+    made.__doc__ = text.replace("{fitted}", "\n".join(fitted))
     return made
 
 
@@ -328,8 +328,8 @@ def _fields(cls: type) -> list[dataclasses.Field[Any]]:
 
 def _describe(cls: type) -> Iterator[str]:
     for one in _fields(cls):
-        yield f"    {one.name} : {one.metadata['kind']}, default={_shown(one.default)}"
-        yield textwrap.indent(textwrap.fill(" ".join(one.metadata["doc"].split()), 108), " " * 8)
+        yield f"{one.name} : {one.metadata['kind']}, default={_shown(one.default)}"
+        yield textwrap.indent(textwrap.fill(" ".join(one.metadata["doc"].split()), 108), " " * 4)
 
 
 def _shown(value: Any) -> str:

@@ -58,7 +58,7 @@ def test_robust_form_differs_from_the_plain_one_in_defaults_only(pair):
     assert before["loss"].default == "hinge"
     assert issubclass(robust, plain)
     methods = {name for name, value in vars(robust).items() if inspect.isfunction(value) or isinstance(value, property)}
-    assert methods == {"__init__"}
+    assert methods - {"__replace__"} == {"__init__"}  # both of the dataclass, the former from Python 3.13 on
 
 
 @each(pair=PAIRS)

@@ -83,7 +83,7 @@ def test_an_adaptation_that_fails_leaves_the_adapter_as_it_was(world, monkeypatc
     queries, items, feedback, _ = world
     adapter = adapt(queries, items, feedback, random_state=0).adapter
     before = dict(vars(adapter))
-    monkeypatch.setattr("nearkin.search.adaptation.anytime_interval", lambda *_: 1 / 0)
+    monkeypatch.setattr("nearkin.search.adapting.anytime_interval", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         adapt(queries, items, feedback, adapter=adapter, random_state=1)
     assert all(vars(adapter)[name] is value for name, value in before.items())
@@ -191,7 +191,7 @@ def test_a_map_that_was_shown_stays_until_it_no_longer_gains(world, monkeypatch,
     if not is_good:
         query, clicked, skipped = np.tile([query, skipped, clicked], 3)
     later = Feedback.from_triplets(query, clicked, skipped, query_ids=len(queries), item_ids=len(items))
-    monkeypatch.setattr("nearkin.search.adaptation.anytime_interval", lambda *_: Interval(0.0, -0.1, 0.1))
+    monkeypatch.setattr("nearkin.search.adapting.anytime_interval", lambda *_: Interval(0.0, -0.1, 0.1))
     done = adapt(queries, items, later, adapter=adapter, metric="lift", random_state=1)
     assert done.served_before == 1 and done.n_looks == 2 and done.still_served is is_good is not done.kept_identity
     if is_good:

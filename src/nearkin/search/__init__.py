@@ -1,7 +1,8 @@
 """Search with a learned similarity: adapt queries to an existing index, or build an index."""
 
-from nearkin.search.adaptation import Adaptation, Outlook, adapt
+from nearkin.search.adaptation import Adaptation, Outlook
 from nearkin.search.adapter import SimilarityAdapter
+from nearkin.search.adapting import adapt
 from nearkin.search.betting import anytime_interval, queries_needed
 from nearkin.search.decisions import Decisions, read_decisions
 from nearkin.search.feedback import Feedback, FeedbackTriplets

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from nearkin.arrays import Array, Index, Mask
 from nearkin.errors import InputError
 from nearkin.memory import check_memory
-from nearkin.search.feedback import PAIR_BYTES, Feedback
+from nearkin.search.feedback import Feedback
 from nearkin.search.inputs import as_vectors, check_lengths
+from nearkin.search.pairing import PAIR_BYTES
 from nearkin.settings import Integer, OneOf, check_argument, generator
 from nearkin.stored import Number, stored
 
