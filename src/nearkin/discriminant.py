@@ -576,7 +576,7 @@ class Discriminant:
         return replace(made, sample=made.sample.times(np.exp(-float(made.next_row - made.n_rows) / _HORIZON)))
 
     def rescaled(self, ratio: Array) -> Discriminant:
-        """The same map of raw rows, for rows whose features are so many times as large."""
+        """The same map of raw rows, for rows whose features are that many times as large."""
         map = np.ascontiguousarray((self.map / ratio).astype(self.map.dtype))
         if self.sketch is not None:
             return replace(self, map=map, sketch=self.sketch / ratio, making=None)

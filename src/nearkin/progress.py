@@ -158,12 +158,12 @@ def pausing(pause: Callable[[], None]) -> Iterator[None]:
 
 
 def pauses() -> bool:
-    """Whether somebody wants this work to pause."""
+    """Whether this work should pause."""
     return _pause.get() is not None
 
 
 def pause() -> None:
-    """Pause, if somebody wants it: some milliseconds of work have been done."""
+    """Pause if told to: some milliseconds of work have been done."""
     wait = _pause.get()
     if wait is not None:
         wait()

@@ -52,8 +52,8 @@ _AS_IF_DENSE = 1 << 24
 #: near to each other by chance.
 _LATE_ROWS = 8
 
-#: What other columns say of the scale of one that has just begun counts like so many rows, and changes it by at most so
-#: much.
+#: What other columns say of the scale of one that has just begun counts like that many rows, and changes it by at
+#: most that much.
 _AS_ROWS = 2
 _AT_MOST = 4.0
 

@@ -156,7 +156,7 @@ BAD = {
     "several labels": ([[["a", "b"], ["a"]], [["b"], ["a"]]], r"several labels \(multi-label\)"),
     "one column": (["a", "b"], "For one label per row use audit_labels"),
     "one class": ([["a", "a"], ["a", None]], "all answers are 'a'"),
-    "none": ([[None, ""], [float("nan"), None]], "no answer at all"),
+    "none": ([[None, ""], [float("nan"), None]], "every answer is missing"),
     "ragged": ([["a"], ["a", "b"]], "different lengths"),
     "rows": ([["a", "b"]] * 3, "X has 2 rows, but the answers are about 3"),
 }

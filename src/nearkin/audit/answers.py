@@ -17,7 +17,7 @@ from nearkin.noise import AnswerCodes
 __all__ = ["Answers"]
 
 _OWNER = "Answers"
-#: Text that says that there is no answer.
+#: Texts that mean a missing answer.
 _BLANK = ("", "nan", "NaN", "NA", "N/A", "null", "None")
 
 
@@ -55,11 +55,11 @@ class Answers:
         Parameters
         ----------
         table : array-like or frame of shape (n_rows, n_annotators)
-            Labels of any hashable kind; None, NaN and empty text are no answer.
+            Labels of any hashable kind; None, NaN and empty text do not count as answers.
         annotators : sequence or None, default=None
             Names of the columns; None takes those of the frame, or numbers.
         missing : label or None, default=None
-            One more value that is no answer, such as -1.
+            One more value that does not count as an answer, such as -1.
         """
         columns, names = _columns_of(table, annotators)
         n = len(columns[0])
@@ -116,7 +116,7 @@ class Answers:
     @classmethod
     def _of(cls, row: Index, annotator: Index, labels: list[Any], names: list[Any], n_rows: int) -> Answers:
         if not labels:
-            raise InputError("there is no answer at all.", owner=_OWNER)
+            raise InputError("every answer is missing.", owner=_OWNER)
         classes, codes = sorted_classes(_check_labels(labels))
         if len(classes) < 2:
             raise InputError(f"all answers are {classes.tolist()[0]!r}; at least two classes are needed.", owner=_OWNER)

@@ -47,12 +47,12 @@ def find_consensus(
     X : array-like of shape (n_rows, n_features) or None
         Raw features or embeddings, as for `audit_labels`; None leaves the jury out.
     answers : array-like or frame of shape (n_rows, n_annotators), Answers, or list of str
-        A column per annotator; None, NaN and empty text are no answer. `Answers.from_list` takes the long form. A list
-        of names means columns of the frame ``X``.
+        A column per annotator; None, NaN and empty text do not count as answers. `Answers.from_list` takes the long
+        form. A list of names means columns of the frame ``X``.
     random_state : int, Generator, RandomState or None, default=None
         Seed.
     missing : label or None, default=None
-        One more value that is no answer, such as -1.
+        One more value that does not count as an answer, such as -1.
     groups : array-like of shape (n_rows,) or None, default=None
         As in `audit_labels`: rows of a group do not vouch for each other.
 

@@ -38,7 +38,7 @@ __all__ = ["INEXACT", "LARGEST", "N_SHOWN", "ClassContrast", "Column", "Feature"
 N_SHOWN, LARGEST, _SMALLEST = 5, 8.0, 0.05
 #: Columns without names up to which they are shown: more are pixels or embeddings, which say nothing to a person.
 _UNNAMED = 100
-#: Rows of each class of which medians are taken: as many as make so many numbers in all, but never fewer than these.
+#: Rows of each class of which medians are taken: as many as make that many numbers in all, but never fewer than these.
 _NUMBERS, _FEWEST = 4_000_000, 200
 #: Rows that are added to the shares of categories.
 _ADDED = 5.0

@@ -1,6 +1,6 @@
 """Decisions of a reader of the page: the file that the page exports, and the labels that follow from it.
 
-The file is JSON. ``decisions`` lists the rows that somebody decided about, ``undecided`` the other suspects with what
+The file is JSON. ``decisions`` lists the decided rows, ``undecided`` the other suspects with what
 the rules below the table make of them, ``sample`` the answers of a check by sample. Rows are positions among all rows
 that were given, from 0; labels are text.
 """
@@ -98,7 +98,7 @@ class Decisions:
     n_rows : int
         Number of audited rows.
     decided, undecided : dict of int to Decision
-        By row: what somebody decided, and what the rules make of the other suspects.
+        By row: the decision, and what the rules make of the other suspects.
     answers : dict of int to str
         Answers of a check by sample, by row.
     data, label, digest : str or None, default=None
@@ -149,7 +149,7 @@ class ReviewedLabels:
     kept, changed : ndarray of bool of shape (n_samples,)
         Rows that stay, and those of them whose label changed.
     n_decided : int
-        Rows that somebody decided about.
+        Rows with a decision.
     answers : dict of int to str
         Answers of the check by sample, by audited row, for `LabelAudit.verified`.
     """

@@ -41,7 +41,7 @@ __all__ = ["NextJury", "StreamAudit"]
 _WINDOW = 5000
 _ENOUGH = 200
 
-#: A new jury judges after so many rows of the stream: a share of the rows held, of all rows seen, and at least. A new
+#: A new jury judges after that many rows of the stream: a share of the rows held, of all rows seen, and at least. A new
 #: class waits for less: a share of the rows held.
 _OF_HELD, _OF_SEEN, _FEWEST, _FOR_CLASS = 0.25, 0.2, 16, 0.125
 
@@ -375,7 +375,7 @@ class NextJury:
         return {name: value for name, value in vars(self).items() if name != "_making"}
 
     def advance(self, n_rows: int, n_rows_seen: int) -> None:
-        """Do the share of the work that falls to so many rows, the last that were seen."""
+        """Do the share of the work that falls to that many rows, the last ones seen."""
         with one_blas_thread():
             self._making.advance(n_rows / (self.next_row - n_rows_seen + n_rows))
 
@@ -426,7 +426,7 @@ class _NewerRows:
         return cls(held.rows[which], [names[code] for code in held.codes[which]], learner)
 
     def mix_votes(self, queries: Array, position: dict[Any, int], bandwidth: float, votes: Array, n_rows: int) -> Array:
-        """Votes of a jury of so many rows and of these, each row counting alike; classes have the given positions."""
+        """Votes of a jury of that many rows and of these, each row counting alike; classes have the given positions."""
         codes = np.array([position.get(one, -1) for one in self.labels], dtype=np.int64)
         which = np.flatnonzero(codes >= 0)
         if not len(which):

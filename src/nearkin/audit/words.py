@@ -57,7 +57,7 @@ class WordContrast:
         self.sizes = np.bincount(codes[read], minlength=int(codes.max()) + 1)
         try:
             held = reader.fit_transform([str(texts[i]) for i in read.tolist()])
-        except ValueError:  # there is no word at all
+        except ValueError:  # the texts hold no words
             return
         n_with = np.asarray(held.sum(axis=0)).ravel()
         if held.nnz < _LEAST_WORDS * len(read):

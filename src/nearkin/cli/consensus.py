@@ -53,7 +53,7 @@ class ConsensusOptions:
     features: list[str] = names_option(metavar="COL[,COL]", help="Use these columns only.")
     drop: list[str] = names_option(metavar="COL[,COL]", help="Columns to exclude. Repeatable.")
     text: list[str] = names_option(metavar="COL[,COL]", help="Columns of texts, to learn from as such.")
-    missing: str | None = option(metavar="LABEL", help="A value that is no answer, such as -1, beside empty cells.")
+    missing: str | None = option(metavar="LABEL", help="A value that is not an answer, such as -1, beside empty cells.")
     output: Path = output_option(
         "consensus", "-o", "--output", callback=_after_data,
         help="Table of labels: .csv, .tsv or .parquet.  [default: songs_consensus.csv for songs.csv]",
@@ -77,7 +77,7 @@ def consensus(data: Path, given: ConsensusOptions, quiet: bool) -> None:
     """Find the label of every row of DATA that several people answered.
 
     Answers are columns of DATA, one a person, or a list with a line per answer.
-    Empty cells are no answer. The other columns are features, encoded as by
+    Empty cells do not count as answers. The other columns are features, encoded as by
     nearkin audit; by them a jury votes on every row without having seen its
     answers. Writes the labels with
     their confidence and the order in which to ask again.

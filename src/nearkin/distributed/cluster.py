@@ -237,7 +237,7 @@ class Cluster:
         return [results[number] for number in range(len(tasks))]
 
     def each(self, tasks: Sequence[Task], ahead: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield numbers and results of tasks as they come; the cluster has so many for each worker at a time."""
+        """Yield numbers and results of tasks as they come; the cluster holds that many for each worker at a time."""
         waiting: dict[int, _Submission] = {}
         n_submitted = 0
         try:

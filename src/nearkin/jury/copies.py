@@ -40,7 +40,7 @@ _SAMPLE = 2000
 _EXCESS = 4.0
 
 #: Labels of copies differ less than this part as often as those of the nearest other rows; where chance explains equal
-#: rows, less than the second part, if so many would differ otherwise; those of near copies also less often than the
+#: rows, less than the second part, if that many would differ otherwise; those of near copies also less often than the
 #: last. Where the nearest other rows tell hardly more than chance, near rows are all there is to ask.
 _AGREE = 0.5
 _HARDLY, _NEVER, _ENOUGH = 0.1, 0.03, 10.0

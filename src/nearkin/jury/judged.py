@@ -123,7 +123,7 @@ class JudgedRows:
 
     @property
     def others(self) -> Index:
-        """Numbers of the rows that are no members."""
+        """Numbers of the rows that are not members."""
         return np.flatnonzero(self._member_of_row < 0)
 
     @property

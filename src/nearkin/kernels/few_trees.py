@@ -40,7 +40,7 @@ def follow(rows, feature, threshold, child, leaves):
     going = np.flatnonzero(child[node])
     while len(going):
         at = node[going]
-        # What is no number goes on to the second child.
+        # What is not a number goes on to the second child.
         node[going] = child[at] + ~(rows[going // n_trees, feature[at]] <= threshold[at])
         going = going[child[node[going]] > 0]
     leaves[:] = node.reshape(leaves.shape)

@@ -130,7 +130,7 @@ def _sort_first(k, values, found, size):
                     place += values[row, j] == value and found[row, j] < number
             if place < n:
                 in_order[place], numbers[place] = value, number
-            else:  # it is no number and has no place
+            else:  # it is not a number and has no place
                 is_ordered = False
         if is_ordered:
             for i in range(n):

@@ -106,7 +106,7 @@ def _follow(rows, feature, threshold, child, leaves):
                 left = 0
                 for j in range(size):
                     i, node = open_[j], nodes[j]
-                    # What is no number goes on to the second child.
+                    # What is not a number goes on to the second child.
                     node = child[node] + (not rows[i, feature[node]] <= threshold[node])
                     leaves[i, t] = node
                     open_[left], nodes[left] = i, node

@@ -542,7 +542,7 @@ class OnlineLearner(BaseEstimator):
             triplets = "octg" if state.start is None else "neighbours"
         source = as_source(triplets)
         if isinstance(triplets, str) and triplets == "octg" and self.half_life is not None:
-            # A weight that falls by half within so many rows adds up to this.
+            # A weight that falls by half within that many rows adds up to this.
             source.set_params(update_centers=True, forget_after=self.half_life / np.log(2.0))
         return source
 

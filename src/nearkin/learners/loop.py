@@ -291,7 +291,7 @@ class Given(TripletSource):
     roles : tuple of ndarray of int64 of shape (size,)
         Places of anchors, positives and negatives among all rows of all members. In every member, triplet t has row t.
     scale : callable or None, default=None
-        Makes `Rows` of raw rows. Then triplets are scaled as they are learned, so many at a time as stay in the cache.
+        Makes `Rows` of raw rows. Then triplets are scaled as they are learned, as many at a time as stay in the cache.
     """
 
     n_rows_seen_ = 0

@@ -105,7 +105,7 @@ def find_anchors(votes: Array, codes: Codes) -> Anchors:
     -----
     Rows are ordered by the votes for a class, not chosen by the class with most votes: the rows of a class of which
     more than half is labelled otherwise are then found too. How many rows belong to a class follows from the flips, and
-    which rows are asked follows from that, so both are found in three rounds.
+    which rows are consulted follows from that, so both are found in three rounds.
 
     Examples
     --------

@@ -36,7 +36,7 @@ _SHARES = (0.15, 0.3, 0.6, 1.0)
 _MEMORY = 100_000
 #: Errors of the mean by which a gain must be above 0 to be shown at the first look, about.
 _SHOWN = 2.4
-#: A query counts for no more than so many standard deviations of the queries that choose, and that is at least so much.
+#: A query counts for at most this many standard deviations of the queries that choose, which are at least the second.
 _WIDE, _LEAST = 4.0, 0.005
 #: Queries that choose from which on their spread is trusted.
 _ENOUGH = 20
@@ -423,7 +423,7 @@ def _choose_map(
 
 
 def _likelihood(gain: Array, n_judges: int, shown: float) -> float:
-    """Return about how likely the mean of as many other gains is so many errors above 0."""
+    """Return about how likely the mean of as many other gains is that many errors above 0."""
     error, ratio = max(float(gain.std()), 1e-9) / np.sqrt(len(gain)), n_judges / len(gain)
     return float(norm.cdf((gain.mean() / error * np.sqrt(ratio) - shown) / np.sqrt(1.0 + ratio)))
 

@@ -414,7 +414,7 @@ def _drop_repeated(
 ) -> tuple[Entries, Index]:
     """Join and count, keep, or refuse rows whose key occurs in an earlier row; of joined rows the largest grade holds.
 
-    A list that shows an item and then tells of its click is no contradiction; two judgements of one pair are.
+    A list that shows an item and then tells of its click does not contradict itself; two judgements of one pair are.
     """
     if duplicates == "keep":
         return found, number

@@ -149,7 +149,7 @@ class HeldOut:
         asked = np.unique(pairs.query)
         vectors = np.concatenate([self.queries, queries[asked].astype(self.queries.dtype)])
         keys = np.concatenate([self.key, key[asked]])
-        # The last appearance of a query places it, so that what is asked often is not forgotten.
+        # The last appearance of a query places it, so that frequent queries are not forgotten.
         different, back = np.unique(keys[::-1], return_index=True)
         last = len(keys) - 1 - back
         kept = np.sort(last)[-most:]

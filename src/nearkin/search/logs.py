@@ -336,7 +336,7 @@ class _Reader:
         return (list(shown), flags, "") if flags is not None else ([], [], "clicks that are not in the list")
 
     def _split(self, role: str, values: Sequence[Any] | NDArray[Any]) -> list[list[Any] | None]:
-        """Return lists, however they are written; None for what is no list."""
+        """Return lists, however they are written; None for what is not a list."""
         if role not in self.separators:
             texts = [one for one in values if isinstance(one, str) and not one.lstrip().startswith("[")]
             found = next((one for one in _SEPARATORS if any(one in text for text in texts)), "|")

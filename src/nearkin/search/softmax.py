@@ -26,7 +26,7 @@ _SKIPPED, _LIST_WEIGHT = 9, 0.3
 _RIDGE = 0.1
 #: Least weight of a click.
 _LEAST = 0.3
-#: Below so many standard errors, lists contradict what other queries say.
+#: Below that many standard errors, lists contradict what other queries say.
 DISAGREE = -3.0
 #: Near queries that speak about a click, among how many, and the fall of the cosine that takes the voice of a query
 #: and of an item to 1 / e.
@@ -128,8 +128,8 @@ def learn_softmax(
 ) -> Array:  # fmt: skip
     """Return the D of a softmax among the clicks of a batch: Adam, and the mean of the second half of its way.
 
-    Other clicks of the same query or the same item are no negatives (``mask``). ``with_lists`` also compares with the
-    skipped items of the same list. Without a mean and a mask this is the plain softmax of textbooks.
+    Other clicks of the same query or the same item do not count as negatives (``mask``). ``with_lists`` also
+    compares with the skipped items of the same list. Without a mean and a mask this is the plain softmax of textbooks.
     """
     n, d, dtype = len(clicks), clicks.d, clicks.dtype
     D, moment, square = (np.zeros((d, d), dtype) for _ in range(3))

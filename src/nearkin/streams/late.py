@@ -123,7 +123,7 @@ class Waiting:
     """Rows whose label has not come yet, in the order in which they came; at most ``limit`` of them.
 
     ``arrived`` is when each came, in seconds since 1970. ``n_joined`` rows have met their label so far, after they had
-    ``waited`` so many seconds in all; ``n_expired`` were given up, because they were the oldest of too many or had
+    ``waited`` that many seconds in all; ``n_expired`` were given up, because they were the oldest of too many or had
     waited too long.
 
     Examples

@@ -70,7 +70,7 @@ class FileNote:
 
 @dataclass
 class Wait:
-    """Rows that met their label in a call, after so many seconds in all, and rows that expired."""
+    """Rows that met their label in a call, after that many seconds in all, and rows that expired."""
 
     n_joined: int = 0
     seconds: float = 0.0

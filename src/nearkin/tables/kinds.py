@@ -29,7 +29,7 @@ __all__ = [
 
 #: Share of the cells that a spelling must read; the others count as missing.
 _MOST = 0.95
-#: Words up to which numbers of more than half of the cells, and of so many different ones, are numbers all the same.
+#: Words up to which numbers of more than half of the cells, and of that many different ones, are numbers all the same.
 _WORDS, _MANY = 5, 30
 #: Cells of which the spelling is guessed before all are read.
 _PROBE = 200
@@ -127,7 +127,7 @@ def read_cells(distinct: Sequence[str], spelling: str) -> NDArray[Any]:
 
 
 def read_column(cells: Cells, spelling: str) -> NDArray[Any]:
-    """Return what the distinct cells of a column mean; read once, however often it is asked for."""
+    """Return what the distinct cells of a column mean; read once, however often the caller needs it."""
     if spelling not in cells.memo:
         cells.memo[spelling] = read_cells(cells.distinct, spelling)
     found: NDArray[Any] = cells.memo[spelling]

@@ -127,7 +127,7 @@ class _CsvRows:
         self._file.close()
 
     def take(self, size: int) -> list[list[str]]:
-        """Return the next rows, at most so many."""
+        """Return the next rows, at most that many."""
         rows: list[list[str]] = []
         last = self._reader.line_num
         while len(rows) < size:

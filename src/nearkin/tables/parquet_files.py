@@ -135,7 +135,7 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 def open_parquet(path: str | Path) -> Any:
-    """Open a file; it is read when its rows are asked for."""
+    """Open a file; its rows are read when they are needed."""
     require_pyarrow(path)
     from pyarrow import parquet
 
