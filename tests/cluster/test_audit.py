@@ -23,8 +23,8 @@ def small(monkeypatch):
     monkeypatch.setattr(auditing, "_FEWEST_ROWS", 64)
     monkeypatch.setattr(auditing, "_BATCHES", 1)
     monkeypatch.setattr(auditing, "MOST_MEMBERS", 600)
-    monkeypatch.setattr(auditing, "count_members", lambda sizes: count(sizes, 600))
     count = auditing.count_members
+    monkeypatch.setattr(auditing, "count_members", lambda sizes: count(sizes, 600))
 
 
 @pytest.fixture(scope="module")

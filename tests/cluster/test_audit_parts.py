@@ -42,8 +42,8 @@ def small(monkeypatch):
     monkeypatch.setattr(auditing, "_MOST_ROWS", 128)
     monkeypatch.setattr(auditing, "_FEWEST_ROWS", 128)
     monkeypatch.setattr(auditing, "MOST_MEMBERS", 600)
-    monkeypatch.setattr(auditing, "count_members", lambda sizes: count(sizes, 600))
     count = auditing.count_members
+    monkeypatch.setattr(auditing, "count_members", lambda sizes: count(sizes, 600))
 
 
 def read(folder):
