@@ -18,8 +18,12 @@ __all__ = ["FullSweep"]
 BLOCK = 256
 STAGE = 16
 
-#: Rows and columns of a tile of M.
-_TILE = 32
+#: Features of a distance from which on blocks are twice as long and follow each other: the chain takes less time than
+#: the tables between blocks.
+_WIDE = 1536
+
+#: Rows and columns of a tile of M, and numbers of a row that a program takes at once.
+_TILE, _COLUMNS = 32, 1024
 
 #: Triplets side by side in a warp, and warps that walk a block in turn.
 _LANES, _WARPS = 32, 8
@@ -28,9 +32,15 @@ _LANES, _WARPS = 32, 8
 class FullSweep(BlockSweep):
     """M on a device; products for a block of triplets are its margins."""
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Not for a distance of many features."""
+        return not self.is_distance or len(self.numbers) < _WIDE
+
     def block_for(self, n: int) -> tuple[int, int]:
         """Shorter blocks for few triplets."""
-        return min(BLOCK, max(_LANES, 1 << (n - 1).bit_length())), STAGE
+        block = BLOCK if self.looks_ahead else 2 * BLOCK
+        return min(block, max(_LANES, 1 << (n - 1).bit_length())), STAGE
 
     def plan(self, C: float, n_hq: int) -> None:
         """Memory for a block of rows, all margins and, for a distance, a step of M."""
@@ -55,7 +65,8 @@ class FullSweep(BlockSweep):
         g, h, d = stage.g, stage.h, len(self.numbers)
         feed.directions(start, g.view(-1, d), h.view(-1, d))
         self._products(g, h, g, h, stage.table)
-        self._products(g[1:], h[1:], g[:-1], h[:-1], stage.cross[1:])
+        if self.looks_ahead:
+            self._products(g[1:], h[1:], g[:-1], h[:-1], stage.cross[1:])
 
     def _products(self, g: Any, h: Any, other_g: Any, other_h: Any, out: Any) -> None:
         import torch
@@ -71,14 +82,15 @@ class FullSweep(BlockSweep):
         """``z = g' M h``."""
         import torch
 
+        from nearkin.accelerator.triton_code import multiply_rows
+
         torch.mm(stage.g[number], self.numbers, out=self._rows)
-        self._rows.mul_(stage.h[number])
-        torch.sum(self._rows, 1, out=self._z[number])
+        multiply_rows[(self.block,)](self._rows, stage.h[number], self._z[number], len(self.numbers), COLUMNS=_COLUMNS)
 
     def chain(self, stage: Stage, number: int) -> None:
         """Eqs. (22) and (25), triplet by triplet."""
         z = self._z[number]
-        if number:
+        if number and self.looks_ahead:
             z.addmv_(stage.cross[number], stage.moved[number - 1])
         given = z, stage.table[number], self.settings, stage.moved[number], stage.share[number]
         self._chain(1, _LANES * _WARPS, *given, self.block)
@@ -87,10 +99,11 @@ class FullSweep(BlockSweep):
         """``M += sum_t tau_t A_t``."""
         import torch
 
-        from nearkin.accelerator.triton_code import add_symmetric
+        from nearkin.accelerator.triton_code import add_symmetric, scale_rows
 
         d, g = len(self.numbers), stage.g[number]
-        torch.mul(stage.h[number], stage.moved[number][:, None], out=self._rows)
+        grid = self.block, -(-d // _COLUMNS)
+        scale_rows[grid](stage.h[number], stage.moved[number], self._rows, d, COLUMNS=_COLUMNS)
         if self._moved is None:
             self.numbers.addmm_(g.mT, self._rows)
         else:

@@ -23,6 +23,9 @@ _FIRST = -1
 #: Most bytes of an array that is sent whole.
 _WHOLE = 1 << 25
 
+#: Triplets and features of a tile of directions.
+_ROWS, _COLUMNS = 16, 128
+
 
 class Stage:
     """Tensors of one stage, and the recording of the work on them."""
@@ -166,22 +169,27 @@ class Feed:
 
     def directions(self, start: int, g: Any, h: Any) -> None:
         """Write ``g`` and ``h`` of the triplets from ``start`` on, zeros after the last."""
-        some = min(len(self) - start, len(g))
-        a, p, n = (self._rows(role, slice(start, start + some)) for role in range(3))
-        h[:some] = p - n
-        g[:some] = (a - p) + (a - n) if self.is_distance else a
-        g[some:] = 0
-        h[some:] = 0
+        from nearkin.accelerator.triton_code import write_directions
 
-    def _rows(self, role: int, part: slice) -> Any:
-        """Rows of some triplets in one role, on the device."""
+        size, d = g.shape
+        some = min(len(self) - start, size)
+        vectors = [one for role in range(3) for one in self._rows(role, slice(start, start + some))]
+        grid = -(-size // _ROWS), -(-d // _COLUMNS)
+        write_directions[grid](
+            *vectors, g, h, some, size, d, g.stride(0), IS_DISTANCE=self.is_distance, ROWS=_ROWS, COLUMNS=_COLUMNS
+        )
+
+    def _rows(self, role: int, part: slice) -> tuple[Any, Any]:
+        """Rows on the device, and the places among them of some triplets in one role."""
+        import torch
+
         array, at, index = self._arrays[role], self._places[role][part], self._index[role, part]
         if id(array) in self._whole:
-            return self._whole[id(array)][index]
+            return self._whole[id(array)], index
         low, high = int(at.min()), int(at.max()) + 1
         if high - low <= len(at):  # neighbours, some of them several times
-            return self._sent(role, array[low:high])[index - low]
-        return self._sent(role, array[at])
+            return self._sent(role, array[low:high]), index - low
+        return self._sent(role, array[at]), torch.arange(len(at), device=self.device)
 
     def _sent(self, role: int, rows: Any) -> Any:
         """Rows on the device, sent from page-locked memory while the processor goes on."""
@@ -211,7 +219,11 @@ class BlockSweep(ABC):
 
     While the chain of one block runs, the parameter takes the steps of the block before and meets the vectors of the
     block after. What these products lack, the steps of the running block, a table of products of both blocks adds.
+    Where that table costs more time than it saves, one block follows the other.
     """
+
+    #: Whether a block is prepared while the one before is walked.
+    looks_ahead = True
 
     def __init__(self, numbers: Array, is_distance: bool, device: Any):
         self.is_distance = is_distance
@@ -250,6 +262,13 @@ class BlockSweep(ABC):
 
     def _walk(self, stage: Stage) -> None:
         """Work on all blocks of a stage."""
+        if not self.looks_ahead:
+            self.begin()
+            for number in range(self.n_blocks):
+                self.project(stage, number)
+                self.chain(stage, number)
+                self.apply(stage, number)
+            return
         met: dict[int, Any] = {}
 
         def meet(number: int) -> None:
