@@ -8,8 +8,9 @@ from nearkin.streams.history import History, Ledger, LedgerEntry
 from nearkin.streams.late import LabelTable, LateLabels, Waiting
 from nearkin.streams.logbook import LogBook, read_log
 from nearkin.streams.monitor import Alarm, Cuts, Monitor, Shares
-from nearkin.streams.onto import FileNote, Outcome, fit_onto
+from nearkin.streams.onto import fit_onto
 from nearkin.streams.opening import open_stream as open
+from nearkin.streams.outcome import FileNote, Outcome
 from nearkin.streams.page import write_page
 from nearkin.streams.pupil import hold_rows
 from nearkin.streams.run import Report

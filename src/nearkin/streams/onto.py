@@ -23,7 +23,7 @@ from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.saving import load, save
 from nearkin.settings import OneOf, check_argument
 from nearkin.streams.batch import Stream
-from nearkin.streams.columns import Columns, arrange, known_columns
+from nearkin.streams.columns import arrange, known_columns
 from nearkin.streams.file_stream import FileStream
 from nearkin.streams.fitting import learn_stream
 from nearkin.streams.history import History, Ledger, LedgerEntry, date_of, seconds_now
@@ -31,20 +31,16 @@ from nearkin.streams.identity import digest_content
 from nearkin.streams.journal import Journal
 from nearkin.streams.late import LabelJoin, LabelTable, LateLabels, Waiting
 from nearkin.streams.lock import Lock
-from nearkin.streams.opening import SCORES, find_files, open_stream
+from nearkin.streams.opening import open_stream
+from nearkin.streams.outcome import FileNote, Outcome, Wait
 from nearkin.streams.pupil import Model, Pupil, n_passes
+from nearkin.streams.reading import READING, choose_columns, compare_reading, compare_wishes, list_files, list_others
 from nearkin.streams.run import Options, Report
 from nearkin.streams.watch import SingleClass
 from nearkin.streams.widening import take_up
 from nearkin.tables import column_names
 
-__all__ = ["FileNote", "Outcome", "fit_onto", "note_files"]
-
-#: How files are read unless told otherwise; a model keeps it.
-_READING: dict[str, Any] = {
-    "label": None, "on": None, "features": None, "drop": [], "batch_rows": 4096, "missing": "error",
-    "text_labels": False, "text": [],
-}  # fmt: skip
+__all__ = ["fit_onto", "note_files"]
 
 #: Seconds between two saves while files are learned.
 _BETWEEN_SAVES = 10.0
@@ -53,44 +49,6 @@ _BETWEEN_SAVES = 10.0
 _TO_BEGIN = 10
 
 _OWNER = "fit_onto"
-
-
-@dataclass(frozen=True)
-class FileNote:
-    """What became of a file: it was "learned" ("new" in a dry run), "seen" before, "changed" since, "bad", or put
-    "aside" by an earlier run.
-    """
-
-    path: str
-    status: str
-    n_rows: int = 0
-    text: str = ""
-    error: Exception | None = field(default=None, compare=False)  # that was raised
-
-
-@dataclass
-class Wait:
-    """Rows that met their label in a call, after that many seconds in all, and rows that expired."""
-
-    n_joined: int = 0
-    seconds: float = 0.0
-    n_expired: int = 0
-
-
-@dataclass
-class Outcome:
-    """The model, what became of every file, alarms of drift among the new rows, and whether the model was written."""
-
-    model: Any
-    notes: list[FileNote] = field(default_factory=list)
-    waiting: Wait = field(default_factory=Wait)
-    n_alarms: int = 0
-    ignored: list[str] = field(default_factory=list)  # what else lies in the folders
-    is_saved: bool = False
-
-    def of(self, status: str) -> list[FileNote]:
-        """Return the files with a status."""
-        return [one for one in self.notes if one.status == status]
 
 
 def fit_onto(
@@ -166,11 +124,11 @@ def fit_onto(
     check_argument(_OWNER, "on_bad_file", on_bad_file, OneOf(("stop", "skip")))
     check_argument(_OWNER, "new_columns", new_columns, OneOf(("leave", "learn", "error")))
     paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    if unknown := reading.keys() - _READING.keys() | (reading.keys() & {"on"}):
+    if unknown := reading.keys() - READING.keys() | (reading.keys() & {"on"}):
         raise TypeError(f"{_OWNER} does not know {quote_names(sorted(unknown))}.")
     if late is not None:
         reading["on"] = late.on
-    files, labels = _list_files(paths, reading.get("label"))
+    files, labels = list_files(paths, reading.get("label"))
     outputs: list[tuple[Any, str]] = [(path if output is None else output, "model")]
     claim(outputs + ([(log, "log")] if log is not None else []), [*files, *labels.values()])
     how = {"log": None if dry_run else log, "log_every": log_every, "on_report": on_report, "n_voters": n_voters,
@@ -178,7 +136,7 @@ def fit_onto(
     target = Path(path if output is None else output)
     skips, tell = on_bad_file == "skip", on_file or (lambda note: None)
     run = _Onto(Path(path), files, labels, target, skips, dry_run, tell, how, classes, late, new_columns)
-    run.outcome.ignored = _list_others(paths, [*files, *labels.values(), path, log])
+    run.outcome.ignored = list_others(paths, [*files, *labels.values(), path, log])
     try:
         with _locked(Path(path), dry_run):
             run.begin(model, wishes or {}, {name: value for name, value in reading.items() if value is not None})
@@ -242,15 +200,15 @@ class _Onto:
                 raise InputError(f"{self.path} holds a {type(self.model).__name__}, which does not learn from files.")
             old = getattr(self.model, "history_", None) or History()
             kept = {"label": getattr(self.model, "label_name_", None), **old.settings}
-            wrong = [*_compare_wishes(self.model, wishes), *_compare_reading(kept, given, known_columns(self.model))]
+            wrong = [*compare_wishes(self.model, wishes), *compare_reading(kept, given, known_columns(self.model))]
             if wrong:
                 raise InputError(f"{self.path} was begun with other settings: {'; '.join(wrong)}.")
-            self.reading = {**_READING, **kept, **given}
+            self.reading = {**READING, **kept, **given}
             if not old.ledger.learned and old.waiting is None and self.model.__sklearn_is_fitted__():
                 problem = f"{self.path} does not know the files that it was fitted on; every file counts as new."
                 warnings.warn(problem, stacklevel=3)
         else:
-            self.model, old, self.reading = copy.copy(model or _default_model()), History(), {**_READING, **given}
+            self.model, old, self.reading = copy.copy(model or _default_model()), History(), {**READING, **given}
         self.reading["drop"] = list(self.reading["drop"])
         settings = {name: value for name, value in self.reading.items() if name != "label" or not self.labels}
         settings["new_columns"] = self.new_columns
@@ -374,34 +332,10 @@ class _Onto:
         """Open a file with the columns that the model knows; return also what is to be said about others."""
         reading, known = self.reading, known_columns(model)
         label = self.labels.get(path, reading["label"])
-        features, drop = reading["features"], reading["drop"]
-        text = ""
+        features, drop, text = reading["features"], reading["drop"], ""
         if known is not None and path not in self.labels:
-            held = column_names(Path(path)) or []
-            others = {*known.widths, label, reading["on"], *drop, ""}
-            if known.encoder is not None:
-                others |= {one.name for one in known.encoder.columns_}
-            new = [] if features else [name for name in held if name not in others]
-            if new and self.new_columns == "error":
-                raise InputError(
-                    f"{path} has columns that the model has not learned: {quote_names(new)}. Leave them out or "
-                    "take them up with {fix}.",
-                    fix=Option("new_columns"),
-                )
-            takes = self.new_columns == "learn"
-            if new and takes and known.encoder is not None:
-                raise InputError(
-                    f"{path} has new columns ({quote_names(new)}), and a model whose table is encoded takes none up; "
-                    "fit a new one, or leave them out with {fix}.",
-                    fix=Option("new_columns", "leave"),
-                )
-            text = f"new columns are {'taken up' if takes else 'left out'}: {quote_names(new)}" if new else ""
-            if gone := [name for name in known.widths if name not in held]:
-                more = f" (also {quote_names(gone[1:])})" if len(gone) > 1 else ""
-                raise InputError(
-                    f"{path} has no column {gone[0]!r}{more}, which the model needs; it holds {quote_names(held)}."
-                )
-            features, drop = [*known.widths, *(new if takes else ())], ()
+            features, text = choose_columns(path, reading, known, self.new_columns)
+            drop = ()
         late = self.late is not None
         if late and label in (column_names(Path(path)) or ()):
             raise InputError(
@@ -536,31 +470,6 @@ def _locked(path: Path, is_dry: bool) -> Iterator[None]:
         yield
 
 
-def _list_files(paths: list[Any], label: Any) -> tuple[list[str], dict[str, str]]:
-    """Return the files, and for npy files those of their labels; an empty folder holds nothing new."""
-    files = find_files(paths)
-    if not any(Path(one).suffix.lower() == ".npy" for one in files):
-        return files, {}
-    if label is None:
-        raise InputError("npy files need {label}, the npy file (or files) of their labels.", label=Option("label"))
-    labels = [os.fspath(one) for one in ([label] if isinstance(label, (str, os.PathLike)) else label)]
-    files = [one for one in files if one not in labels]
-    if len(labels) != len(files):
-        raise InputError(f"{len(files)} npy files of features need as many of labels; got {len(labels)}.")
-    return files, dict(zip(files, labels, strict=True))
-
-
-def _list_others(paths: list[Any], known: Sequence[Any]) -> list[str]:
-    """Return what lies in folders and is not read; hidden files, scores and locks are nobody's data."""
-    names = {Path(one).name for one in known if one is not None}
-    found = [one for path in paths if Path(path).is_dir() for one in sorted(Path(path).iterdir())]
-    return [
-        f"{one.name}/" if one.is_dir() else one.name
-        for one in found
-        if one.name not in names and not one.name.startswith(".") and not one.name.endswith((SCORES, ".lock"))
-    ]
-
-
 def _copied(model: Any) -> Any:
     """Return a model that can learn while the first stays as it is; learners replace their state as a whole."""
     other, history = copy.copy(model), model.history_
@@ -594,31 +503,3 @@ def _explain(error: Exception, path: str) -> str:
     """Return what is wrong with a file, with its name."""
     text = " ".join((error.told() if isinstance(error, InputError) else str(error)).split())
     return text if path in text else f"{path}: {text}"
-
-
-def _compare_reading(kept: dict[str, Any], given: dict[str, Any], known: Columns | None) -> list[str]:
-    """Return in words what would be read otherwise than before; more columns may be left out if none was learned."""
-    out = []
-    for name, value in given.items():
-        before = kept.get(name, value)
-        value = list(value) if isinstance(value, (list, tuple)) else value
-        if before is None or before == value or (name, before, value) == ("missing", "error", "drop"):
-            continue
-        if name == "drop" and known is not None and set(before) <= set(value) and not known.widths.keys() & set(value):
-            continue
-        out.append(f"{name} was {before!r} and is {value!r}")
-    return out
-
-
-def _compare_wishes(model: Any, wishes: Mapping[str, Any]) -> list[str]:
-    """Return in words which settings of a model are not as wished; its learner is known by the name of its class."""
-    inside = getattr(model, "learner", model)
-    held = model.history_.held if getattr(model, "history_", None) is not None else None
-    known = {
-        **(inside.get_params(deep=False) if hasattr(inside, "get_params") else {}),
-        **model.get_params(deep=False),
-        "learner": type(inside).__name__ if hasattr(inside, "get_params") else "a jury of its own",
-        "n_voters": None if held is None else held.max_rows,
-    }
-    differ = [(name, known.get(name), value) for name, value in wishes.items() if repr(known.get(name)) != repr(value)]
-    return [f"{name} was {before} and is {value}" for name, before, value in differ]
