@@ -222,14 +222,16 @@ class BlockSweep(ABC):
     Where that table costs more time than it saves, one block follows the other.
     """
 
-    #: Whether a block is prepared while the one before is walked.
-    looks_ahead = True
-
     def __init__(self, numbers: Array, is_distance: bool, device: Any):
         self.is_distance = is_distance
         self.device = device
         self.numbers = to_device(numbers, device)
         self._pipelines: dict[Any, Pipeline] = {}
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a block is prepared while the one before is walked."""
+        return True
 
     def learn(self, vectors: Any, C: float, params: tuple[float, float], n_hq: int) -> tuple[Array, int]:
         """Learn from triplets (`TripletRows`) in order; returns their plausibilities and the number of updates."""
