@@ -13,7 +13,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import nearkin
 from each import each
-from nearkin.discriminant import Discriminant, Sums, Witnesses
+from nearkin.discriminant import Discriminant
+from nearkin.discriminant.sums import Sums
+from nearkin.discriminant.witnesses import Witnesses
 from nearkin.learners import merge_states
 from nearkin.losses import RescaledHinge
 from nearkin.rows import Rows

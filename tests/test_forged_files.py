@@ -28,7 +28,7 @@ from fuzz.mutate import mutate_bytes, mutate_tree
 import nearkin
 from each import each
 from nearkin import archives, saving
-from nearkin.discriminant import Witnesses
+from nearkin.discriminant.witnesses import Witnesses
 from nearkin.labels import Labels
 from nearkin.losses import RescaledHinge
 from nearkin.stored import ArrayOf, Count, Flag, Part, check_fields, check_stored, stored

@@ -15,7 +15,7 @@ __all__ = ["digest_sources", "list_sources", "strip_words"]
 
 #: Rooms and files that decide what the learners and classifiers of the paper answer.
 _OF_PAPER = (
-    "steps.py", "losses.py", "measures.py", "directions.py", "discriminant.py", "rows.py", "labels.py", "kernels",
+    "steps.py", "losses.py", "measures.py", "directions.py", "discriminant", "rows.py", "labels.py", "kernels",
     "triplets", "parameters", "learners", "neighbors", "noise", "paper/methods.py", "paper/protocol.py",
     "paper/scores.py", "paper/tables.py",
 )  # fmt: skip
