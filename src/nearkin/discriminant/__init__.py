@@ -12,6 +12,8 @@ at a fraction. ``w`` is the weight that the learner's loss gives to the margin o
 the hinge, falling with the votes against the label for the rescaled hinge (Eq. 17).
 """
 
+from nearkin.discriminant.sample import Sample
 from nearkin.discriminant.start import Discriminant
+from nearkin.discriminant.witnesses import Witnesses
 
-__all__ = ["Discriminant"]
+__all__ = ["Discriminant", "Sample", "Witnesses"]
