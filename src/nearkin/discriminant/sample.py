@@ -48,6 +48,7 @@ class Sample:
         return {**vars(self), "room": None}
 
     def plus(self, X: Array, codes: Codes, keys: Array) -> Sample:
+        """Return the sample with those of the rows whose keys are above the bars of their classes."""
         n_classes = max(len(self.n_seen), int(codes.max(initial=0)) + 1)
         more = n_classes - len(self.n_seen)
         bars, n_seen = self.bars, np.bincount(codes, minlength=n_classes).astype(np.float64)
@@ -80,6 +81,7 @@ class Sample:
         return choose_rows(self.codes, self.keys, quotas), quotas
 
     def times(self, share: float) -> Sample:
+        """Return the sample of a stream of which only this share has been seen."""
         return replace(self, n_seen=share * self.n_seen)
 
     def merged(self, shards: Sequence[Sample], codes: Sequence[Codes], n_classes: int) -> Sample:
