@@ -81,7 +81,7 @@ class Sample:
         return choose_rows(self.codes, self.keys, quotas), quotas
 
     def times(self, share: float) -> Sample:
-        """Return the sample of a stream of which only this share has been seen."""
+        """Return the sample with the counts of rows seen faded to this share."""
         return replace(self, n_seen=share * self.n_seen)
 
     def merged(self, shards: Sequence[Sample], codes: Sequence[Codes], n_classes: int) -> Sample:
