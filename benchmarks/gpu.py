@@ -1,6 +1,7 @@
-"""The exact learners on a GPU: build, check against our own CPU core, and time, in one call of a few minutes.
+"""A GPU put to the test: build, check against our own CPU core, and time, in one call of a few minutes.
 
-Run as ``python -m benchmarks.gpu`` where there is an NVIDIA GPU; writes ``gpu.json`` and ``gpu.md`` to the results.
+Run as ``python -m benchmarks.gpu`` where there is an NVIDIA GPU; writes ``gpu.json`` and ``gpu.md`` to the results. The
+page begins with a verdict: whether the card gives the processor's results, and which goals of speed it meets.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import gc
 import json
 import re
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -344,19 +347,80 @@ def networks(rows: int = 4000) -> dict:
     return found
 
 
-GOALS = {("full", 512): 2.5e6, ("full", 2048): 1.5e6, ("low", 1024): 3e6, ("many", 512): 80e6, "scoring": 10.0}
+@dataclass(frozen=True)
+class Goal:
+    """What a number should at least be, or at most where `is_most`."""
+
+    what: str
+    bound: float
+    read: Callable[[dict], float]
+    unit: str
+    is_most: bool = False
+
+    def judge(self, found: dict) -> tuple[list[str], bool]:
+        """Row of the table, and whether the goal is met."""
+        value = self.read(found)
+        is_met = value <= self.bound if self.is_most else value >= self.bound
+        sign = "at most" if self.is_most else "at least"
+        return [
+            self.what,
+            f"{value:.2f}",
+            f"{sign} {self.bound:g} {self.unit}",
+            "met" if is_met else "**missed**",
+        ], is_met
+
+
+def _full(d: int, measure: str) -> Callable[[dict], float]:
+    return lambda found: (
+        1e-6 * next(one["uses_4"] for one in found["full_matrix"] if (one["d"], one["measure"]) == (d, measure))
+    )
+
+
+def _factor(section: str, d: int) -> Callable[[dict], float]:
+    return lambda found: 1e-6 * next(one["rate"] for one in found[section] if one["d"] == d)
+
+
+def _classifier(found: dict) -> float:
+    cpu, cuda = (sum(found["jury"][f"{what}_{one}"] for what in ("fit", "predict")) for one in ("cpu", "cuda"))
+    return cpu / cuda
+
+
+RATE, TIMES, SECONDS = "million triplets/s", "times", "s"
+GOALS = (
+    Goal("full matrix, similarity, 512", 2.5, _full(512, "similarity"), RATE),
+    Goal("full matrix, distance, 512", 2.5, _full(512, "distance"), RATE),
+    Goal("full matrix, similarity, 2048", 1.5, _full(2048, "similarity"), RATE),
+    Goal("full matrix, distance, 2048", 1.5, _full(2048, "distance"), RATE),
+    Goal("one low-rank stream, (1024, 64)", 3.0, _factor("low_rank", 1024), RATE),
+    Goal("128 low-rank learners, (512, 64)", 80.0, _factor("many", 512), RATE),
+    Goal("`fit_many` of 128 learners against one core", 40.0,
+         lambda found: found["grid"]["cpu_seconds_estimated"] / found["grid"]["seconds"], TIMES),
+    Goal("default audit of 1,000,000 x 512", 30.0, lambda found: found["jury"]["audit"], SECONDS, is_most=True),
+    Goal("its memory of the host beyond the rows", 1.0, lambda found: found["jury"]["beyond_gb"], "GB", is_most=True),
+    Goal("default classifier, 100,000 x 128, against two threads", 20.0, _classifier, TIMES),
+    Goal("`RobustOAHU`, 4,000 rows", 3.0, lambda found: found["networks"]["cuda"], SECONDS, is_most=True),
+    Goal("plausibility and Robust-kNN of 1,000,000 rows", 10.0,
+         lambda found: found["scoring"]["audit_and_index_s"] + found["scoring"]["predict_s"], SECONDS, is_most=True),
+)  # fmt: skip
 
 
 def million(rate: float) -> str:
     return f"{rate / 1e6:.2f} M"
 
 
-def word(rate: float, goal: float | None) -> str:
-    return "" if goal is None else f"{million(goal)}: {'met' if rate >= goal else '**missed**'}"
-
-
-def met(taken: float) -> str:
-    return "met" if taken <= GOALS["scoring"] else "**missed**"
+def verdict(found: dict) -> list[str]:
+    """Whether the card gives the processor's results, and every goal with what was reached."""
+    sweeps, jury = found["checks"], found["jury"]
+    judged = [goal.judge(found) for goal in GOALS]
+    is_right = all(one["agrees"] for one in sweeps) and not jury["differ"]
+    return [
+        "## Verdict",
+        "",
+        f"**{'Right' if is_right else 'WRONG'}**: {sum(one['agrees'] for one in sweeps)} of {len(sweeps)} sweeps agree "
+        f"with the processor, {jury['differ']} of {jury['suspects']:,} suspects differ.",
+        f"**{sum(met for _, met in judged)} of {len(judged)} goals met**.",
+        *table(["work", "reached", "goal", ""], [one for one, _ in judged]),
+    ]
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
@@ -366,12 +430,12 @@ def table(head: list[str], rows: list[list[str]]) -> list[str]:
 def describe_jury(one: dict) -> list[str]:
     times = {device: one[f"fit_{device}"] + one[f"predict_{device}"] for device in ("cpu", "cuda")}
     return [
-        f"Default audit of {one['rows']:,} x 512, the whole call: {one['audit']:.1f} s (goal: 30),",
-        f"{one['beyond_gb']:.1f} GB of host memory beyond the rows (goal: 1);",
+        f"Default audit of {one['rows']:,} x 512, the whole call: {one['audit']:.1f} s,",
+        f"{one['beyond_gb']:.1f} GB of host memory beyond the rows;",
         f"{one['right']:.2%} of the rows are judged right.",
         f"Default classifier, fit and predict of 100,000 x 128: {times['cuda']:.1f} s;",
         f"with two threads of the processor {times['cpu']:.1f} s,",
-        f"{times['cpu'] / times['cuda']:.1f} times as long (goal: 20).",
+        f"{times['cpu'] / times['cuda']:.1f} times as long.",
         f"Accuracy {one['accuracy_cuda']:.2%} and {one['accuracy_cpu']:.2%}.",
         f"60,000 x 512: {one['differ']} of {one['suspects']:,} suspects differ from those found on the processor,",
         f"plausibilities by {one['plausibility']:.0e} at most.",
@@ -392,7 +456,9 @@ def page(found: dict) -> str:
         f"and {top['gemm_float64_tflops']:.1f} in float64, a copy at {top['copy_tb_per_s']:.2f} TB/s.",
         "Float32, rescaled hinge, three half-quadratic iterations, C = 0.01: nearly every triplet moves the parameter.",
         "Medians of three, wall time. The CPU core is this package on one core beside it.",
+        f"The whole call took {found['total_s'] / 60:.1f} minutes.",
         "",
+        *verdict(found),
         "## Same results",
         "",
         f"{sum(one['agrees'] for one in sweeps)} of {len(sweeps)} sweeps agree with the CPU core:",
@@ -404,28 +470,26 @@ def page(found: dict) -> str:
         "Rows come from the host's memory; a row is the anchor of one triplet or, as with five classes, of four.",
     ]
     lines += table(
-        ["d", "measure", "CPU core", "GPU, 1 a row", "GPU, 4 a row", "times the core", "of GEMM (4d²)", "goal"],
+        ["d", "measure", "CPU core", "GPU, 1 a row", "GPU, 4 a row", "times the core", "of GEMM (4d²)"],
         [
             [
                 str(one["d"]), one["measure"], f"{one['cpu_core'] / 1e3:.1f} k", million(one["uses_1"]),
                 million(one["uses_4"]), f"{one['uses_4'] / one['cpu_core']:.0f}", f"{one['of_gemm']:.2f}",
-                word(one["uses_4"], GOALS.get(("full", one["d"]))),
             ]
             for one in found["full_matrix"]
         ],
     )  # fmt: skip
-    for name, key, title in (
-        ("low_rank", "low", "one stream, triplets/s"),
-        ("many", "many", "128 learners side by side, triplets/s in total"),
+    for name, title in (
+        ("low_rank", "one stream, triplets/s"),
+        ("many", "128 learners side by side, triplets/s in total"),
     ):
         lines += [f"## Low rank (distance), {title}"]
         lines += table(
-            ["d, r", "one learner on a CPU core", "GPU", "times the core", "of GEMM (8dr)", "goal"],
+            ["d, r", "one learner on a CPU core", "GPU", "times the core", "of GEMM (8dr)"],
             [
                 [
                     f"{one['d']}, {one['r']}", f"{one['cpu_core'] / 1e3:.0f} k", million(one["rate"]),
                     f"{one['rate'] / one['cpu_core']:.1f}", f"{one['of_gemm']:.3f}",
-                    word(one["rate"], GOALS.get((key, one["d"]))),
                 ]
                 for one in found[name]
             ],
@@ -438,7 +502,7 @@ def page(found: dict) -> str:
         f"{grid['triplets'] / 1e6:.1f} M triplets:",
         f"{grid['seconds']:.2f} s, all of `fit` included ({grid['first']:.1f} s the first time, with the compiler);",
         f"one after the other on one core about {grid['cpu_seconds_estimated']:.1f} s, from every sixteenth:",
-        f"{grid['cpu_seconds_estimated'] / grid['seconds']:.0f} times as long (goal: 40).",
+        f"{grid['cpu_seconds_estimated'] / grid['seconds']:.0f} times as long.",
         f"`fit_many` on one core, which shares triplets too, takes {grid['cpu_shared']:.1f} s.",
         "",
         "## The jury",
@@ -447,7 +511,7 @@ def page(found: dict) -> str:
         "",
         "## Networks",
         "",
-        f"`RobustOAHU`, {nets['rows']:,} x 512, 40 passes: {nets['cuda']:.1f} s (goal: 3),",
+        f"`RobustOAHU`, {nets['rows']:,} x 512, 40 passes: {nets['cuda']:.1f} s,",
         f"on the processor {nets['cpu']:.1f} s.",
         "",
         "## Scoring",
@@ -455,8 +519,7 @@ def page(found: dict) -> str:
         f"{score['rows']:,} raw rows of 512 features from the host's memory, a learner with 64 components.",
         f"Plausibility of all rows, noise rate and index: {score['audit_and_index_s']:.1f} s.",
         f"Robust-kNN (k = 3) of all rows among all kept rows: {score['predict_s']:.1f} s.",
-        f"The goal of 10 s is {met(score['audit_and_index_s'])} by the first, {met(score['predict_s'])} by the second,",
-        f"{met(total)} by both together ({total:.1f} s).",
+        f"Both together: {total:.1f} s.",
         f"Estimated noise rate {score['noise_rate']:.3f} for a true 0.2; of as many suspects as there are wrong labels",
         f"{score['wrong_among_suspects']:.1%} are wrong; accuracy on clean labels {score['accuracy']:.1%}.",
     ]
@@ -477,6 +540,7 @@ def main() -> None:
     found["merged"] = bool(arguments.only)
     found["ceilings"] = ceilings(device)
     ceiling = found["ceilings"]["gemm_float32_tflops"]
+    begun = time.perf_counter()
     sections = {
         "checks": lambda: checks(device),
         "full_matrix": lambda: full_matrix(device, ceiling),
@@ -494,10 +558,12 @@ def main() -> None:
         found[name] = section()
         print(f"{name}: {time.perf_counter() - start:.0f} s", flush=True)
         (arguments.out / "gpu.json").write_text(json.dumps(found, indent=1) + "\n")
+    found["total_s"] = time.perf_counter() - begun + (found.get("total_s", 0.0) if arguments.only else 0.0)
+    (arguments.out / "gpu.json").write_text(json.dumps(found, indent=1) + "\n")
     (arguments.out / "gpu.md").write_text(page(found))
     print(page(found))
-    if not all(one["agrees"] for one in found["checks"]):
-        raise SystemExit("some sweeps do not agree with the CPU core; see gpu.json")
+    if not all(one["agrees"] for one in found["checks"]) or found["jury"]["differ"]:
+        raise SystemExit("some results are not those of the processor; see gpu.json")
 
 
 if __name__ == "__main__":
