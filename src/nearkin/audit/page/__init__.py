@@ -14,7 +14,6 @@ from nearkin._version import __version__
 from nearkin.audit.decisions import digest_file
 from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
-from nearkin.audit.sample import ENOUGH
 from nearkin.errors import printable
 from nearkin.noise.estimate import LEVEL
 from nearkin.pages import Page
@@ -57,7 +56,7 @@ def render_page(
     data, left_out = collect(audit, ids, texts, images, sample, known, page.size)
     return page.render(
         title, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
-        findings=findings, columns=_tell_columns(audit), sample_size=n_asked, enough=min(ENOUGH, n_asked),
+        findings=findings, columns=_tell_columns(audit), sample_size=n_asked, enough=sample.n_enough,
         notes=_notes(audit) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids),

@@ -21,7 +21,7 @@ from nearkin.audit.contrast import LARGEST
 from nearkin.audit.evidence import find_other
 from nearkin.audit.exports import Values
 from nearkin.audit.page.thumbnails import thumbnails
-from nearkin.audit.sample import ENOUGH, ReviewSample, sample_arrays
+from nearkin.audit.sample import ReviewSample, sample_arrays
 from nearkin.noise.estimate import LEVEL
 from nearkin.noise.model import split_rows
 from nearkin.pages import as_json
@@ -93,7 +93,7 @@ def collect(
         "source": source,
         "sample": {name: values.tolist() for name, values in sample_arrays(sample).items()},
         "level": round(100 * LEVEL),
-        "enough": ENOUGH,
+        "enough": sample.n_enough,
         "steps": _STEPS,
         "near": near.shape[1],
         "trusted": trusted.shape[1],
