@@ -135,6 +135,23 @@ def test_decisions_are_handed_over_to_another_browser_and_to_python(page, made, 
     assert done.kept[third] and done.label[third] == audit.given_label[third] and not done.kept[fourth]
 
 
+def test_a_suggestion_of_another_audit_stays_what_it_was(page, made, open_page, tmp_path):
+    path, audit, _ = made
+    decide_by_keys(page, "a")
+    held = json.loads(exported(page, tmp_path).read_text())
+    first = held["decisions"][0]
+    third = next(str(one) for one in audit.classes if str(one) not in (first["given"], first["label"]))
+    first["label"] = third  # as an audit with another seed may suggest
+    (tmp_path / "other.json").write_text(json.dumps(held))
+    other = open_page(path)
+    other.locator("#import-file").set_input_files(tmp_path / "other.json")
+    other.locator("#done", has_text="Imported 1").wait_for()
+    other.reload()
+    other.wait_for_selector("html[data-ready=yes]")
+    again = json.loads(exported(other, tmp_path).read_text())["decisions"][0]
+    assert (again["decision"], again["label"]) == ("label", third)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -226,6 +243,49 @@ def test_the_bar_shows_what_was_checked_and_again_the_estimate_when_answers_are_
     assert "Checked" in bar.locator("svg").get_attribute("aria-label") and "30 rows that you judged" in bar.inner_text()
     page.keyboard.press("u")
     assert bar.inner_html() == before
+
+
+def test_answers_are_looked_at_again_one_after_the_other_and_taken_back(page, made, tmp_path):
+    audit, is_wrong = made[1:]
+    rows = audit.review_sample().to_review.tolist()
+    page.locator("#check-begin").click()
+    for row in rows:
+        page.keyboard.press("w" if is_wrong[row] else "r")
+    assert page.locator("#room").is_hidden()
+    page.locator("#check-again").click()
+    for _ in range(3):
+        page.keyboard.press("w")
+    assert page.locator("#room-title").inner_text() == f"Row {rows[3]}"
+    for _ in range(3):
+        page.keyboard.press("p")
+        page.keyboard.press("s")  # nobody can tell after all, so that nothing follows
+        page.keyboard.press("p")
+    page.keyboard.press("Escape")
+    held = json.loads(exported(page, tmp_path).read_text())
+    said = {one["row"]: one["answer"] for one in held["sample"]}
+    assert [said[row] for row in rows[:3]] == ["unsure"] * 3
+    assert not {one["row"] for one in held["decisions"]} & set(rows[:3])
+    found = audit.verified(audit.apply(held).answers)
+    assert found.n_unsure == 3 and "3 nobody could tell" in page.locator("#checked-words").inner_text()
+
+
+def test_where_nobody_can_tell_the_headline_stays_an_estimate(page):
+    before = page.locator("#headline").inner_text()
+    page.locator("#check-begin").click()
+    while page.locator("#room").is_visible():
+        page.keyboard.press("s")
+    assert page.locator("#headline").inner_text() == before
+    assert "between 0.0 % and 100 %" in page.locator("#checked-words").inner_text()
+
+
+def test_downloads_are_named_after_the_data(made, open_page, tmp_path):
+    (tmp_path / "wine.may.csv").write_text("a")
+    made[1].to_html(tmp_path / "page.html", source=tmp_path / "wine.may.csv")
+    page = open_page(tmp_path / "page.html")
+    for button, name in (("#export", "wine.may.decisions.json"), ("#download", "wine.may.cleaned.csv")):
+        with page.expect_download() as waiting:
+            page.locator(button).click()
+        assert waiting.value.suggested_filename == name
 
 
 def test_the_words_of_a_text_are_beside_it(tmp_path, open_page):

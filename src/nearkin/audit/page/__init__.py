@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["render_page"]
 
 #: Parts of the script, in the order in which they run.
-_SCRIPTS = ("sample", "ledger", "map", "review", "check", "page")
+_SCRIPTS = ("sample", "ledger", "map", "files", "review", "check", "page")
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
 #: Characters of a class that head a column of the matrix; a number takes the place of longer ones.

@@ -59,12 +59,14 @@ def collect(
 
     ``source`` is the name of the file, of its label, and its digest, for the file of decisions.
 
-    The rows of the page are the suspects in their order, then the rows of the sample that are not among them.
+    The rows of the page are the suspects in their order, then other rows of the sample and those that findings name.
     """
     progress.begin("collecting the evidence")
     left_out: list[str] = []
     order = audit.order[: min(audit.n_suspects, _LISTED)]
-    others = sample.to_review[~np.isin(sample.to_review, order)]
+    named = np.concatenate([sample.to_review, *(one.rows[:_NAMED] for one in audit.findings)])
+    named = named[np.sort(np.unique(named, return_index=True)[1])]
+    others = named[~np.isin(named, order)]
     listed = np.concatenate([order, others])
     best = find_other(audit, listed)
     if audit.n_suspects > len(order):
@@ -110,12 +112,11 @@ def collect(
 
     beside = np.hstack([near, np.where(trusted < 0, near[:, :1], trusted)])
     data |= _features(audit, listed[has_evidence], best[has_evidence], trusted, min(_FEATURES, room(0.3)), left_out)
-    named = chain.from_iterable(one["named"] for one in data["findings"])
-    shown = list(dict.fromkeys(chain(others.tolist(), named, order.tolist(), beside.ravel().tolist())))
+    shown = list(dict.fromkeys(chain(named.tolist(), order.tolist(), beside.ravel().tolist())))
     if ids:
         name, values = next(iter(ids.items()))
         data |= _names(name[:_NAME], values, shown, min(_IDS, room(0.4)), left_out)
-    data["cells"] = _cells(audit, sample.to_review)
+    data["cells"] = _cells(audit, named)
     if texts is not None:
         data["words"] = _words(audit, texts, listed[has_evidence], best[has_evidence])
         data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
