@@ -116,6 +116,23 @@ def test_evidence_reads_like_a_sentence(found):
     assert all(voter.name in text for voter in audit.decision.jury.voters)
 
 
+def test_rows_are_called_by_their_numbers_among_all_rows_or_by_their_names(rng):
+    y = np.arange(120) % 2
+    X = rng.normal(size=(120, 3)) + 4.0 * y[:, None]
+    labels = y.astype(object)
+    labels[7], labels[[3, 20]] = 1 - labels[7], None
+    audit = nearkin.audit_labels(X, labels, random_state=0)
+    row = int(np.flatnonzero(audit.numbers() == 7)[0])
+    assert str(audit.evidence(row)).startswith("row 7: label") and audit.evidence(row).row == row == 6
+    audit.names = [f"bottle {i}" for i in range(120)]
+    why = audit.evidence(row)
+    assert str(why).startswith("row bottle 7: label")
+    near = why.neighbours[0].row
+    assert why.called[near] == f"bottle {audit.numbers()[near]}" and f"(row {why.called[near]})" in str(why)
+    assert "<td>bottle 7</td>" in audit._repr_html_()
+    assert audit.to_columns()["id"][row] == "bottle 7" and "id" not in audit.to_columns({})
+
+
 def test_the_graph_is_what_scikit_learn_would_find(found):
     X, _, audit = found
     graph = audit.knn_graph(7)

@@ -240,6 +240,14 @@ def test_rows_are_counted_among_all_that_were_given(tmp_path):
     assert told.items[0].startswith(f"rows {told.numbers[0]} to ")
 
 
+def test_rows_with_names_go_by_their_names():
+    X, y = shuffled("wine")
+    audit = audited(np.concatenate([X, X[:2]]), np.concatenate([y, y[:2]]))
+    audit.names = [f"bottle {i}" for i in range(len(y) + 2)]
+    told = found(audit)["copies"]
+    assert told.tell() == f"copies of rows (2; rows bottle 0, bottle {len(y)}, bottle 1, bottle {len(y) + 1})"
+
+
 def test_nothing_that_can_be_audited_stops_the_search(rng):
     X, y = rng.normal(size=(80, 3)), np.arange(80) % 2
     wide = rng.normal(size=(60, 200))

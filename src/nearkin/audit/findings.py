@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +81,8 @@ class Finding:
         The same rows counted among all rows that were given.
     items : tuple of str
         Classes, columns, pairs or ranges.
+    names : tuple of str
+        What the rows are called, where they have names.
 
     Examples
     --------
@@ -96,6 +98,7 @@ class Finding:
     rows: Index = field(default_factory=_no_rows)
     numbers: Index = field(default_factory=_no_rows)
     items: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Finding({self.tell()})"
@@ -111,7 +114,7 @@ class Finding:
         >>> Finding("leaks", "columns that give the label away", 1, "", "", items=("price",)).tell()
         'columns that give the label away (1; price)'
         """
-        named = self.items or tuple(map(str, self.numbers[: _NAMED + 1].tolist()))
+        named = self.items or tuple(map(_name, self.names[: _NAMED + 1])) or tuple(map(str, self.numbers[: _NAMED + 1]))
         if not named:
             return f"{self.title} ({self.count:,})"
         n_more = len(self.items or self.numbers) - _NAMED
@@ -135,7 +138,10 @@ def find_all(audit: LabelAudit) -> tuple[Finding, ...]:
         lambda: _find_unlabelled(audit),
         lambda: _find_sorted(audit),
     )
-    return tuple(one for search in searches for one in search())
+    found = (one for search in searches for one in search())
+    if audit.names is None:
+        return tuple(found)
+    return tuple(replace(one, names=tuple(audit.call_rows(one.rows))) for one in found)
 
 
 def _name(label: Any) -> str:
@@ -295,7 +301,7 @@ def _find_far(audit: LabelAudit) -> Iterator[Finding]:
 
 
 def _find_runs(audit: LabelAudit) -> Iterator[Finding]:
-    runs, is_doubted, numbers = find_runs(audit.is_suspect, audit.given_code), audit.is_suspect, audit.numbers()
+    runs, is_doubted = find_runs(audit.is_suspect, audit.given_code), audit.is_suspect
     if not runs:
         return
     rows = np.concatenate([start + np.flatnonzero(is_doubted[start:end]) for start, end in runs])
@@ -305,9 +311,10 @@ def _find_runs(audit: LabelAudit) -> Iterator[Finding]:
         f"({100.0 * float(is_doubted.mean()):.0f} % of all labels are). A batch was probably labelled badly, or lines "
         "slipped.",
         "Find out where these rows come from, and check or label the whole stretch again.",
-        rows, numbers[rows],
+        rows, audit.numbers()[rows],
         tuple(
-            f"rows {numbers[start]} to {numbers[end - 1]}: {is_doubted[start:end].sum():,} of {end - start:,} doubted"
+            f"rows {' to '.join(map(_name, audit.call_rows(np.array([start, end - 1]))))}: "
+            f"{is_doubted[start:end].sum():,} of {end - start:,} doubted"
             for start, end in runs
         ),
     )  # fmt: skip
