@@ -136,7 +136,9 @@ def test_answers_that_nobody_can_give_tell_nothing(rng):
     assert not found.is_enough and "too few to tell" in str(found)
 
 
-@pytest.mark.parametrize(("n", "n_unsure", "expected"), [(3, 1, True), (3, 2, False), (100, 20, True), (100, 21, False)])
+@pytest.mark.parametrize(
+    ("n", "n_unsure", "expected"), [(3, 1, True), (3, 2, False), (100, 20, True), (100, 21, False)]
+)
 def test_advice_needs_rows_that_were_judged(rng, n, n_unsure, expected):
     guess, order, wrong = draw_world(rng, n)
     sample = draw_sample(guess, order, 50, 0)

@@ -164,8 +164,8 @@ class Evidence:
         ]
         lines += ["  neighbours that cast most of the votes"]
         lines += [
-            f"    {_name(one.label)} (row {self._call(one.row)}): {100 * one.share:.1f} %, near in {' and '.join(one.voters)}"
-            + (", itself a suspect" if one.is_suspect else "")
+            f"    {_name(one.label)} (row {self._call(one.row)}): {100 * one.share:.1f} %, "
+            f"near in {' and '.join(one.voters)}" + (", itself a suspect" if one.is_suspect else "")
             for one in self.neighbours
         ]
         lines += [
@@ -238,7 +238,8 @@ def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
         for code in (given, best)
     )
     trusted = _find_trusted(audit, row, (given, best))
-    told = [row, given_prototype.row, best_prototype.row, *(one.row for one in (*neighbours, *trusted))]
+    told = [row, given_prototype.row, best_prototype.row]
+    told += [*(one.row for one in neighbours), *(one.row for one in trusted)]
     return Evidence(
         int(row), names[given], names[int(audit.suggested_code[row])], float(audit.plausibility[row]),
         float(audit.confidence[row]), opinions, neighbours, given_prototype, best_prototype,
