@@ -286,20 +286,30 @@ class PrototypeMap:
 
         A row and its copies do not count.
         """
+        from threadpoolctl import threadpool_limits
+
         found = np.full((len(which), n), -1, dtype=np.int64)
-        for code in np.unique(codes):
-            members = self._trusted[self._codes[self._trusted] == code]
-            search, asked, k = NeighbourSearch(self.rows[members], DISTANCE), np.flatnonzero(codes == code), n + 2
-            while len(asked) and len(members):
-                k = min(k, len(members))
-                near = members[search.query(self.rows[which[asked]], k)[1]]
-                differs = self._differ(which[asked], near)
-                first = np.argsort(~differs, axis=1, kind="stable")[:, :n]
-                rows = np.where(np.take_along_axis(differs, first, axis=1), np.take_along_axis(near, first, axis=1), -1)
-                found[asked, : rows.shape[1]] = rows
-                # Among many copies the others are further away.
-                asked = asked[differs.sum(axis=1) < n] if k < len(members) else asked[:0]
-                k *= 8
+        with threadpool_limits(1):  # there is too little work in each class to share
+            for code in np.unique(codes):
+                members = self._trusted[self._codes[self._trusted] == code]
+                asked = np.flatnonzero(codes == code)
+                found[asked] = self._nearest(which[asked], members, n)
+        return found
+
+    def _nearest(self, which: Index, members: Index, n: int) -> Index:
+        """Return the n nearest members of rows; -1 where there are no more."""
+        found, left = np.full((len(which), n), -1, dtype=np.int64), np.arange(len(which))
+        search, k = NeighbourSearch(self.rows[members], DISTANCE), n + 2
+        while len(left) and len(members):
+            k = min(k, len(members))
+            near = members[search.query(self.rows[which[left]], k)[1]]
+            differs = self._differ(which[left], near)
+            first = np.argsort(~differs, axis=1, kind="stable")[:, :n]
+            rows = np.where(np.take_along_axis(differs, first, axis=1), np.take_along_axis(near, first, axis=1), -1)
+            found[left, : rows.shape[1]] = rows
+            # Among many copies the others are further away.
+            left = left[differs.sum(axis=1) < n] if k < len(members) else left[:0]
+            k *= 8
         return found
 
     def _differ(self, which: Index, others: Index) -> NDArray[np.bool_]:

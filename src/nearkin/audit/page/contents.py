@@ -37,8 +37,10 @@ _EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 2000, 5, 30000, 4000
 _PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 4_000_000, 500_000, 500_000, 600_000, 1_500_000
 #: And what columns say about rows.
 _FEATURES = 600_000
-#: Characters of one text, of one label where labels are cut, and of all labels that are not.
-_TEXT, _NAME, _NAMES = 280, 100, 250_000
+#: Characters of one text, the most that leave room for all; of one label where labels are cut, and of all that are not.
+_TEXT, _NAME, _NAMES = (4000, 2000, 1000, 500, 280), 100, 250_000
+#: Characters of text that one of the page may hold, at best.
+_DEFLATED = 6
 #: Columns of a row that a person judges.
 _JUDGED_BY = 40
 #: Rows of a finding that are named, and suspects of it that can be shown in the table.
@@ -353,10 +355,15 @@ def _names(name: str, values: Values, shown: list[int], budget: int, left_out: l
 
 
 def _texts(texts: Values, shown: list[int], budget: int, left_out: list[str]) -> str:
-    """Beginnings of texts, by row."""
-    cut = {row: text if len(text := str(texts[row])) <= _TEXT else text[: _TEXT - 1] + "…" for row in shown}
-    packed, n_found = _within(cut, budget)
-    left_out.append(f"Texts of all but {n_found:,} rows, and what is longer than {_TEXT} characters.")
+    """Beginnings of texts, by row: as long as there is room for those of all rows that are shown."""
+    for longest in _TEXT:
+        cut = {row: text if len(text := str(texts[row])) <= longest else text[: longest - 1] + "…" for row in shown}
+        if longest > _TEXT[-1] and sum(map(len, cut.values())) > _DEFLATED * budget:
+            continue
+        packed, n_found = _within(cut, budget)
+        if n_found == len(shown):
+            break
+    left_out.append(f"Texts of all but {n_found:,} rows, and what is longer than {longest:,} characters.")
     return packed
 
 

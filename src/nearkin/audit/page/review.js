@@ -68,7 +68,7 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     if (texts[row]) subject.append(make("p", { className: "whole", dir: "auto", textContent: paragraphs(texts[row]) }));
     const labels = make("dl", { className: "stats" }, make("div", {}, make("dt", { textContent: "Given" }), make("dd", {}, label(held.given[i], false))));
     const fact = (name, ...values) => make("div", {}, make("dt", { textContent: name }), make("dd", {}, ...values));
-    const isSuspect = i < data.suspects, plausible = fact("Plausibility", meter(held.plausibility[i], true));
+    const isSuspect = i < data.suspects, plausible = fact("Plausibility", meter(held.plausibility[i], isSuspect));
     if (!isSample && isSuspect) {
       labels.append(fact("Suggested", label(held.best[i], true)), plausible, fact("Confidence", meter(held.confidence[i], false)), fact("Tier", tierOf(i)));
     } else if (!isSample) {
@@ -79,7 +79,7 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
       if (lines.length) subject.append(make("table", { className: "mini row-cells" }, make("tbody", {}, ...lines)));
     }
     const why = reasons(i, true);
-    at("room-body").replaceChildren(subject, labels, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? [] : why)));
+    at("room-body").replaceChildren(labels, subject, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? [] : why)));
     for (const one of document.querySelectorAll("#room [data-for]")) one.hidden = one.dataset.for !== (isSample ? "sample" : "suspects");
     if (!isSuspect) room.querySelector("[data-key=a]").hidden = true;
     room.scrollTop = 0;
