@@ -194,31 +194,43 @@ def test_the_sample_is_checked_and_the_headline_says_so_with_the_numbers_of_pyth
     page.locator("#curve .line").wait_for(state="attached")
 
 
+EVIL = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "=1+1", "\u202eabc", 'a,b\n"c', "<!--")
+#: The browser reports every event of 16 ms or more: from the key or click until the result is painted.
+TIMES = """window.times = []; new PerformanceObserver((list) => {
+  for (const one of list.getEntries()) window.times.push([one.name, one.duration]);
+}).observe({ type: "event", durationThreshold: 16, buffered: true });"""
+
+
 def test_a_large_page_is_quick_and_small(tmp_path, open_page):
+    """The goals are a first paint within 0.3 s, decisions within 50 ms, 5 MB; a busy machine gets more time here."""
     rng = np.random.default_rng(0)
     y = np.arange(20_000) % 50
     X = (2.2 * rng.normal(size=(50, 20)))[y] + 1.3 * rng.normal(size=(20_000, 20))
     noisy, _ = nearkin.flip_labels(y, 0.1, random_state=0)
-    audit = nearkin.audit_labels(X, noisy, random_state=0)
+    names = np.array([f"{EVIL[i % 6]} {i}" for i in range(50)], dtype=object)
+    audit = nearkin.audit_labels(X, names[noisy], random_state=0)
     assert audit.n_suspects > 1500
-    audit.to_html(tmp_path / "page.html")
+    ids = {"<b>id": [f"{EVIL[i % 6]} {i}" for i in range(20_000)]}
+    audit.to_html(tmp_path / "page.html", ids=ids, texts=[f"{EVIL[i % 6]} text {i} " * 20 for i in range(20_000)])
     assert (tmp_path / "page.html").stat().st_size < 5_000_000
     page = open_page(tmp_path / "page.html")
-    assert page.locator("#legend button").count() == 50
+    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert painted < 1500
+    assert page.locator("#legend button").count() == 50 and page.locator("img, #table script, #room b > i").count() == 0
+    page.evaluate(TIMES)
     page.locator("#review").click()
-    took = page.evaluate(
-        """() => { const room = document.getElementById("room"), times = [];
-          for (let i = 0; i < 20; i++) { const begun = performance.now();
-            room.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
-            times.push(performance.now() - begun); }
-          return times.sort((a, b) => a - b)[10]; }"""
-    )
-    assert took < 200  # milliseconds; the goal is 50 on a quiet machine
     begun = time.perf_counter()
+    for i in range(100):
+        page.keyboard.press("akd"[i % 3])
+    assert time.perf_counter() - begun < 60  # a person has three minutes
     page.keyboard.press("Escape")
+    assert "100 decided" in page.locator("#count").inner_text()
     page.locator("#bulk button", has_text="Keep").click()
-    assert f"{audit.n_suspects:,} decided" in page.locator("#count").inner_text()
-    assert time.perf_counter() - begun < 10
+    page.locator("#count", has_text=f"{audit.n_suspects:,} decided").wait_for()
+    page.wait_for_timeout(500)
+    times = page.evaluate("window.times")
+    assert np.median([took for name, took in times if name == "keydown"]) < 200
+    assert max(took for name, took in times if name == "click") < 1000
 
 
 def test_two_tabs_with_the_same_page_hold_the_same(page, made):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from nearkin.audit.consensus import Consensus
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["render_page"]
+__all__ = ["read_source", "render_page"]
 
 #: Parts of the script, in the order in which they run.
 _SCRIPTS = ("sample", "ledger", "map", "files", "review", "check", "page")
@@ -33,6 +35,8 @@ _HEAD = 8
 #: Classes that are listed with their suspects.
 _CLASSES = 10
 _BINS = 20
+#: Bytes of a page, and more.
+_LARGEST = 1 << 23
 #: Columns of the table that are listed.
 _COLUMNS = 500
 #: Rows to ask again that are listed.
@@ -61,6 +65,17 @@ def render_page(
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids),
     )  # fmt: skip
+
+
+def read_source(path: Path) -> tuple[str | None, str | None] | None:
+    """Return the names of the data and of the label that a page was made of; None where a file is no such page."""
+    with path.open("rb") as file:
+        found = re.search(rb'"source":(\[(?:"(?:[^"\\]|\\.)*"|null|,)*\])', file.read(_LARGEST))
+    try:
+        data, label, _ = json.loads(found[1]) if found else (None, None, None)
+    except ValueError:
+        return None
+    return (data, label) if found else None
 
 
 def _notes(audit: LabelAudit) -> dict[str, str]:
