@@ -121,7 +121,7 @@ def collect(
     data["cells"] = _cells(audit, named)
     if texts is not None:
         data["words"] = _words(audit, texts, listed[has_evidence], best[has_evidence])
-        data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
+        data["texts"] = _texts(texts, shown, sample.to_review, min(_TEXTS, room(0.4)), left_out)
     if images is not None:
         data["pictures"] = _pictures(images, order, beside, min(_PICTURES, room(0.9)), left_out)
     return as_json(data), left_out
@@ -147,7 +147,7 @@ def _classes(audit: LabelAudit, left_out: list[str]) -> dict[str, Any]:
     if sum(map(len, names)) <= _NAMES:
         return {"classes": names}
     left_out.append(f"What is longer than {_NAME} characters of a label, and cleaned labels; the CSV has them whole.")
-    return {"classes": [one if len(one) <= _NAME else one[: _NAME - 1] + "…" for one in names], "cut": True}
+    return {"classes": [_shorten(one, _NAME) for one in names], "cut": True}
 
 
 def _suspects(audit: LabelAudit, order: Index, best: Codes) -> dict[str, NDArray[Any]]:
@@ -354,10 +354,11 @@ def _names(name: str, values: Values, shown: list[int], budget: int, left_out: l
     return {"idName": name, "someIds": packed}
 
 
-def _texts(texts: Values, shown: list[int], budget: int, left_out: list[str]) -> str:
-    """Beginnings of texts, by row: as long as there is room for those of all rows that are shown."""
+def _texts(texts: Values, shown: list[int], judged: Index, budget: int, left_out: list[str]) -> str:
+    """Beginnings of texts, by row: long ones of rows to judge, of the others as long as there is room for all."""
+    is_judged = set(judged.tolist())
     for longest in _TEXT:
-        cut = {row: text if len(text := str(texts[row])) <= longest else text[: longest - 1] + "…" for row in shown}
+        cut = {row: _shorten(str(texts[row]), _TEXT[0] if row in is_judged else longest) for row in shown}
         if longest > _TEXT[-1] and sum(map(len, cut.values())) > _DEFLATED * budget:
             continue
         packed, n_found = _within(cut, budget)
@@ -365,6 +366,10 @@ def _texts(texts: Values, shown: list[int], budget: int, left_out: list[str]) ->
             break
     left_out.append(f"Texts of all but {n_found:,} rows, and what is longer than {longest:,} characters.")
     return packed
+
+
+def _shorten(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _within(texts: dict[int, str], budget: int) -> tuple[str, int]:
