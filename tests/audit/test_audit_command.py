@@ -53,6 +53,24 @@ def folder(tmp_path, wine):
     return tmp_path
 
 
+def test_a_default_name_never_takes_the_page_of_another_audit(folder, wine, monkeypatch):
+    monkeypatch.chdir(folder)
+    wine = wine.assign(**{"<i>other": wine["cultivar"].to_numpy()[::-1]})
+    wine.to_csv("wine.csv", index=False)
+    wine.to_parquet("wine.parquet")
+    run("wine.csv", "--label", "cultivar", "-q")
+    first = (folder / "wine.html").read_bytes()
+    told = run("wine.csv", "--label", "<i>other", "--drop", "cultivar").stdout
+    assert "wine.2.html" in told and "wine.2.suspects.csv" in told
+    run("wine.parquet", "--label", "cultivar", "-q")
+    assert (folder / "wine.html").read_bytes() == first and (folder / "wine.3.html").is_file()
+    run("wine.csv", "--label", "<i>other", "--drop", "cultivar", "--seed", "1", "-q")  # again: its own page
+    assert files_in(folder) == [
+        *("wine.2.html", "wine.2.suspects.csv", "wine.3.html", "wine.3.suspects.csv", "wine.csv", "wine.html"),
+        *("wine.parquet", "wine.suspects.csv"),
+    ]
+
+
 def test_it_writes_a_page_a_table_and_a_few_lines(folder, wine):
     outcome = run(
         folder / "wine.csv", "--label", "cultivar", "--id", "bottle", "--show", "note", "-o", folder / "out.html"

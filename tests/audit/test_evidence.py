@@ -5,6 +5,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 import nearkin
+from nearkin.errors import InputError
 from nearkin.jury.jury import whole_percents
 from nearkin.jury.voters import N_VOTING
 
@@ -114,6 +115,37 @@ def test_evidence_reads_like_a_sentence(found):
     text = str(audit.evidence(row))
     assert f"row {row}" in text and "suggested" in text and repr(int(given[row])) in text
     assert all(voter.name in text for voter in audit.decision.jury.voters)
+
+
+def test_rows_are_called_by_their_numbers_among_all_rows_or_by_their_names(rng):
+    y = np.arange(120) % 2
+    X = rng.normal(size=(120, 3)) + 4.0 * y[:, None]
+    labels = y.astype(object)
+    labels[7], labels[[3, 20]] = 1 - labels[7], None
+    audit = nearkin.audit_labels(X, labels, random_state=0)
+    row = int(np.flatnonzero(audit.numbers() == 7)[0])
+    assert str(audit.evidence(row)).startswith("row 7: label") and audit.evidence(row).row == row == 6
+    names = [f"bottle {i}" for i in range(120)]
+    audit = nearkin.audit_labels(X, labels, random_state=0, names=names)
+    why = audit.evidence(row)
+    assert str(why).startswith("row bottle 7: label")
+    near = why.neighbours[0].row
+    assert why.called[near] == f"bottle {audit.numbers()[near]}" and f"(row {why.called[near]})" in str(why)
+    assert "<td>bottle 7</td>" in audit._repr_html_()
+    assert audit.to_columns()["id"][row] == "bottle 7" and "id" not in audit.to_columns({})
+
+
+def test_names_may_be_a_column_and_name_each_row_once(rng):
+    pandas = pytest.importorskip("pandas")
+    y = np.arange(60) % 2
+    frame = pandas.DataFrame(rng.normal(size=(60, 3)) + 4.0 * y[:, None], columns=["a", "b", "c"])
+    frame = frame.assign(bottle=[f"b{i}" for i in range(60)], label=np.where(y, "red", "white"))
+    audit = nearkin.audit_labels(frame, "label", random_state=0, names="bottle")
+    assert audit.call_rows(np.array([3, 9])) == ["b3", "b9"] and audit.classifier.n_features_in_ == 3
+    plain = frame[["a", "b", "c"]].to_numpy()
+    for names, what in (([1] * 60, "once; '1' names several"), (["x"], "60 rows; got 1"), ("bottle", "no columns")):
+        with pytest.raises(InputError, match=what):
+            nearkin.audit_labels(plain, y, random_state=0, names=names)
 
 
 def test_the_graph_is_what_scikit_learn_would_find(found):

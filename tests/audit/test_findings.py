@@ -13,6 +13,7 @@ from each import each
 from nearkin.audit import Finding
 from nearkin.audit.leaks import find_leaks
 from nearkin.audit.row_order import find_period, find_runs
+from nearkin.audit.stray_values import find_stray_values
 from nearkin.jury import judged
 
 SETS = {
@@ -109,6 +110,50 @@ def test_near_copies_are_counted_apart(rng):
     X = np.concatenate([X, X[:500] + 1e-4 * rng.normal(size=(500, X.shape[1]))])
     told = found(audited(X, np.concatenate([y, y[:500]])))["copies"]
     assert told.count == 500 and "500 nearly equal; 500 sets" in told.meaning
+
+
+@each(name=["wine", "breast_cancer", "classification"], fast={"name": ["wine"]})
+def test_a_few_near_copies_are_found_and_those_that_disagree_are_named(name, rng):
+    X, y = shuffled(name)
+    n, rows = len(y), rng.choice(len(y), 4, replace=False)
+    X = np.concatenate([X, X[rows] + 1e-3 * X.std(axis=0) * rng.normal(size=(4, X.shape[1]))])
+    labels = np.concatenate([y, y[rows]])
+    labels[n] = (labels[n] + 1) % (y.max() + 1)
+    told = found(audited(X, labels))
+    assert set(told["copies"].rows.tolist()) == {*rows.tolist(), *range(n, n + 4)}
+    assert "4 nearly equal; 4 sets" in told["copies"].meaning
+    assert told["conflicts"].rows.tolist() == sorted([int(rows[0]), n])
+
+
+def test_rows_that_differ_in_one_of_many_columns_of_few_values_are_not_near_copies(rng):
+    X = rng.integers(3, size=(1000, 8)).astype(float)
+    X[:, 0] = rng.normal(size=1000)
+    assert "copies" not in found(audited(X, X[:, 1].astype(int) % 2))
+
+
+@each(name=["wine", "breast_cancer", "digits", "small"], fast={"name": ["wine", "small"]})
+def test_single_values_far_from_all_others_are_named(name):
+    X, y = shuffled(name)
+    X[5, 2], X[9, 4] = -9999.0, X[:, 4].mean() + 100.0 * X[:, 4].std()
+    told = found(audited(X, y))["values"]
+    assert told.rows.tolist() == [5, 9] and told.count == 2
+    assert told.items == ("feature 2 is -9999 in row 5", f"feature 4 is {X[9, 4]:g} in row 9")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda rng: rng.lognormal(size=2000),
+        lambda rng: rng.exponential(size=2000),
+        lambda rng: rng.random(2000) < 0.005,  # a rare property
+        lambda rng: np.where(rng.random(2000) < 0.9, 0.0, rng.exponential(size=2000)),
+        lambda rng: np.where(rng.random(2000) < 0.05, -999.0, rng.normal(size=2000)),  # too many for a slip
+        lambda rng: np.zeros(2000),
+        lambda rng: np.full(2000, np.nan),
+    ],
+)
+def test_columns_with_long_tails_or_few_values_have_no_stray_values(rng, column):
+    assert find_stray_values(np.asarray(column(rng), dtype=float)) == []
 
 
 def test_rows_of_few_values_are_not_copies(rng):
@@ -238,6 +283,14 @@ def test_rows_are_counted_among_all_that_were_given(tmp_path):
     told = found(audit)["order"]
     assert told.numbers.tolist() == audit.numbers()[told.rows].tolist()
     assert told.items[0].startswith(f"rows {told.numbers[0]} to ")
+
+
+def test_rows_with_names_go_by_their_names():
+    X, y = shuffled("wine")
+    audit = audited(np.concatenate([X, X[:2]]), np.concatenate([y, y[:2]]))
+    audit.names = [f"bottle {i}" for i in range(len(y) + 2)]
+    told = found(audit)["copies"]
+    assert told.tell() == f"copies of rows (2; rows bottle 0, bottle {len(y)}, bottle 1, bottle {len(y) + 1})"
 
 
 def test_nothing_that_can_be_audited_stops_the_search(rng):

@@ -74,7 +74,7 @@ def test_a_finding_narrows_the_table_to_its_suspects_until_cleared(open_page, ma
     assert suspects
     part = part_of(page, told.title)
     part.locator("summary").click()
-    button = part.get_by_role("button")
+    button = part.get_by_role("button", name="Show")
     assert ("the suspect" if len(suspects) == 1 else f"the {len(suspects)} suspects") in button.inner_text()
     page.locator("#query").fill("nothing has this name")
     button.click()
@@ -87,17 +87,41 @@ def test_a_finding_narrows_the_table_to_its_suspects_until_cleared(open_page, ma
     assert page.locator("#among").is_hidden()
 
 
-def test_a_finding_without_suspects_has_no_button_but_names_its_rows(open_page, made):
+def test_a_finding_names_its_rows_and_offers_to_look_at_them(open_page, made):
     folder, audit = made
     page = open_page(folder / "named.html")
     for one in audit.findings:
         part = part_of(page, one.title)
         part.locator("summary").click()
         has_suspects = bool(audit.is_suspect[one.rows].any())
-        assert part.get_by_role("button").count() == int(has_suspects), one.kind
+        assert part.get_by_role("button", name="Show").count() == int(has_suspects), one.kind
+        assert part.get_by_role("button", name="Look at").count() == int(len(one.rows) > 0), one.kind
         if len(one.rows):
             first = audit.numbers()[one.rows[0]]
             assert part.locator(".rows bdi").first.inner_text() == f"<i>{first}</i>\\u202e"
+
+
+def test_rows_of_a_finding_are_looked_at_one_by_one_with_all_their_values(open_page, made, tmp_path):
+    folder, audit = made
+    page = open_page(folder / "plain.html")
+    told = next(one for one in audit.findings if one.kind == "far")
+    part = part_of(page, told.title)
+    part.locator("summary").click()
+    part.get_by_role("button", name="Look at").click()
+    row = next(one for one in told.rows[:20].tolist() if not audit.is_suspect[one])
+    for _ in range(told.rows.tolist().index(row)):
+        page.keyboard.press("n")
+    assert page.locator("#room-title").inner_text() == f"Row {audit.numbers()[row]}"
+    assert page.locator("#room .row-cells tr").count() == len(audit.contrast.columns[:40])
+    assert page.locator("#room [data-key=a]").is_hidden() and page.locator("#room [data-key=d]").is_visible()
+    page.keyboard.press("a")  # there is no suggestion to accept
+    page.keyboard.press("d")
+    page.keyboard.press("Escape")
+    with page.expect_download() as waiting:
+        page.locator("#export").click()
+    waiting.value.save_as(tmp_path / "decisions.json")
+    done = audit.apply(tmp_path / "decisions.json")
+    assert not done.kept[row] and done.n_decided == 1
 
 
 def test_keys_open_a_finding_and_a_phone_shows_it_whole(open_page, made):

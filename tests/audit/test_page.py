@@ -13,7 +13,7 @@ import pytest
 import nearkin
 from nearkin.audit.evidence import PrototypeMap
 from nearkin.audit.exports import describe_rate
-from nearkin.audit.page import _headline
+from nearkin.audit.page import _headline, read_source
 from nearkin.audit.page.contents import choose_rows, draw_map, pack
 from nearkin.audit.page.thumbnails import thumbnails
 from nearkin.jury import Votes
@@ -300,3 +300,34 @@ def test_the_headline_agrees_with_the_suspects_below_it(rate, n_wrong, n_look, w
         assert " ".join(_headline(audit)["words"]).endswith("of labels look wrong")
     audit.decision.is_guessing = True
     assert "cannot tell" in _headline(audit)["words"]
+
+
+def read_texts(path):
+    data = data_of(path.read_text())
+    held = json.loads(zlib.decompress(base64.b64decode(data["texts"])))
+    return data, {int(row): text for row, text in held.items()}
+
+
+def test_texts_are_whole_while_there_is_room_and_the_end_of_the_page_says_what_is_cut(audit, tmp_path):
+    rng = np.random.default_rng(0)
+    words = np.array([f"{one:06x}" for one in rng.integers(1 << 24, size=50_000)])
+    for n_words, is_whole in ((100, True), (250, True), (3000, False)):
+        texts = [" ".join(rng.choice(words, n_words)) for _ in range(240)]
+        audit.to_html(tmp_path / "page.html", texts=texts)
+        data, held = read_texts(tmp_path / "page.html")
+        asked = {*data["sample"]["row"], *audit.order[: audit.n_suspects].tolist()}
+        assert asked <= held.keys() and len(data["texts"]) <= 600_000
+        assert all(held[row] == texts[row] for row in asked) == is_whole
+        assert is_whole or min(len(held[row]) for row in asked) >= 500
+        assert is_whole or {len(held[row]) for row in data["sample"]["row"]} == {4000}
+        assert "what is longer than" in (tmp_path / "page.html").read_text()
+
+
+def test_a_page_knows_its_data(audit, tmp_path):
+    (tmp_path / 'a"],b.csv').write_text("x")
+    audit.to_html(tmp_path / "page.html", source=tmp_path / 'a"],b.csv', notes={"Label": "<i>y"})
+    assert read_source(tmp_path / "page.html") == ('a"],b.csv', "<i>y")
+    audit.to_html(tmp_path / "page.html")
+    assert read_source(tmp_path / "page.html") == (None, None)
+    (tmp_path / "other.html").write_text('"source":[')
+    assert read_source(tmp_path / "other.html") is None

@@ -125,7 +125,25 @@ def test_unsure_is_right_for_the_low_end_and_wrong_for_the_high_end(rng):
     )
     assert found.noise_interval == (right.noise_interval[0], false.noise_interval[1])
     assert right.noise_rate < found.noise_rate < false.noise_rate
-    assert found.n_wrong == right.n_wrong
+    assert (found.n_wrong, found.n_unsure) == (right.n_wrong, 10) and "10 unsure" in str(found)
+
+
+def test_answers_that_nobody_can_give_tell_nothing(rng):
+    guess, order, _ = draw_world(rng)
+    sample = draw_sample(guess, order, 50, 0)
+    found = check_sample(sample, dict.fromkeys(sample.rows.tolist(), "unsure"))
+    assert found.noise_interval == (0.0, 1.0) and found.noise_rate == pytest.approx(sample.mean_guess)
+    assert not found.is_enough and "too few to tell" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_unsure", "expected"), [(3, 1, True), (3, 2, False), (100, 20, True), (100, 21, False)]
+)
+def test_advice_needs_rows_that_were_judged(rng, n, n_unsure, expected):
+    guess, order, wrong = draw_world(rng, n)
+    sample = draw_sample(guess, order, 50, 0)
+    said = answer(sample, wrong) | dict.fromkeys(sample.rows.tolist()[:n_unsure], "unsure")
+    assert check_sample(sample, said).is_enough == expected
 
 
 def test_answers_out_of_turn_are_ignored_and_counted(rng):
@@ -230,9 +248,8 @@ class TestScript:
             assert [rate["rate"], rate["low"], rate["high"]] == pytest.approx(
                 [found.noise_rate, *found.noise_interval], abs=1e-9
             )
-            assert [rate["answered"], rate["wrong"], rate["ignored"], stop] == [
-                found.n_answered, found.n_wrong, found.n_ignored, found.stop,
-            ]  # fmt: skip
+            counts = [rate[name] for name in ("answered", "wrong", "unsure", "ignored")]
+            assert [*counts, stop] == [found.n_answered, found.n_wrong, found.n_unsure, found.n_ignored, found.stop]
             mine = [[one.depth, one.estimate, one.low, one.high] for one in found.precision]
             theirs = [[one[name] for name in ("depth", "estimate", "low", "high")] for one in precision]
             np.testing.assert_allclose(theirs, mine, rtol=0, atol=1e-9)

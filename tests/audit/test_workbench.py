@@ -135,6 +135,23 @@ def test_decisions_are_handed_over_to_another_browser_and_to_python(page, made, 
     assert done.kept[third] and done.label[third] == audit.given_label[third] and not done.kept[fourth]
 
 
+def test_a_suggestion_of_another_audit_stays_what_it_was(page, made, open_page, tmp_path):
+    path, audit, _ = made
+    decide_by_keys(page, "a")
+    held = json.loads(exported(page, tmp_path).read_text())
+    first = held["decisions"][0]
+    third = next(str(one) for one in audit.classes if str(one) not in (first["given"], first["label"]))
+    first["label"] = third  # as an audit with another seed may suggest
+    (tmp_path / "other.json").write_text(json.dumps(held))
+    other = open_page(path)
+    other.locator("#import-file").set_input_files(tmp_path / "other.json")
+    other.locator("#done", has_text="Imported 1").wait_for()
+    other.reload()
+    other.wait_for_selector("html[data-ready=yes]")
+    again = json.loads(exported(other, tmp_path).read_text())["decisions"][0]
+    assert (again["decision"], again["label"]) == ("label", third)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -177,31 +194,43 @@ def test_the_sample_is_checked_and_the_headline_says_so_with_the_numbers_of_pyth
     page.locator("#curve .line").wait_for(state="attached")
 
 
+EVIL = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "=1+1", "\u202eabc", 'a,b\n"c', "<!--")
+#: The browser reports every event of 16 ms or more: from the key or click until the result is painted.
+TIMES = """window.times = []; new PerformanceObserver((list) => {
+  for (const one of list.getEntries()) window.times.push([one.name, one.duration]);
+}).observe({ type: "event", durationThreshold: 16, buffered: true });"""
+
+
 def test_a_large_page_is_quick_and_small(tmp_path, open_page):
+    """The goals are a first paint within 0.3 s, decisions within 50 ms, 5 MB; a busy machine gets more time here."""
     rng = np.random.default_rng(0)
     y = np.arange(20_000) % 50
     X = (2.2 * rng.normal(size=(50, 20)))[y] + 1.3 * rng.normal(size=(20_000, 20))
     noisy, _ = nearkin.flip_labels(y, 0.1, random_state=0)
-    audit = nearkin.audit_labels(X, noisy, random_state=0)
+    names = np.array([f"{EVIL[i % 6]} {i}" for i in range(50)], dtype=object)
+    audit = nearkin.audit_labels(X, names[noisy], random_state=0)
     assert audit.n_suspects > 1500
-    audit.to_html(tmp_path / "page.html")
+    ids = {"<b>id": [f"{EVIL[i % 6]} {i}" for i in range(20_000)]}
+    audit.to_html(tmp_path / "page.html", ids=ids, texts=[f"{EVIL[i % 6]} text {i} " * 20 for i in range(20_000)])
     assert (tmp_path / "page.html").stat().st_size < 5_000_000
     page = open_page(tmp_path / "page.html")
-    assert page.locator("#legend button").count() == 50
+    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert painted < 1500
+    assert page.locator("#legend button").count() == 50 and page.locator("img, #table script, #room b > i").count() == 0
+    page.evaluate(TIMES)
     page.locator("#review").click()
-    took = page.evaluate(
-        """() => { const room = document.getElementById("room"), times = [];
-          for (let i = 0; i < 20; i++) { const begun = performance.now();
-            room.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
-            times.push(performance.now() - begun); }
-          return times.sort((a, b) => a - b)[10]; }"""
-    )
-    assert took < 200  # milliseconds; the goal is 50 on a quiet machine
     begun = time.perf_counter()
+    for i in range(100):
+        page.keyboard.press("akd"[i % 3])
+    assert time.perf_counter() - begun < 60  # a person has three minutes
     page.keyboard.press("Escape")
+    assert "100 decided" in page.locator("#count").inner_text()
     page.locator("#bulk button", has_text="Keep").click()
-    assert f"{audit.n_suspects:,} decided" in page.locator("#count").inner_text()
-    assert time.perf_counter() - begun < 10
+    page.locator("#count", has_text=f"{audit.n_suspects:,} decided").wait_for()
+    page.wait_for_timeout(500)
+    times = page.evaluate("window.times")
+    assert np.median([took for name, took in times if name == "keydown"]) < 200
+    assert max(took for name, took in times if name == "click") < 1000
 
 
 def test_two_tabs_with_the_same_page_hold_the_same(page, made):
@@ -226,6 +255,49 @@ def test_the_bar_shows_what_was_checked_and_again_the_estimate_when_answers_are_
     assert "Checked" in bar.locator("svg").get_attribute("aria-label") and "30 rows that you judged" in bar.inner_text()
     page.keyboard.press("u")
     assert bar.inner_html() == before
+
+
+def test_answers_are_looked_at_again_one_after_the_other_and_taken_back(page, made, tmp_path):
+    audit, is_wrong = made[1:]
+    rows = audit.review_sample().to_review.tolist()
+    page.locator("#check-begin").click()
+    for row in rows:
+        page.keyboard.press("w" if is_wrong[row] else "r")
+    assert page.locator("#room").is_hidden()
+    page.locator("#check-again").click()
+    for _ in range(3):
+        page.keyboard.press("w")
+    assert page.locator("#room-title").inner_text() == f"Row {rows[3]}"
+    for _ in range(3):
+        page.keyboard.press("p")
+        page.keyboard.press("s")  # nobody can tell after all, so that nothing follows
+        page.keyboard.press("p")
+    page.keyboard.press("Escape")
+    held = json.loads(exported(page, tmp_path).read_text())
+    said = {one["row"]: one["answer"] for one in held["sample"]}
+    assert [said[row] for row in rows[:3]] == ["unsure"] * 3
+    assert not {one["row"] for one in held["decisions"]} & set(rows[:3])
+    found = audit.verified(audit.apply(held).answers)
+    assert found.n_unsure == 3 and "3 nobody could tell" in page.locator("#checked-words").inner_text()
+
+
+def test_where_nobody_can_tell_the_headline_stays_an_estimate(page):
+    before = page.locator("#headline").inner_text()
+    page.locator("#check-begin").click()
+    while page.locator("#room").is_visible():
+        page.keyboard.press("s")
+    assert page.locator("#headline").inner_text() == before
+    assert "between 0.0 % and 100 %" in page.locator("#checked-words").inner_text()
+
+
+def test_downloads_are_named_after_the_data(made, open_page, tmp_path):
+    (tmp_path / "wine.may.csv").write_text("a")
+    made[1].to_html(tmp_path / "page.html", source=tmp_path / "wine.may.csv")
+    page = open_page(tmp_path / "page.html")
+    for button, name in (("#export", "wine.may.decisions.json"), ("#download", "wine.may.cleaned.csv")):
+        with page.expect_download() as waiting:
+            page.locator(button).click()
+        assert waiting.value.suggested_filename == name
 
 
 def test_the_words_of_a_text_are_beside_it(tmp_path, open_page):

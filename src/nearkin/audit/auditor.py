@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from nearkin.arrays import Array
 from nearkin.audit.exports import take_rows
 from nearkin.audit.label_audit import LabelAudit
 from nearkin.bars import notebook_bars
-from nearkin.errors import InputError, owned_by
+from nearkin.errors import InputError, owned_by, printable
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import announce_cost
 from nearkin.labels import as_labels, find_missing, refuse_several, warn_of_lookalikes
@@ -41,6 +42,7 @@ def audit_labels(
     *,
     noise_rate: float | str = "auto",
     groups: ArrayLike | str | None = None,
+    names: ArrayLike | str | None = None,
     pred_probs: ArrayLike | None = None,
     voters: Any = (),
     device: str = "cpu",
@@ -69,6 +71,9 @@ def audit_labels(
     groups : array-like of shape (n_samples,) or None, default=None
         Group of each row, for example a patient or a document. Rows of a group do not vouch for each other. Copies of
         rows are found without it. May be the name of a column of a frame, which is then no feature.
+    names : array-like of shape (n_samples,), str or None, default=None
+        What the rows are called, each once: evidence, findings, tables and the page then call them so, and `compare`
+        matches rows by it. May be the name of a column of a frame, which is then no feature.
     pred_probs : array-like of shape (n_samples, n_classes) or None, default=None
         Probabilities from a model of your own for rows that it has not seen, columns in the order of the sorted
         classes. They join the jury as one more voter.
@@ -93,7 +98,7 @@ def audit_labels(
     (0.2, True)
     """
     given = {"groups": groups, "pred_probs": pred_probs}
-    return _audit(X, y, learner, random_state, noise_rate, "audit_labels", voters, given, device)
+    return _audit(X, y, learner, random_state, noise_rate, "audit_labels", voters, given, device, names)
 
 
 def audit_rows(
@@ -206,7 +211,7 @@ class LabelAuditor(ClassifierMixin, BaseEstimator):
 
 def _audit(
     X: Any, y: Any, learner: Any, random_state: Any, noise_rate: float | str, owner: str, voters: Any,
-    given: dict[str, Any], device: str,
+    given: dict[str, Any], device: str, names: Any = None,
 ) -> LabelAudit:  # fmt: skip
     if sparse.issparse(X):
         raise InputError(
@@ -220,7 +225,7 @@ def _audit(
             owner=owner,
         )
     with owned_by(owner):
-        known = _read_frame(X, y, given)
+        known = _read_frame(X, y, given, names)
     X, y = known.X, known.y
     gaps = find_missing(y) if _may_have_gaps(y) else np.zeros(0, dtype=bool)
     found = known.found
@@ -237,6 +242,8 @@ def _audit(
             "A label can be judged only by other rows that have it.",
             owner=owner,
         )
+    if known.names is not None:
+        found["names"] = _check_names(known.names, len(gaps) if "row_index" in found else len(labels), owner)
     warn_of_lookalikes(labels, known.title)
     refuse_several(labels, owner)
     if n_classes > 1 and not isinstance(X, Mapping) and not _differ(X):
@@ -285,6 +292,7 @@ class _Known:
     encoder: TableEncoder | None = None
     index: Any = None
     label: str | None = None
+    names: Any = None
 
     @property
     def title(self) -> str:
@@ -292,8 +300,19 @@ class _Known:
         return "y" if self.label is None else f"column {self.label!r}"
 
 
-def _read_frame(X: Any, y: Any, given: dict[str, Any]) -> _Known:
-    """Return the rows of a frame as numbers, if they are not; labels and groups may be columns of it."""
+def _check_names(names: Any, n: int, owner: str) -> list[str]:
+    """Return names as text; one for each row, and none twice."""
+    listed = [str(one) for one in _listed(names)]
+    if len(listed) != n:
+        raise InputError(f"`names` must have a name for each of the {n:,} rows; got {len(listed):,}.", owner=owner)
+    if len(set(listed)) < n:
+        twice = next(one for one, number in Counter(listed).items() if number > 1)
+        raise InputError(f"`names` must name each row once; {printable(repr(twice), 60)} names several.", owner=owner)
+    return listed
+
+
+def _read_frame(X: Any, y: Any, given: dict[str, Any], names: Any) -> _Known:
+    """Return the rows of a frame as numbers, if they are not; labels, groups and names may be columns of it."""
     if isinstance(X, LabelledRows):
         rest = X.unlabelled
         apart = {} if rest is None else {"row_index": X.numbers, "unlabelled": (rest.numbers, rest.X)}
@@ -301,24 +320,27 @@ def _read_frame(X: Any, y: Any, given: dict[str, Any]) -> _Known:
             X.X, y, {"columns": X.columns, "originals": X.originals, **apart}, X.needed_encoder, label=X.label
         )
     groups, label = given["groups"], y if isinstance(y, str) else None
-    by_name = [one for one in (y, groups) if isinstance(one, str)]
+    by_name = [one for one in (y, groups, names) if isinstance(one, str)]
     if not by_name and not is_mixed(X):
-        return _Known(X, y)
+        return _Known(X, y, names=names)
     if not is_frame(X):
         raise InputError(f"{by_name[0]!r} names a column, and X has no columns with names; give a frame, or an array.")
     table = as_table(X)
     table.check_known(by_name)
-    others = {groups: "groups the rows"} if isinstance(groups, str) else {}
+    told = ((groups, "groups the rows"), (names, "names the rows"))
+    others = {one: what for one, what in told if isinstance(one, str)}
     rows = encode_table(table, label, others=others)
     if isinstance(groups, str):
         given["groups"] = table.values(groups)
+    if isinstance(names, str):
+        names = table.values(names)
     if label is not None:
         labels, missing = table.labels(label)
         y = np.array(labels, dtype=object) if missing.any() else labels
         if missing.any():
             y[missing] = None
     known = {"columns": rows.columns, "originals": rows.originals}
-    return _Known(rows.X, y, known, rows.encoder, getattr(X, "index", None), label)
+    return _Known(rows.X, y, known, rows.encoder, getattr(X, "index", None), label, names)
 
 
 def _may_have_gaps(y: Any) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,6 +110,9 @@ class Evidence:
     trusted : tuple of TrustedRow
         Rows nearest to this one in the learned space, up to two of each class, that are neither suspects nor copies of
         it: ``label``, ``row`` and ``distance``.
+    called : mapping of int to str
+        What the rows above are called in text: their names, or their numbers among all rows that were given, from 0.
+        ``row`` and the rows of all parts are positions among the audited rows.
 
     Examples
     --------
@@ -136,6 +140,7 @@ class Evidence:
     is_wrong: bool
     features: tuple[Feature, ...] = ()
     trusted: tuple[TrustedRow, ...] = ()
+    called: Mapping[int, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return str(self)
@@ -149,7 +154,7 @@ class Evidence:
         else:
             verdict = f"not a suspect; compared with {other}, the best other label"
         lines = [
-            f"row {self.row}: label {label} is {100 * self.plausibility:.1f} % plausible",
+            f"row {self._call(self.row)}: label {label} is {100 * self.plausibility:.1f} % plausible",
             f"  {verdict}",
             f"  {'voter':<20} {'share':>6}  for {label}, for {other}",
         ]
@@ -159,21 +164,24 @@ class Evidence:
         ]
         lines += ["  neighbours that cast most of the votes"]
         lines += [
-            f"    {_name(one.label)} (row {one.row}): {100 * one.share:.1f} %, near in {' and '.join(one.voters)}"
-            + (", itself a suspect" if one.is_suspect else "")
+            f"    {_name(one.label)} (row {self._call(one.row)}): {100 * one.share:.1f} %, "
+            f"near in {' and '.join(one.voters)}" + (", itself a suspect" if one.is_suspect else "")
             for one in self.neighbours
         ]
         lines += [
-            f"  the centre of {label} lies {self.given.distance:.3g} away (typical row {self.given.row}), "
-            f"that of {other} {self.suggested.distance:.3g} (typical row {self.suggested.row})",
+            f"  the centre of {label} lies {self.given.distance:.3g} away (typical row {self._call(self.given.row)}), "
+            f"that of {other} {self.suggested.distance:.3g} (typical row {self._call(self.suggested.row)})",
         ]
         if self.features:
             lines += [f"  columns that speak most for {other} (+) or {label} (-)"]
             lines += [f"    {one.score:+.1f}  {_tell(one, label, other)}" for one in self.features]
         if self.trusted:
-            rows = ", ".join(f"{one.row} ({_name(one.label)})" for one in self.trusted)
+            rows = ", ".join(f"{self._call(one.row)} ({_name(one.label)})" for one in self.trusted)
             lines += [f"  nearest trusted rows: {rows}"]
         return "\n".join(lines)
+
+    def _call(self, row: int) -> str:
+        return printable(self.called.get(row, row), 40)
 
 
 def _name(label: Any) -> str:
@@ -229,11 +237,15 @@ def explain(audit: LabelAudit, row: int, n_neighbors: int) -> Evidence:
         )
         for code in (given, best)
     )
+    trusted = _find_trusted(audit, row, (given, best))
+    told = [row, given_prototype.row, best_prototype.row]
+    told += [*(one.row for one in neighbours), *(one.row for one in trusted)]
     return Evidence(
         int(row), names[given], names[int(audit.suggested_code[row])], float(audit.plausibility[row]),
         float(audit.confidence[row]), opinions, neighbours, given_prototype, best_prototype,
         bool(audit.is_suspect[row]), bool(audit.is_wrong[row]),
-        audit.contrast.features_of(row, given, best), _find_trusted(audit, row, (given, best)),
+        audit.contrast.features_of(row, given, best), trusted,
+        dict(zip(told, audit.call_rows(np.array(told)), strict=True)),
     )  # fmt: skip
 
 
@@ -274,20 +286,30 @@ class PrototypeMap:
 
         A row and its copies do not count.
         """
+        from threadpoolctl import threadpool_limits
+
         found = np.full((len(which), n), -1, dtype=np.int64)
-        for code in np.unique(codes):
-            members = self._trusted[self._codes[self._trusted] == code]
-            search, asked, k = NeighbourSearch(self.rows[members], DISTANCE), np.flatnonzero(codes == code), n + 2
-            while len(asked) and len(members):
-                k = min(k, len(members))
-                near = members[search.query(self.rows[which[asked]], k)[1]]
-                differs = self._differ(which[asked], near)
-                first = np.argsort(~differs, axis=1, kind="stable")[:, :n]
-                rows = np.where(np.take_along_axis(differs, first, axis=1), np.take_along_axis(near, first, axis=1), -1)
-                found[asked, : rows.shape[1]] = rows
-                # Among many copies the others are further away.
-                asked = asked[differs.sum(axis=1) < n] if k < len(members) else asked[:0]
-                k *= 8
+        with threadpool_limits(1):  # there is too little work in each class to share
+            for code in np.unique(codes):
+                members = self._trusted[self._codes[self._trusted] == code]
+                asked = np.flatnonzero(codes == code)
+                found[asked] = self._nearest(which[asked], members, n)
+        return found
+
+    def _nearest(self, which: Index, members: Index, n: int) -> Index:
+        """Return the n nearest members of rows; -1 where there are no more."""
+        found, left = np.full((len(which), n), -1, dtype=np.int64), np.arange(len(which))
+        search, k = NeighbourSearch(self.rows[members], DISTANCE), n + 2
+        while len(left) and len(members):
+            k = min(k, len(members))
+            near = members[search.query(self.rows[which[left]], k)[1]]
+            differs = self._differ(which[left], near)
+            first = np.argsort(~differs, axis=1, kind="stable")[:, :n]
+            rows = np.where(np.take_along_axis(differs, first, axis=1), np.take_along_axis(near, first, axis=1), -1)
+            found[left, : rows.shape[1]] = rows
+            # Among many copies the others are further away.
+            left = left[differs.sum(axis=1) < n] if k < len(members) else left[:0]
+            k *= 8
         return found
 
     def _differ(self, which: Index, others: Index) -> NDArray[np.bool_]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nearkin.arrays import Array, Codes, Index, Mask
+from nearkin.audit.copied_rows import CopiedRows, find_copied_rows
 from nearkin.audit.leaks import find_leaks
 from nearkin.audit.row_order import find_period, find_runs
+from nearkin.audit.stray_values import find_stray_values
 from nearkin.errors import printable
 from nearkin.jury import NeighbourVoter
-from nearkin.jury.copies import is_surprising, join_groups, number_equal_rows
-from nearkin.jury.local_scaling import spread_rows
 from nearkin.labels import group_lookalikes
 
 if TYPE_CHECKING:
@@ -24,12 +24,6 @@ __all__ = ["Finding", "find_all"]
 
 #: Rows or items that a line names.
 _NAMED = 5
-
-#: Rows by which columns are scaled before rows are compared, and rows that are scaled at once.
-_SCALED_BY, _AT_ONCE = 2048, 1 << 14
-
-#: Near copies: share of rows that have one by chance, and how near a copy is at most, relative to the 10th neighbour.
-_CHANCE, _NEAR = 0.001, 0.3
 
 #: Far rows: rank of the neighbour whose distance counts and the candidates among which it is; how many quartile ranges
 #: a row must lie above the upper quartile, in the logarithm of its distance relative to its neighbours'; the least
@@ -65,8 +59,8 @@ class Finding:
     Parameters
     ----------
     kind : str
-        Short key that stays the same: "conflicts", "leaks", "alike", "order", "far", "copies", "spellings",
-        "imbalance", "unlabelled" or "sorted".
+        Short key that stays the same: "conflicts", "leaks", "alike", "order", "far", "values", "copies",
+        "spellings", "imbalance", "unlabelled" or "sorted".
     title : str
         A few words.
     count : int
@@ -81,6 +75,8 @@ class Finding:
         The same rows counted among all rows that were given.
     items : tuple of str
         Classes, columns, pairs or ranges.
+    names : tuple of str
+        What the rows are called, where they have names.
 
     Examples
     --------
@@ -96,6 +92,7 @@ class Finding:
     rows: Index = field(default_factory=_no_rows)
     numbers: Index = field(default_factory=_no_rows)
     items: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Finding({self.tell()})"
@@ -111,7 +108,7 @@ class Finding:
         >>> Finding("leaks", "columns that give the label away", 1, "", "", items=("price",)).tell()
         'columns that give the label away (1; price)'
         """
-        named = self.items or tuple(map(str, self.numbers[: _NAMED + 1].tolist()))
+        named = self.items or tuple(map(_name, self.names[: _NAMED + 1])) or tuple(map(str, self.numbers[: _NAMED + 1]))
         if not named:
             return f"{self.title} ({self.count:,})"
         n_more = len(self.items or self.numbers) - _NAMED
@@ -122,20 +119,24 @@ class Finding:
 def find_all(audit: LabelAudit) -> tuple[Finding, ...]:
     """Return everything that was found, the most important kinds first."""
     rows = audit.feature_rows
-    sets = None if rows is None else _find_sets(audit, rows)
+    sets = None if rows is None else find_copied_rows(audit.decision, rows)
     searches: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _find_conflicts(audit, sets),
         lambda: _find_leaks(audit, rows),
         lambda: _find_alike(audit),
         lambda: _find_runs(audit),
         lambda: _find_far(audit),
+        lambda: _find_stray(audit, rows),
         lambda: _find_copies(audit, sets),
         lambda: _find_spellings(audit),
         lambda: _find_imbalance(audit),
         lambda: _find_unlabelled(audit),
         lambda: _find_sorted(audit),
     )
-    return tuple(one for search in searches for one in search())
+    found = (one for search in searches for one in search())
+    if audit.names is None:
+        return tuple(found)
+    return tuple(replace(one, names=tuple(audit.call_rows(one.rows))) for one in found)
 
 
 def _name(label: Any) -> str:
@@ -149,84 +150,13 @@ def _count(n: int, noun: str, plural: str = "") -> str:
 # ---------------------------------------------------------------------- rows
 
 
-def _standardise(rows: Array) -> Array:
-    """Columns of about the same scale around zero, so that single precision tells their values apart."""
-    some = rows[spread_rows(len(rows), _SCALED_BY)].astype(np.float64)
-    scaled = np.empty(rows.shape, np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, deviation = some.mean(axis=0), some.std(axis=0)
-        deviation = np.where(deviation > 0.0, deviation, 1.0)
-        for start in range(0, len(rows), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            scaled[part] = np.nan_to_num((rows[part] - mean) / deviation)
-        return np.nan_to_num(scaled, copy=False)
-
-
-@dataclass(frozen=True)
-class _Sets:
-    """Sets of copies: number of the set of each row, and how many of the copies are only nearly equal."""
-
-    group: Index
-    n_near: int
-
-
-def _find_sets(audit: LabelAudit, rows: Array) -> _Sets | None:
-    """Sets of equal rows, unless chance explains them, and of near copies; None if there are none."""
-    scaled = _standardise(rows)
-    equal, alone = number_equal_rows(scaled), np.arange(len(rows))
-    is_copied = equal.max() + 1 < len(rows) and is_surprising(scaled, equal)
-    group, near = equal if is_copied else alone, _check_near_copies(audit, scaled)
-    group = group if near is None else join_groups(group, near)
-    first, group = np.unique(group, return_index=True, return_inverse=True)[1:]
-    n_sets, group = len(first), np.argsort(np.argsort(first))[group]  # numbered in the order of their first rows
-    if n_sets == len(rows):
-        return None
-    return _Sets(group, len(np.unique(group * (int(equal.max()) + 1) + equal)) - n_sets)
-
-
-def _check_near_copies(audit: LabelAudit, scaled: Array) -> Index | None:
-    """Sets of near copies of the jury, without rows that are not much nearer than their surroundings explain.
-
-    The jury takes no risk where labels of the nearest rows agree suspiciously well: its sets need not be copies.
-    Here chance puts a row as near as a copy to one row in a thousand; see the notes of `find_copies`.
-    """
-    decision = audit.decision
-    copies, judged = decision.jury.copies, decision.judged
-    voter = next(iter(decision.neighbourhoods), None)
-    if copies is None or not copies.n_near or not isinstance(voter, NeighbourVoter) or voter.among.shape[1] < _AMONG:
-        return None
-    members = np.arange(len(scaled)) if judged is None else judged.members
-    first = members[copies.first]
-    apart = np.sort(_distances(scaled, first, first[voter.among[:, :_AMONG]]), axis=1)
-    low, high = apart[:, _RANK - 1], apart[:, 2 * _RANK - 1]
-    is_known = (low > 0.0) & (high > low)
-    if not is_known.any():
-        return None
-    dimension = np.log(2.0) / float(np.median(np.log(high[is_known] / low[is_known])))
-    reach = min(_NEAR, (_CHANCE / (_RANK - 1)) ** (1.0 / dimension)) * low
-    group, own = np.arange(len(scaled)), first[copies.group_of_row]
-    is_near = _distances(scaled, members, own[:, None])[:, 0] <= reach[copies.group_of_row]
-    group[members[is_near]] = own[is_near]
-    return group
-
-
-def _distances(rows: Array, some: Index, others: Index) -> Array:
-    """Distances of some rows to as many others each, a part at a time."""
-    apart, step = np.empty(others.shape), max(1, (1 << 22) // (others.shape[1] * rows.shape[1]))
-    for start in range(0, len(some), step):
-        part = slice(start, start + step)
-        difference = rows[others[part]] - rows[some[part], None]
-        apart[part] = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
-    return apart
-
-
 def _order_by_set(group: Index, is_chosen: Mask) -> Index:
     """Rows of the chosen sets, the largest sets first, each set together."""
     size, rows = np.bincount(group), np.flatnonzero(is_chosen[group])
     return rows[np.lexsort((rows, group[rows], -size[group[rows]]))]
 
 
-def _find_conflicts(audit: LabelAudit, sets: _Sets | None) -> Iterator[Finding]:
+def _find_conflicts(audit: LabelAudit, sets: CopiedRows | None) -> Iterator[Finding]:
     if sets is None:
         return
     group = sets.group
@@ -246,7 +176,7 @@ def _find_conflicts(audit: LabelAudit, sets: _Sets | None) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _find_copies(audit: LabelAudit, sets: _Sets | None) -> Iterator[Finding]:
+def _find_copies(audit: LabelAudit, sets: CopiedRows | None) -> Iterator[Finding]:
     if sets is None:
         return
     group, size = sets.group, np.bincount(sets.group)
@@ -294,8 +224,28 @@ def _find_far(audit: LabelAudit) -> Iterator[Finding]:
     )  # fmt: skip
 
 
+def _find_stray(audit: LabelAudit, rows: Array | None) -> Iterator[Finding]:
+    if rows is None or len(rows) < _FEWEST:
+        return
+    columns = _name_columns(audit, rows.shape[1])
+    single = [(name, int(at[0])) for name, at in columns if len(at) == 1]
+    cells = [(row, at, name) for name, at in single for row in find_stray_values(rows[:, at])]
+    if not cells:
+        return
+    found = np.array(list(dict.fromkeys(row for row, _, _ in cells)))
+    called = dict(zip(found.tolist(), audit.call_rows(found), strict=True))
+    yield Finding(
+        "values", "values far from all others of their column", len(cells),
+        f"{_count(len(cells), 'value lies', 'values lie')} at least ten times as far from the middle of the column as "
+        "any other. Often the decimal point slipped, the unit is another one, or a number stands for a missing value.",
+        "Look at these cells; mend them or leave them empty, and audit again.",
+        found, audit.numbers()[found],
+        tuple(f"{name} is {rows[row, at]:g} in row {_name(called[row])}" for row, at, name in cells),
+    )  # fmt: skip
+
+
 def _find_runs(audit: LabelAudit) -> Iterator[Finding]:
-    runs, is_doubted, numbers = find_runs(audit.is_suspect, audit.given_code), audit.is_suspect, audit.numbers()
+    runs, is_doubted = find_runs(audit.is_suspect, audit.given_code), audit.is_suspect
     if not runs:
         return
     rows = np.concatenate([start + np.flatnonzero(is_doubted[start:end]) for start, end in runs])
@@ -305,9 +255,10 @@ def _find_runs(audit: LabelAudit) -> Iterator[Finding]:
         f"({100.0 * float(is_doubted.mean()):.0f} % of all labels are). A batch was probably labelled badly, or lines "
         "slipped.",
         "Find out where these rows come from, and check or label the whole stretch again.",
-        rows, numbers[rows],
+        rows, audit.numbers()[rows],
         tuple(
-            f"rows {numbers[start]} to {numbers[end - 1]}: {is_doubted[start:end].sum():,} of {end - start:,} doubted"
+            f"rows {' to '.join(map(_name, audit.call_rows(np.array([start, end - 1]))))}: "
+            f"{is_doubted[start:end].sum():,} of {end - start:,} doubted"
             for start, end in runs
         ),
     )  # fmt: skip

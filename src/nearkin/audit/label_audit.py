@@ -106,7 +106,8 @@ class LabelAudit:
     unlabelled : tuple of (positions, rows) or None, default=None
         The rows without a label.
     names : sequence of str or None, default=None
-        What all rows that were given are called, each once; `compare` matches rows by it.
+        What all rows that were given are called, each once: tables, the page and all that is printed call them so, and
+        `compare` matches rows by it.
     originals : mapping of str to OriginalCells or None, default=None
         What ``X`` cannot tell about the cells of the table behind it, of all rows that were given, by column.
 
@@ -218,6 +219,15 @@ class LabelAudit:
     def numbers(self) -> Index:
         """Return the positions of the audited rows among all that were given; the first of all is row 0."""
         return np.arange(self.n_rows) if self.row_index is None else self.row_index
+
+    def call_rows(self, rows: Index) -> list[str]:
+        """Return what audited rows are called: their names, or their numbers among all rows that were given."""
+        names = self.names if self.names is not None and len(self.names) == self.n_given else None
+        return [str(one) if names is None else names[one] for one in self.numbers()[rows].tolist()]
+
+    def _named(self, ids: Columns | None) -> Columns | None:
+        """Return the columns that name the rows; without any the names of the audit."""
+        return {"id": self.names} if ids is None and self.names is not None else ids
 
     def _own(self, given: Columns | None) -> dict[str, Values]:
         """Return columns of the audited rows; those of all rows are cut."""
@@ -425,14 +435,14 @@ class LabelAudit:
         ``ids`` are columns to put first. The others are ``row`` (counted from 0), ``given_label``,
         ``suggested_label``, ``is_suspect``, ``tier``, ``plausibility``, ``confidence`` and ``score``.
         """
-        return exports.list_rows(self, self._own(ids))
+        return exports.list_rows(self, self._own(self._named(ids)))
 
     def cleaned_columns(
         self, ids: Columns | None = None, *, how: str = DEFAULT_HOW, min_confidence: float | None = None,
         tier: str = DEFAULT_TIER,
     ) -> dict[str, Any]:  # fmt: skip
         """Return cleaned labels as the columns ``row``, ``label``, ``given_label`` and ``confidence``; see `clean`."""
-        return exports.list_cleaned(self, Cleaning(how, min_confidence, tier), self._own(ids))
+        return exports.list_cleaned(self, Cleaning(how, min_confidence, tier), self._own(self._named(ids)))
 
     def to_frame(self) -> Any:
         """Return all rows as a pandas frame, with the index of X where that is a frame."""
@@ -451,12 +461,12 @@ class LabelAudit:
         labels. Rows without a label follow them, in the tier "no label", with the suggested one.
         """
         with replacing(path, "suspects_csv" if suspects_only else "csv") as file:
-            exports.write_table(self, file, ids=ids, suspects_only=suspects_only)
+            exports.write_table(self, file, ids=self._named(ids), suspects_only=suspects_only)
 
     def to_json(self, path: str | os.PathLike[str], *, ids: Columns | None = None) -> None:
         """Write everything as JSON: the rate, the pairs of confused classes, and all rows in their order."""
         with replacing(path, "audit_json") as file:
-            exports.write_json(self, file, self._own(ids))
+            exports.write_json(self, file, self._own(self._named(ids)))
 
     def to_html(
         self, path: str | os.PathLike[str], *, title: str = "Label audit", ids: Columns | None = None,
@@ -472,7 +482,7 @@ class LabelAudit:
         title : str, default="Label audit"
             Heading.
         ids : mapping of str to sequence or None
-            Columns that name the rows; the page shows the first.
+            Columns that name the rows; the page shows the first. None takes the ``names`` of the audit.
         texts, images : sequence or None
             A text, or the path of a picture (needs Pillow), to show beside every row.
         notes : mapping of str to str or None
@@ -485,7 +495,7 @@ class LabelAudit:
         claim([(path, "page")])  # before the work
         shown = self._own({name: one for name, one in (("texts", texts), ("images", images)) if one is not None})
         check_ids(shown, self.n_rows)
-        named = check_ids(self._own(ids), self.n_rows, COLUMNS)
+        named = check_ids(self._own(self._named(ids)), self.n_rows, COLUMNS)
         with announce_page(self.n_rows, self.classifier.n_features_in_):
             made = render_page(
                 self, title=title, ids=named, texts=shown.get("texts"), images=shown.get("images"), notes=notes or {},

@@ -71,13 +71,12 @@ def _list_suspects(audit: LabelAudit) -> str:
     rows = audit.order[: min(audit.n_suspects, _FIRST)]
     if not len(rows):
         return ""
-    numbers = audit.numbers()
     head = "".join(f"<th>{one}</th>" for one in _HEADS)
     body = []
-    for row in rows.tolist():
+    for row, called in zip(rows.tolist(), audit.call_rows(rows), strict=True):
         said = audit.contrast.features_of(row, int(audit.given_code[row]), int(audit.suggested_code[row]))
         cells = (
-            numbers[row], audit.given_label[row], audit.suggested_label[row], f"{audit.confidence[row]:.2f}",
+            called, audit.given_label[row], audit.suggested_label[row], f"{audit.confidence[row]:.2f}",
             f"{said[0].name} = {said[0].value}" if said else "",
         )  # fmt: skip
         body.append("<tr>" + "".join(f"<td>{_text(one)}</td>" for one in cells) + "</tr>")

@@ -35,14 +35,15 @@ from nearkin.errors import InputError
 from nearkin.settings import Integer, check_argument
 
 __all__ = [
-    "ANSWERS", "ENOUGH", "CheckedLabels", "Precision", "ReviewSample", "check_sample", "draw_sample", "sample_arrays",
+    "ANSWERS", "CheckedLabels", "Precision", "ReviewSample", "check_sample", "draw_sample", "sample_arrays",
 ]  # fmt: skip
 
 #: What a person may answer, and the least and the most that it can mean for a label to be wrong.
 ANSWERS = {"right": (0.0, 0.0), "wrong": (1.0, 1.0), "unsure": (0.0, 1.0)}
 
-#: Answers from which on there is advice where to stop, and the page's headline says "checked".
-ENOUGH = 30
+#: Rows judged right or wrong from which on there is advice where to stop, and the page's headline says "checked"; of a
+#: small table this share of its rows.
+_ENOUGH, _ENOUGH_OF = 30, 0.6
 
 #: Error of one side.
 _ALPHA = 0.025
@@ -109,6 +110,11 @@ class ReviewSample:
         """Share of wrong labels that the audit expects."""
         return float(self.mean[-1])
 
+    @property
+    def n_enough(self) -> int:
+        """Rows judged right or wrong that are enough for advice: thirty, or three fifths of a small table."""
+        return min(_ENOUGH, math.ceil(_ENOUGH_OF * self.n_rows))
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -135,20 +141,23 @@ class CheckedLabels:
     Parameters
     ----------
     noise_rate : float
-        Estimated share of wrong labels. The guess of the audit counts as much as three answers.
+        Estimated share of wrong labels. The guess of the audit counts as much as three answers, and rows about which
+        nobody can tell count for nothing: they only widen the interval.
     noise_interval : tuple of float
         Its 95 % interval, which holds whatever made labels wrong, and however many rows were answered.
     n_answered : int
         Answers that count: those before the first row of the sample without one.
-    n_wrong : int
-        Wrong labels among them.
+    n_wrong, n_unsure : int
+        Wrong labels among them, and rows about which nobody can tell.
     n_ignored : int
         Other answers: given out of turn, or about rows outside of the sample.
     precision : tuple of Precision
         Share of wrong labels down to some depths of the ranking.
     stop : int
         Where to stop checking: the depth at which wrong rows outnumber right ones by most, by the estimates, which few
-        answers hardly move: take the advice from thirty answers on. 0 where no depth is worth it.
+        answers hardly move: take the advice once it ``is_enough``. 0 where no depth is worth it.
+    is_enough : bool
+        Whether thirty rows were judged right or wrong, or three fifths of a small table.
 
     Examples
     --------
@@ -162,9 +171,11 @@ class CheckedLabels:
     noise_interval: tuple[float, float]
     n_answered: int
     n_wrong: int
+    n_unsure: int
     n_ignored: int
     precision: tuple[Precision, ...]
     stop: int
+    is_enough: bool
 
     def __repr__(self) -> str:
         return str(self)
@@ -172,14 +183,15 @@ class CheckedLabels:
     def __str__(self) -> str:
         low, high = self.noise_interval
         end = f"stop after {self.stop:,} rows of the ranking"
-        if self.n_answered < min(ENOUGH, self.precision[-1].depth):
-            end = f"{ENOUGH} answers would tell where to stop"
+        if not self.is_enough:
+            end = "too few to tell where to stop"
         elif not self.stop:
             end = "no part of the ranking is wrong more often than right"
-        ignored = f", {self.n_ignored} ignored" if self.n_ignored else ""
+        others = ((self.n_unsure, "unsure"), (self.n_ignored, "ignored"))
+        more = "".join(f", {n} {what}" for n, what in others if n)
         return (
             f"checked: {100 * self.noise_rate:.1f} % of labels are wrong (95 % interval {100 * low:.1f} % to "
-            f"{100 * high:.1f} %; {self.n_answered} rows checked, {self.n_wrong} wrong{ignored}); {end}"
+            f"{100 * high:.1f} %; {self.n_answered} rows checked, {self.n_wrong} wrong{more}); {end}"
         )
 
 
@@ -240,15 +252,15 @@ def check_sample(sample: ReviewSample, answers: Mapping[int, Any]) -> CheckedLab
         wrong[:, None], sample.guess[:n], inside, sample.depth, sample.mean, sample.least, sample.most, sample.spread,
         np.maximum(1.0, len(given) * sample.depth / sample.n_rows),
     )  # fmt: skip
-    centre = wrong.mean(axis=0)
-    trust = _follow(centre, sample.guess[:n], inside, sample.depth, sample.mean, sample.spread).trust[-1]
-    shares = np.where(inside, centre - trust[:, None] * (sample.guess[:n] - sample.mean[:, None]), 0.0).sum(axis=1)
-    n_inside = inside.sum(axis=1)
-    whole = (_PRIOR * sample.mean[-1] + shares[-1]) / (n_inside[-1] + _PRIOR)
+    judged = inside & (wrong[0] == wrong[1])  # estimates rest on what could be told
+    trust = _follow(wrong[0], sample.guess[:n], judged, sample.depth, sample.mean, sample.spread).trust[-1]
+    shares = np.where(judged, wrong[0] - trust[:, None] * (sample.guess[:n] - sample.mean[:, None]), 0.0).sum(axis=1)
+    n_judged = judged.sum(axis=1)
+    whole = (_PRIOR * sample.mean[-1] + shares[-1]) / (n_judged[-1] + _PRIOR)
     # What the audit expects of a part counts as far as it was right about the whole.
     expected = np.clip(whole + trust[-1] * (sample.mean - sample.mean[-1]), 0.0, 1.0)
     expected[-1] = sample.mean[-1]
-    estimate = np.clip((_PRIOR * expected + shares) / (n_inside + _PRIOR), low, high)
+    estimate = np.clip((_PRIOR * expected + shares) / (n_judged + _PRIOR), low, high)
     lead = sample.depth * (2.0 * estimate - 1.0)
     best = int(np.argmax(lead))
     told = zip(sample.depth.tolist(), estimate.tolist(), low.tolist(), high.tolist(), strict=True)
@@ -257,9 +269,11 @@ def check_sample(sample: ReviewSample, answers: Mapping[int, Any]) -> CheckedLab
         noise_interval=(float(low[-1]), float(high[-1])),
         n_answered=n,
         n_wrong=said.count("wrong"),
+        n_unsure=said.count("unsure"),
         n_ignored=len(known) - n,
         precision=tuple(Precision(*one) for one in told),
         stop=int(sample.depth[best]) if lead[best] > 0 else 0,
+        is_enough=bool(n_judged[-1] >= sample.n_enough),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +39,30 @@ _TRIED = 20
 
 
 def _after_data(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
-    """Name the page after the data, with its folder if that is another one: train.csv is a common name."""
+    """Name the page after the data, with its folder if that is another one: train.csv is a common name.
+
+    The page of other data, such as wine.parquet beside wine.csv, or of another label stays where it is.
+    """
     if value is not None or ctx.params.get("dask"):
         return value
     data = Path(os.path.abspath(ctx.params["data"][0]))  # noqa: PTH100  (links keep their names)
     name = Path(data.name.removesuffix(".gz")).stem
     is_here = data.parent == Path.cwd() or not data.parent.name
-    return Path(f"{name or 'audit'}.html" if is_here else f"{data.parent.name}_{name}.html")
+    stem = (name or "audit") if is_here else f"{data.parent.name}_{name}"
+    pages = (Path(f"{stem}.html" if i == 1 else f"{stem}.{i}.html") for i in count(1))
+    labels = ctx.params.get("labels")
+    label = ctx.params.get("label") or (labels.name if labels else None)
+    return next(page for page in pages if not _is_of_another(page, data.name, label))
+
+
+def _is_of_another(page: Path, data: str, label: str | None) -> bool:
+    """Whether a page is there that an audit of other data or of another label wrote."""
+    from nearkin.audit.page import read_source
+
+    if not page.is_file():
+        return False
+    source = read_source(page)
+    return source is not None and (source[0] != data or (label is not None and source[1] != label))
 
 
 def _after_page(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
@@ -59,7 +77,12 @@ class AuditOptions(Source):
     """Options of ``nearkin audit``."""
 
     output: Path = output_option(
-        "page", "-o", "--output", callback=_after_data, help="Page to write.  [default: wine.html for wine.csv]"
+        "page",
+        "-o",
+        "--output",
+        callback=_after_data,
+        help="Page to write.  [default: wine.html for wine.csv, or wine.2.html if that is the page of other data or of "
+        "another label]",
     )
     suspects: Path = output_option(
         "suspects", callback=_after_page, help="CSV of all suspects.  [default: wine.suspects.csv beside wine.html]"
@@ -156,8 +179,9 @@ def audit(data: Sequence[Path], given: AuditOptions, cluster: ClusterOptions, qu
     hold numbers, categories, dates, texts and gaps; columns that name or count
     the rows are left out, and a line for each says what became of it. Writes
     one HTML page that needs no network, and a table of the suspects beside it;
-    both are named after DATA unless you name them. DATA may also be a folder
-    of pictures in folders, one for each class.
+    both are named after DATA unless you name them. Rows count from 0, the first
+    below the header, and go by the column that --id names. DATA may also be a
+    folder of pictures in folders, one for each class.
     No model is needed: a jury of neighbours and regressions votes on every
     label, and no voter has seen the label it judges.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,6 @@ from nearkin._version import __version__
 from nearkin.audit.decisions import digest_file
 from nearkin.audit.exports import MIN_CONFIDENCE, NOTHING, Columns, Values, describe_rate
 from nearkin.audit.page.contents import collect
-from nearkin.audit.sample import ENOUGH
 from nearkin.errors import printable
 from nearkin.noise.estimate import LEVEL
 from nearkin.pages import Page
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from nearkin.audit.consensus import Consensus
     from nearkin.audit.label_audit import LabelAudit
 
-__all__ = ["render_page"]
+__all__ = ["read_source", "render_page"]
 
 #: Parts of the script, in the order in which they run.
-_SCRIPTS = ("sample", "ledger", "map", "review", "check", "page")
+_SCRIPTS = ("sample", "ledger", "map", "files", "review", "check", "page")
 #: Classes of the matrix; with more the most frequent pairs are listed.
 _MATRIX, _PAIRS = 16, 24
 #: Characters of a class that head a column of the matrix; a number takes the place of longer ones.
@@ -34,6 +35,8 @@ _HEAD = 8
 #: Classes that are listed with their suspects.
 _CLASSES = 10
 _BINS = 20
+#: Bytes of a page, and more.
+_LARGEST = 1 << 23
 #: Columns of the table that are listed.
 _COLUMNS = 500
 #: Rows to ask again that are listed.
@@ -57,11 +60,22 @@ def render_page(
     data, left_out = collect(audit, ids, texts, images, sample, known, page.size)
     return page.render(
         title, audit=audit, level=round(100 * LEVEL), left_out=left_out, data=data,
-        findings=findings, columns=_tell_columns(audit), sample_size=n_asked, enough=min(ENOUGH, n_asked),
+        findings=findings, columns=_tell_columns(audit), sample_size=n_asked, enough=sample.n_enough,
         notes=_notes(audit) | dict(notes), **_figures(audit),
         id_name=next(iter(ids), None), has_texts=texts is not None, has_pictures=images is not None,
         bounds=_BOUNDS, bound=MIN_CONFIDENCE, answered=_answered(consensus, ids),
     )  # fmt: skip
+
+
+def read_source(path: Path) -> tuple[str | None, str | None] | None:
+    """Return the names of the data and of the label that a page was made of; None where a file is no such page."""
+    with path.open("rb") as file:
+        found = re.search(rb'"source":(\[(?:"(?:[^"\\]|\\.)*"|null|,)*\])', file.read(_LARGEST))
+    try:
+        data, label, _ = json.loads(found[1]) if found else (None, None, None)
+    except ValueError:
+        return None
+    return (data, label) if found else None
 
 
 def _notes(audit: LabelAudit) -> dict[str, str]:

@@ -4,7 +4,7 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
   const places = drawn.row.map((row) => placeInTable.get(row));
   const percent = (share) => { const value = 100 * share; return `${value.toFixed(value < 9.95 ? 1 : 0)} %`; };
   const before = at("headline").cloneNode(true);
-  const ENOUGH = Math.min(data.enough, places.length); /* answers from which on headline and advice rest on them */
+  const isEnough = (found) => found.answered - found.unsure >= data.enough; /* then headline and advice rest on the answers */
 
   function show() {
     const answers = Object.fromEntries([...ledger.answers].map(([row, answer]) => [row, ANSWERS[answer]]));
@@ -20,8 +20,8 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
   function tell(found, ends) {
     at("checked-words").replaceChildren(
       make("b", { textContent: `Checked: ${percent(found.rate)} of the labels are wrong, between ${percent(found.low)} and ${percent(found.high)}` }),
-      ` (${thousands(found.answered)} rows judged, ${thousands(found.wrong)} of them wrong).`);
-    const stop = found.answered < ENOUGH ? 0 : checkedStop(ends);
+      ` (${thousands(found.answered - found.unsure)} rows judged, ${thousands(found.wrong)} of them wrong${found.unsure ? `; ${thousands(found.unsure)} nobody could tell` : ""}).`);
+    const stop = isEnough(found) ? checkedStop(ends) : 0;
     const x = (depth) => 40 + (550 * Math.log(depth / ends[0].depth + 1e-9)) / Math.log(ends.at(-1).depth / ends[0].depth + 1e-9), y = (value) => 160 - 150 * value;
     const band = [...ends.map((one) => `${x(one.depth)},${y(one.high)}`), ...ends.toReversed().map((one) => `${x(one.depth)},${y(one.low)}`)];
     const parts = [0, 0.5, 1].flatMap((value) => [draw("line", { class: "axis", x1: 40, x2: 590, y1: y(value), y2: y(value) }), words(34, y(value) + 4, `${100 * value} %`, "end")]);
@@ -29,7 +29,7 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
     if (stop > 0) parts.push(draw("line", { class: "stop", x1: x(stop), x2: x(stop), y1: 8, y2: 160 }));
     parts.push(words(40, 180, `first ${thousands(ends[0].depth)} rows`, "start"), words(590, 180, `all ${thousands(ends.at(-1).depth)}`, "end"));
     at("curve").replaceChildren(...parts);
-    const advice = found.answered < ENOUGH ? `${thousands(ENOUGH)} answers will tell where to stop.` : stop > 0 ? `By the estimates, work down to row ${thousands(stop)} of the list (the dashed line): beyond it labels are more often right than wrong.` : "Nothing in the answers says that whole parts of the list are wrong: decide row by row.";
+    const advice = !isEnough(found) ? `${thousands(data.enough)} rows judged right or wrong tell where to stop.` : stop > 0 ? `By the estimates, work down to row ${thousands(stop)} of the list (the dashed line): beyond it labels are more often right than wrong.` : "Nothing in the answers says that whole parts of the list are wrong: decide row by row.";
     at("curve").setAttribute("aria-label", `Share of wrong labels among the most doubtful rows. ${advice}`);
     at("curve-words").textContent = `Share of wrong labels among the most doubtful rows, with its ${data.level} % interval at each depth. ${advice}`;
   }
@@ -50,7 +50,7 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
     bar.querySelector(".ends span:last-child").textContent = `${end}\u00a0%`;
   }
   function headline(found) {
-    if (found.answered < ENOUGH) {
+    if (!isEnough(found)) {
       at("headline").replaceChildren(...before.cloneNode(true).childNodes);
       if (bar) bar.replaceChildren(...estimated.cloneNode(true).childNodes);
       return;
@@ -59,7 +59,7 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
     if (!bar) return;
     drawBar(found);
     at("interval").replaceChildren("Between ", make("b", { textContent: percent(found.low) }), " and ", make("b", { textContent: percent(found.high) }),
-      `, with ${data.level} % certainty whatever the mistakes are like, by ${thousands(found.answered)} rows that you judged.`);
+      `, with ${data.level} % certainty whatever the mistakes are like, by ${thousands(found.answered - found.unsure)} rows that you judged.`);
   }
   at("check-begin").addEventListener("click", () => review.openSample(places));
   at("check-again").addEventListener("click", () => review.openSample(places));

@@ -21,7 +21,7 @@ from nearkin.audit.contrast import LARGEST
 from nearkin.audit.evidence import find_other
 from nearkin.audit.exports import Values
 from nearkin.audit.page.thumbnails import thumbnails
-from nearkin.audit.sample import ENOUGH, ReviewSample, sample_arrays
+from nearkin.audit.sample import ReviewSample, sample_arrays
 from nearkin.noise.estimate import LEVEL
 from nearkin.noise.model import split_rows
 from nearkin.pages import as_json
@@ -37,8 +37,10 @@ _EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 2000, 5, 30000, 4000
 _PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 4_000_000, 500_000, 500_000, 600_000, 1_500_000
 #: And what columns say about rows.
 _FEATURES = 600_000
-#: Characters of one text, of one label where labels are cut, and of all labels that are not.
-_TEXT, _NAME, _NAMES = 280, 100, 250_000
+#: Characters of one text, the most that leave room for all; of one label where labels are cut, and of all that are not.
+_TEXT, _NAME, _NAMES = (4000, 2000, 1000, 500, 280), 100, 250_000
+#: Characters of text that one of the page may hold, at best.
+_DEFLATED = 6
 #: Columns of a row that a person judges.
 _JUDGED_BY = 40
 #: Rows of a finding that are named, and suspects of it that can be shown in the table.
@@ -59,12 +61,14 @@ def collect(
 
     ``source`` is the name of the file, of its label, and its digest, for the file of decisions.
 
-    The rows of the page are the suspects in their order, then the rows of the sample that are not among them.
+    The rows of the page are the suspects in their order, then other rows of the sample and those that findings name.
     """
     progress.begin("collecting the evidence")
     left_out: list[str] = []
     order = audit.order[: min(audit.n_suspects, _LISTED)]
-    others = sample.to_review[~np.isin(sample.to_review, order)]
+    named = np.concatenate([sample.to_review, *(one.rows[:_NAMED] for one in audit.findings)])
+    named = named[np.sort(np.unique(named, return_index=True)[1])]
+    others = named[~np.isin(named, order)]
     listed = np.concatenate([order, others])
     best = find_other(audit, listed)
     if audit.n_suspects > len(order):
@@ -93,7 +97,7 @@ def collect(
         "source": source,
         "sample": {name: values.tolist() for name, values in sample_arrays(sample).items()},
         "level": round(100 * LEVEL),
-        "enough": ENOUGH,
+        "enough": sample.n_enough,
         "steps": _STEPS,
         "near": near.shape[1],
         "trusted": trusted.shape[1],
@@ -110,15 +114,14 @@ def collect(
 
     beside = np.hstack([near, np.where(trusted < 0, near[:, :1], trusted)])
     data |= _features(audit, listed[has_evidence], best[has_evidence], trusted, min(_FEATURES, room(0.3)), left_out)
-    named = chain.from_iterable(one["named"] for one in data["findings"])
-    shown = list(dict.fromkeys(chain(others.tolist(), named, order.tolist(), beside.ravel().tolist())))
+    shown = list(dict.fromkeys(chain(named.tolist(), order.tolist(), beside.ravel().tolist())))
     if ids:
         name, values = next(iter(ids.items()))
         data |= _names(name[:_NAME], values, shown, min(_IDS, room(0.4)), left_out)
-    data["cells"] = _cells(audit, sample.to_review)
+    data["cells"] = _cells(audit, named)
     if texts is not None:
         data["words"] = _words(audit, texts, listed[has_evidence], best[has_evidence])
-        data["texts"] = _texts(texts, shown, min(_TEXTS, room(0.4)), left_out)
+        data["texts"] = _texts(texts, shown, sample.to_review, min(_TEXTS, room(0.4)), left_out)
     if images is not None:
         data["pictures"] = _pictures(images, order, beside, min(_PICTURES, room(0.9)), left_out)
     return as_json(data), left_out
@@ -144,7 +147,7 @@ def _classes(audit: LabelAudit, left_out: list[str]) -> dict[str, Any]:
     if sum(map(len, names)) <= _NAMES:
         return {"classes": names}
     left_out.append(f"What is longer than {_NAME} characters of a label, and cleaned labels; the CSV has them whole.")
-    return {"classes": [one if len(one) <= _NAME else one[: _NAME - 1] + "…" for one in names], "cut": True}
+    return {"classes": [_shorten(one, _NAME) for one in names], "cut": True}
 
 
 def _suspects(audit: LabelAudit, order: Index, best: Codes) -> dict[str, NDArray[Any]]:
@@ -351,12 +354,22 @@ def _names(name: str, values: Values, shown: list[int], budget: int, left_out: l
     return {"idName": name, "someIds": packed}
 
 
-def _texts(texts: Values, shown: list[int], budget: int, left_out: list[str]) -> str:
-    """Beginnings of texts, by row."""
-    cut = {row: text if len(text := str(texts[row])) <= _TEXT else text[: _TEXT - 1] + "…" for row in shown}
-    packed, n_found = _within(cut, budget)
-    left_out.append(f"Texts of all but {n_found:,} rows, and what is longer than {_TEXT} characters.")
+def _texts(texts: Values, shown: list[int], judged: Index, budget: int, left_out: list[str]) -> str:
+    """Beginnings of texts, by row: long ones of rows to judge, of the others as long as there is room for all."""
+    is_judged = set(judged.tolist())
+    for longest in _TEXT:
+        cut = {row: _shorten(str(texts[row]), _TEXT[0] if row in is_judged else longest) for row in shown}
+        if longest > _TEXT[-1] and sum(map(len, cut.values())) > _DEFLATED * budget:
+            continue
+        packed, n_found = _within(cut, budget)
+        if n_found == len(shown):
+            break
+    left_out.append(f"Texts of all but {n_found:,} rows, and what is longer than {longest:,} characters.")
     return packed
+
+
+def _shorten(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _within(texts: dict[int, str], budget: int) -> tuple[str, int]:

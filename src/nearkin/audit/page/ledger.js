@@ -2,12 +2,13 @@
 const FATES = ["", "suggested", "given", "drop", "label"];
 const ANSWERS = ["", "right", "wrong", "unsure"];
 
-function makeLedger(key, onOther) {
+/* A suggestion that was accepted is kept as text: another audit of the same rows may suggest another label. */
+function makeLedger(key, suggestionOf, onOther) {
   const decisions = new Map(), answers = new Map(), steps = [];
   let isSafe = true; /* whether all of it is stored or exported */
   let canStore = true;
   const fateOf = (row) => (decisions.has(row) ? decisions.get(row)[0] : 0);
-  const labelOf = (row) => (decisions.has(row) ? decisions.get(row)[1] : undefined);
+  const labelOf = (row) => (fateOf(row) === 4 ? decisions.get(row)[1] : undefined);
 
   function keep() {
     isSafe = false;
@@ -30,7 +31,10 @@ function makeLedger(key, onOther) {
     }
     keep();
   }
-  const entry = (how, label) => (how ? (how === 4 ? [4, label] : [how]) : undefined);
+  function entry(row, how, label) {
+    if (how === 1 && label !== undefined && label !== suggestionOf(row)) return [4, label];
+    return how ? [how, how === 1 ? suggestionOf(row) : how === 4 ? label : undefined] : undefined;
+  }
   const isEntry = (one) => Array.isArray(one) && one[0] > 0 && one[0] < FATES.length && (one[0] !== 4 || typeof one[1] === "string");
 
   /* Takes what is stored in place of what is held. */
@@ -38,7 +42,7 @@ function makeLedger(key, onOther) {
     const found = JSON.parse(text || "{}");
     decisions.clear();
     answers.clear();
-    for (const [row, one] of found.decisions || []) if (Number.isInteger(row) && isEntry(one)) decisions.set(row, one);
+    for (const [row, one] of found.decisions || []) if (Number.isInteger(row) && isEntry(one)) decisions.set(row, entry(row, one[0], one[1] ?? undefined));
     for (const [row, one] of found.answers || []) if (Number.isInteger(row) && one > 0 && one < ANSWERS.length) answers.set(row, one);
   }
   try {
@@ -56,8 +60,8 @@ function makeLedger(key, onOther) {
   return {
     fateOf, labelOf, decisions, answers,
     answerOf: (row) => answers.get(row) || 0,
-    decide: (rows, how, label) => change(rows.map((row) => [decisions, row, entry(how, label)])),
-    answer: (row, answer, how, label) => change([[answers, row, answer || undefined], [decisions, row, entry(how, label)]]),
+    decide: (rows, how, label) => change(rows.map((row) => [decisions, row, entry(row, how, label)])),
+    answer: (row, answer, how, label) => change([[answers, row, answer || undefined], [decisions, row, entry(row, how, label)]]),
     /* Returns the rows that changed back, or null where there is nothing to undo. */
     undo: () => {
       const last = steps.pop();
@@ -66,7 +70,7 @@ function makeLedger(key, onOther) {
       return last.map(([, row]) => row);
     },
     merge: (others) => change([
-      ...others.decisions.map(([row, how, label]) => [decisions, row, entry(how, label)]),
+      ...others.decisions.map(([row, how, label]) => [decisions, row, entry(row, how, label)]),
       ...others.answers.map(([row, answer]) => [answers, row, answer])]),
     canUndo: () => steps.length > 0,
     canStore: () => canStore,

@@ -8,8 +8,8 @@ const SHAPES = [
   [[0, 1.2], [1.15, -0.9], [-1.15, -0.9]],
   [[-1.3, -0.45], [-0.45, -0.45], [-0.45, -1.3], [0.45, -1.3], [0.45, -0.45], [1.3, -0.45], [1.3, 0.45], [0.45, 0.45], [0.45, 1.3], [-0.45, 1.3], [-0.45, 0.45], [-1.3, 0.45]],
 ];
-/* Classes with a name in the map, and in the legend. */
-const NAMED = 12, LISTED = 120;
+/* Classes that all have a name in the map, those that have one where there is room, and those in the legend. */
+const NAMED = 12, CROWDED = 60, LISTED = 120;
 
 const shapeOf = (code) => SHAPES[Math.floor(code / HUES.length) % SHAPES.length];
 function colourOf(code) {
@@ -69,16 +69,19 @@ function makeMap({ held, names, nameOf, tell, pick }) {
     middles.set(code, [middle(held.mapX), middle(held.mapY)]);
   }
   function nameClasses(pen, style, width, height) {
-    pen.font = "600 13px system-ui, sans-serif";
+    const isCrowded = middles.size > NAMED, longest = isCrowded ? 12 : 18; /* then only names that find room */
+    pen.font = `600 ${isCrowded ? 11 : 13}px system-ui, sans-serif`;
     pen.textAlign = "center"; pen.textBaseline = "middle"; pen.lineJoin = "round"; pen.lineWidth = 4;
     pen.strokeStyle = style.getPropertyValue("--fill").trim(); pen.fillStyle = style.getPropertyValue("--ink").trim();
     const taken = [];
     for (const [code, [x, y]] of middles) {
-      if (middles.size > NAMED && code !== only) continue;
-      const name = names[code].length > 18 ? names[code].slice(0, 17) + "…" : names[code];
+      if (middles.size > CROWDED && code !== only) continue;
+      const name = names[code].length > longest ? names[code].slice(0, longest - 1) + "…" : names[code];
       const half = pen.measureText(name).width / 2 + 6;
-      let left = Math.min(Math.max(14 + x * (width - 28), half), width - half), top = 14 + (1 - y) * (height - 28);
-      for (let tries = 0; tries < 12 && taken.some(([a, b, c]) => Math.abs(a - left) < c + half && Math.abs(b - top) < 17); tries++) top += 17;
+      let left = Math.min(Math.max(14 + x * (width - 28), half), width - half), top = 14 + (1 - y) * (height - 28) - (isCrowded ? 12 : 0);
+      const isTaken = () => taken.some(([a, b, c]) => Math.abs(a - left) < c + half && Math.abs(b - top) < 17);
+      for (let tries = 0; !isCrowded && tries < 12 && isTaken(); tries++) top += 17;
+      if (isCrowded && code !== only && isTaken()) continue;
       taken.push([left, top, half]);
       pen.globalAlpha = only < 0 || only === code ? 1 : 0.25;
       pen.strokeText(name, left, top); pen.fillText(name, left, top);

@@ -39,14 +39,15 @@
   const classes = data.classes;
   const paragraphs = (text) => text.split(/([\n\t])/).map((one, i) => (i % 2 ? one : visible(one))).join("");
   const names = classes.map(visible);
-  const n = data.suspects; /* rows of the sample that are not suspects follow them */
+  const n = data.suspects; /* other rows of the sample and of findings follow them */
   const share = (steps) => steps / data.steps;
   const number = (row) => (held.number ? held.number[row] : row); /* counts from 0 */
   const nameOf = (row) => visible(ids ? ids[row] : row in someIds ? someIds[row] : String(number(row)));
 
-  const ledger = makeLedger(`nearkin-audit-${data.fingerprint}-${data.rows || ""}`, () => { refresh(); foretell(); check.show(); review.show(); });
   const placeInTable = new Map();
   for (let i = 0; i < held.row.length; i++) placeInTable.set(held.row[i], i);
+  const suggestionOf = (row) => (placeInTable.has(row) ? classes[held.best[placeInTable.get(row)]] : undefined);
+  const ledger = makeLedger(`nearkin-audit-${data.fingerprint}-${data.rows || ""}`, suggestionOf, () => { refresh(); foretell(); check.show(); review.show(); });
   const tierOf = (i) => (i >= n ? "no suspect" : held.wrong[i] ? "wrong" : "worth a look");
   const fateAt = (i) => ledger.fateOf(held.row[i]);
 
@@ -325,138 +326,6 @@
   at("before").addEventListener("click", () => turn(-PAGE));
   at("after").addEventListener("click", () => turn(PAGE));
 
-  /* ---------------------------------------------------------------- cleaned labels */
-
-  /* 1 suggested, 2 given, 3 drop; a row without a decision follows the rule of its tier below the table. */
-  function fate(i) {
-    if (fateAt(i)) return fateAt(i);
-    const rest = Number(at(held.wrong[i] ? "rest" : "rest-look").value);
-    return rest === 1 && held.confidence[i] < Number(at("least").value) * data.steps ? 3 : rest;
-  }
-  function outcome() {
-    let changed = 0, dropped = 0;
-    for (let i = 0; i < n; i++) {
-      const how = fate(i);
-      changed += how === 1 || (how === 4 && ledger.labelOf(held.row[i]) !== classes[held.given[i]]);
-      dropped += how === 3;
-    }
-    for (let i = n; held.codes && i < held.row.length; i++) { /* rows of the sample */
-      const how = fateAt(i);
-      changed += how === 4 && ledger.labelOf(held.row[i]) !== classes[held.given[i]];
-      dropped += how === 3;
-    }
-    const all = held.codes ? data.n : n;
-    const count = (number, noun) => `${thousands(number)} ${noun}${number === 1 ? "" : "s"}`;
-    return `${count(all - dropped, "row")}, ${count(changed, "label")} changed, ${count(dropped, "row")} dropped`;
-  }
-  const certain = (row, i, how) => {
-    if (how === 4) return "";
-    if (i !== undefined && i < n) return String(share(how === 1 ? held.confidence[i] : held.plausibility[i]));
-    return held.sure ? String(held.sure[row] / 100) : "";
-  };
-  function cleaned() {
-    const whole = held.codes || null;
-    const first = ids ? data.idName : "row";
-    const lines = [[first, "label", "given_label", "confidence"].map(quoted).join(",")];
-    const rows = whole ? [...Array(data.n).keys()] : [...held.row.slice(0, n)].sort((a, b) => a - b);
-    for (const row of rows) {
-      const i = placeInTable.get(row);
-      const given = whole ? whole[row] : held.given[i];
-      const how = i === undefined ? 2 : i >= n ? fateAt(i) || 2 : fate(i);
-      if (how === 3) continue;
-      const label = how === 4 ? ledger.labelOf(row) : classes[how === 1 ? held.best[i] : given];
-      const name = ids ? ids[row] : String(number(row));
-      lines.push([name, label, classes[given], certain(row, i, how)].map(quoted).join(","));
-    }
-    return lines.join("\n") + "\n";
-  }
-  function foretell() {
-    at("least-label").hidden = at("rest").value !== "1" && at("rest-look").value !== "1";
-    at("done").textContent = `${outcome()}.`;
-  }
-  for (const id of ["rest", "rest-look", "least"]) at(id).addEventListener("change", foretell);
-  function download(text, kind, name) {
-    const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: kind })), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  }
-  at("download").addEventListener("click", () => {
-    download(cleaned(), "text/csv", "cleaned-labels.csv");
-    ledger.exported();
-    at("done").textContent = `Downloaded: ${outcome()}.`;
-  });
-
-  /* ---------------------------------------------------------------- decisions as a file */
-
-  function decisionsFile() {
-    const one = (row, how, isDecided) => {
-      const i = placeInTable.get(row);
-      const final = how === 4 ? ledger.labelOf(row) : how === 1 ? classes[held.best[i]] : how === 2 ? classes[held.given[i]] : undefined;
-      const id = ids ? ids[row] : someIds[row];
-      return { row: number(row), ...(id === undefined ? {} : { id }), given: classes[held.given[i]], decision: FATES[how],
-        ...(final === undefined ? {} : { label: final }), ...(isDecided ? {} : { by_rule: true }) };
-    };
-    const rows = [...ledger.decisions.keys()].filter((row) => placeInTable.has(row)).sort((a, b) => a - b);
-    const left = [...Array(n).keys()].filter((i) => !fateAt(i)).map((i) => held.row[i]).sort((a, b) => a - b);
-    return {
-      nearkin: "decisions", format: 1, audit: data.fingerprint, title: document.title, n_rows: data.n, id_name: data.idName || null, data: data.source[0], label: data.source[1], digest: data.source[2], rows: data.rows,
-      rules: { wrong: FATES[at("rest").value], look: FATES[at("rest-look").value], min_confidence: Number(at("least").value) },
-      decisions: rows.map((row) => one(row, ledger.fateOf(row), true)),
-      undecided: left.map((row) => one(row, fate(placeInTable.get(row)), false)),
-      sample: [...ledger.answers].sort((a, b) => a[0] - b[0]).map(([row, answer]) => ({ row: number(row), answer: ANSWERS[answer] })),
-    };
-  }
-  at("export").addEventListener("click", () => {
-    download(JSON.stringify(decisionsFile(), null, 1), "application/json", "decisions.json");
-    ledger.exported();
-    at("done").textContent = `Exported: ${thousands(ledger.decisions.size)} decisions.`;
-  });
-  at("import").addEventListener("click", () => at("import-file").click());
-  at("import-file").addEventListener("change", async () => {
-    const file = at("import-file").files[0];
-    at("import-file").value = "";
-    if (!file) return;
-    try {
-      at("done").textContent = bringIn(JSON.parse(await file.text()));
-    } catch (error) {
-      at("done").textContent = `${file.name} holds no decisions of this audit: ${error.message}`;
-    }
-  });
-  /* Takes the decisions of a file; where both differ the file wins, and the reader is told. */
-  function bringIn(found) {
-    if (found === null || typeof found !== "object" || found.nearkin !== "decisions") throw new Error("it is another kind of file.");
-    if (found.format !== 1) throw new Error("it was written by a newer nearkin.");
-    if (found.audit !== data.fingerprint) throw new Error("its labels are not those of this page.");
-    if (found.rows && data.rows && found.rows !== data.rows) throw new Error("its rows are not those of this page.");
-    const byNumber = new Map(Array.from(held.row, (row) => [number(row), row]));
-    const decided = [], answered = [];
-    let differ = 0, unknown = 0, unread = 0;
-    for (const one of found.decisions || []) {
-      const row = byNumber.get(one.row), how = FATES.indexOf(one.decision);
-      if (row === undefined) { unknown++; continue; }
-      const i = placeInTable.get(row), isWhole = how > 0 && (how !== 4 || typeof one.label === "string");
-      if (!isWhole || (i !== undefined && one.given !== classes[held.given[i]])) { unread++; continue; }
-      const before = ledger.fateOf(row);
-      differ += before > 0 && (before !== how || (how === 4 && ledger.labelOf(row) !== one.label));
-      decided.push([row, how, one.label]);
-    }
-    for (const one of found.sample || []) {
-      const row = byNumber.get(one.row), answer = ANSWERS.indexOf(one.answer);
-      if (row === undefined) unknown++;
-      else if (answer < 1) unread++;
-      else answered.push([row, answer]);
-    }
-    ledger.merge({ decisions: decided, answers: answered });
-    refresh();
-    redraw([]);
-    const count = (n, noun) => `${thousands(n)} ${noun}${n === 1 ? "" : "s"}`;
-    const words = [`Imported ${count(decided.length, "decision")} and ${count(answered.length, "answer")}`];
-    if (differ) words.push(`${thousands(differ)} of them replaced another decision (undo brings it back)`);
-    if (unknown) words.push(`left out ${count(unknown, "entry").replace("entrys", "entries")} about rows that are not in this page`);
-    if (unread) words.push(`left out ${count(unread, "entry").replace("entrys", "entries")} that cannot be read or name another label`);
-    return `${words.join("; ")}.`;
-  }
-
   /* ---------------------------------------------------------------- findings */
 
   function choose(rows, title) {
@@ -465,11 +334,13 @@
     at("among").textContent = rows ? `Only suspects among the ${title}. Clear shows all.` : "";
   }
   document.querySelectorAll(".finding").forEach((part, k) => {
-    const { named, more, suspects } = data.findings[k], button = part.querySelector("button");
+    const { named, more, suspects } = data.findings[k], [button, closer] = part.querySelectorAll("button");
     if (!button) return;
     const title = part.querySelector("summary bdi").textContent;
     named.forEach((row, i) => part.querySelector(".rows").append(i ? ", " : "Rows: ", make("bdi", { textContent: nameOf(row) })));
     if (more) part.querySelector(".rows").append(` and ${thousands(more)} more`);
+    closer.textContent = named.length === 1 ? "Look at the row" : more ? `Look at the first ${thousands(named.length)} rows` : `Look at the ${thousands(named.length)} rows`;
+    closer.addEventListener("click", () => review.open(named.map((row) => placeInTable.get(row)), 0));
     button.hidden = !suspects.length;
     button.textContent = suspects.length === 1 ? "Show the suspect among them" : `Show the ${thousands(suspects.length)} suspects among them`;
     button.addEventListener("click", () => {
@@ -478,6 +349,7 @@
     });
   });
 
+  const { foretell } = makeFiles({ data, held, ids, someIds, number, classes, ledger, placeInTable, thousands, onImport: () => { refresh(); redraw([]); } });
   const review = makeReview({
     data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable,
   });

@@ -5,29 +5,33 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
   let places = [], now = 0, isSample = false, isClose = false;
 
   const KEYS = {
-    a: () => settle(1), Enter: () => (isSample ? null : settle(1)), k: () => settle(2), d: () => settle(3), c: () => settle(0),
+    a: () => settle(1), Enter: () => settle(1), k: () => settle(2), d: () => settle(3), c: () => settle(0),
     o: () => askLabel(),
     r: () => answer(1), w: () => answer(2), s: () => answer(3),
     n: () => go(1), ArrowRight: () => go(1), p: () => go(-1), ArrowLeft: () => go(-1),
     l: () => { isClose = !isClose; show(); }, u: back,
   };
   function settle(how) {
-    if (isSample) return;
+    if (isSample || (how === 1 && places[now] >= data.suspects)) return; /* only suspects have a suggestion */
     decide([places[now]], how);
     if (how) go(1);
     else show();
   }
   function answer(which) {
     if (!isSample) return;
-    const i = places[now], row = held.row[i];
-    /* A label that is right is kept, one that is wrong is dropped unless the right one is known. */
-    const how = ledger.fateOf(row);
-    ledger.answer(row, which, which === 1 ? (i < data.suspects ? 2 : 0) : which === 2 && (how === 0 || how === 2) ? 3 : how, ledger.labelOf(row));
+    const i = places[now], row = held.row[i], was = ledger.answerOf(row), how = ledger.fateOf(row);
+    /* A label that is right is kept, one that is wrong is dropped unless the right one is known. What followed from an
+       answer goes when nobody can tell after all. */
+    const followed = (was === 1 && how === 2) || (was === 2 && how === 3);
+    const then = which === 1 ? (i < data.suspects ? 2 : 0) : which === 2 ? (how === 0 || how === 2 ? 3 : how) : followed ? 0 : how;
+    ledger.answer(row, which, then, ledger.labelOf(row));
     redraw([row]);
-    goOn();
+    goOn(was);
   }
-  function goOn() {
+  /* To the first row without an answer; whoever looks at answers again goes through all of them. */
+  function goOn(was) {
     const next = places.findIndex((j) => !ledger.answerOf(held.row[j]));
+    if (next < 0 && was) { go(1); return; }
     if (next < 0) { room.close(); return; }
     now = next;
     show();
@@ -63,19 +67,21 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     if (pictures[row]) subject.append(make("img", { src: pictures[row], alt: "", width: 192, height: 192 }));
     if (texts[row]) subject.append(make("p", { className: "whole", dir: "auto", textContent: paragraphs(texts[row]) }));
     const labels = make("dl", { className: "stats" }, make("div", {}, make("dt", { textContent: "Given" }), make("dd", {}, label(held.given[i], false))));
-    if (!isSample) {
-      labels.append(make("div", {}, make("dt", { textContent: "Suggested" }), make("dd", {}, label(held.best[i], true))),
-        make("div", {}, make("dt", { textContent: "Plausibility" }), make("dd", {}, meter(held.plausibility[i], true))),
-        make("div", {}, make("dt", { textContent: "Confidence" }), make("dd", {}, meter(held.confidence[i], false))),
-        make("div", {}, make("dt", { textContent: "Tier" }), make("dd", { textContent: tierOf(i) })));
+    const fact = (name, ...values) => make("div", {}, make("dt", { textContent: name }), make("dd", {}, ...values));
+    const isSuspect = i < data.suspects, plausible = fact("Plausibility", meter(held.plausibility[i], isSuspect));
+    if (!isSample && isSuspect) {
+      labels.append(fact("Suggested", label(held.best[i], true)), plausible, fact("Confidence", meter(held.confidence[i], false)), fact("Tier", tierOf(i)));
+    } else if (!isSample) {
+      labels.append(fact("Best other label", label(held.best[i], false)), plausible, fact("Tier", tierOf(i)));
     }
-    if (isSample && cells[row]) {
+    if (cells[row] && (isSample || !isSuspect)) {
       const lines = cellNames.map((name, c) => make("tr", {}, make("th", { scope: "row" }, make("bdi", { textContent: visible(name) })), make("td", {}, make("bdi", { textContent: visible(cells[row][c]) }))));
       if (lines.length) subject.append(make("table", { className: "mini row-cells" }, make("tbody", {}, ...lines)));
     }
     const why = reasons(i, true);
-    at("room-body").replaceChildren(subject, labels, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? [] : why)));
+    at("room-body").replaceChildren(labels, subject, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? [] : why)));
     for (const one of document.querySelectorAll("#room [data-for]")) one.hidden = one.dataset.for !== (isSample ? "sample" : "suspects");
+    if (!isSuspect) room.querySelector("[data-key=a]").hidden = true;
     room.scrollTop = 0;
   }
   room.addEventListener("keydown", (event) => {
@@ -95,7 +101,13 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     if (!text.trim()) return;
     const row = held.row[places[now]];
     room.focus();
-    if (isSample) { ledger.answer(row, text === classes[held.given[places[now]]] ? 1 : 2, 4, text); redraw([row]); goOn(); return; }
+    if (isSample) {
+      const was = ledger.answerOf(row);
+      ledger.answer(row, text === classes[held.given[places[now]]] ? 1 : 2, 4, text);
+      redraw([row]);
+      goOn(was);
+      return;
+    }
     decide([places[now]], 4, text);
     go(1);
   });

@@ -47,13 +47,16 @@ function checkedPrefix(draws, answers) {
 
 function checkedShare(draws, answers, facts, d) {
   const n = checkedPrefix(draws, answers), size = facts.depth[d], mean = facts.mean[d], spread = facts.spread[d];
-  const guess = [], few = [], many = [];
+  const guess = [], few = [], many = [], judged = [], judgedGuess = [];
   for (let t = 0; t < n; t++) {
     if (draws.rank[t] >= size) continue;
     const said = answers[draws.row[t]];
     guess.push(draws.guess[t]);
     few.push(said === "wrong" ? 1 : 0);
     many.push(said === "right" ? 0 : 1);
+    if (said === "unsure") continue; /* estimates rest on what could be told */
+    judged.push(few.at(-1));
+    judgedGuess.push(draws.guess[t]);
   }
   const sum = (values) => values.reduce((a, b) => a + b, 0), opposite = (values) => values.map((one) => 1 - one);
   const plan = Math.max(1, (draws.row.length * size) / facts.depth[facts.depth.length - 1]);
@@ -61,21 +64,20 @@ function checkedShare(draws, answers, facts, d) {
   const ends = [clip(refuteShare(few, guess, size, mean, facts.most[d], spread, plan)),
     clip(1 - refuteShare(opposite(many), opposite(guess), size, 1 - mean, 1 - facts.least[d], spread, plan))];
   const low = Math.min(...ends), high = Math.max(...ends);
-  const centre = few.map((one, t) => (one + many[t]) / 2), { trust } = followAnswers(centre, guess, size, mean, spread).at(-1);
-  const shares = sum(centre.map((one, t) => one - trust * (guess[t] - mean)));
+  const { trust } = followAnswers(judged, judgedGuess, size, mean, spread).at(-1);
+  const shares = sum(judged.map((one, t) => one - trust * (judgedGuess[t] - mean)));
   /* What the audit expects of a part counts as far as it was right about the whole. */
   const whole = d === facts.depth.length - 1 ? null : checkedShare(draws, answers, facts, facts.depth.length - 1);
   const expected = whole ? Math.min(Math.max(whole.free + whole.trust * (mean - facts.mean.at(-1)), 0), 1) : mean;
-  const free = (3 * expected + shares) / (guess.length + 3);
+  const free = (3 * expected + shares) / (judged.length + 3);
   return { depth: size, low, high, estimate: Math.min(Math.max(free, low), high), free, trust };
 }
 
 function checkedRate(draws, answers, facts) {
   const { estimate, low, high } = checkedShare(draws, answers, facts, facts.depth.length - 1);
   const answered = checkedPrefix(draws, answers), all = Object.values(answers).filter(Boolean).length;
-  let wrong = 0;
-  for (let t = 0; t < answered; t++) if (answers[draws.row[t]] === "wrong") wrong++;
-  return { rate: estimate, low, high, answered, wrong, ignored: all - answered };
+  const count = (what) => draws.row.slice(0, answered).filter((row) => answers[row] === what).length;
+  return { rate: estimate, low, high, answered, wrong: count("wrong"), unsure: count("unsure"), ignored: all - answered };
 }
 
 function checkedPrecision(draws, answers, facts) {
