@@ -20,7 +20,7 @@ from nearkin.audit.sample import bound_shares, check_sample, draw_sample
 
 from .settings import HERE
 
-N_ROWS, N_DRAWS = 2000, 50
+N_ROWS, N_DRAWS, N_GROWN = 2000, 50, 480
 RATES = (0.0, 0.02, 0.1, 0.2, 0.4, 0.5, 0.8)
 KINDS = (
     "uniform", "by class", "one class", "boundary", "copies", "flat", "guessing", "opposite", "trusted", "certain",
@@ -67,14 +67,14 @@ class Found:
 
 
 def bound(
-    guess: np.ndarray, wrong: np.ndarray, rows: np.ndarray, unsure: np.ndarray | None = None, plan: int | None = None
+    guess: np.ndarray, wrong: np.ndarray, rows: np.ndarray, unsure: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return both ends for samples of rows; ``unsure`` ones are not answered, and ``plan`` answers were wanted."""
+    """Return both ends for samples of rows; ``unsure`` ones are not answered."""
     said = np.broadcast_to(wrong[rows].astype(float), (2, *rows.shape))
     if unsure is not None:
         said = np.stack([np.where(unsure, 0.0, said[0]), np.where(unsure, 1.0, said[1])])
     spread = (guess * (1 - guess)).mean()
-    facts = (len(guess), guess.mean(), guess.min(), guess.max(), spread, plan or rows.shape[1])
+    facts = (len(guess), guess.mean(), guess.min(), guess.max(), spread, N_DRAWS)
     each = [np.full(len(rows), float(one)) for one in facts]
     return bound_shares(said, guess[rows], np.ones(rows.shape, dtype=bool), *each)
 
@@ -116,7 +116,7 @@ def measure_small(kind: str, size: int, repeats: int, unsure: str = "never", see
         chance = {"never": np.zeros(size), "sometimes": np.full(size, 0.3), "wrong": wrong.astype(float)}[unsure]
         open_, held = rng.random(rows.shape) < chance[rows], np.ones(repeats, dtype=bool)
         for n in [one for one in STOPS if one <= rows.shape[1]]:
-            low, high = bound(guess, wrong, rows[:, :n], open_[:, :n], rows.shape[1])
+            low, high = bound(guess, wrong, rows[:, :n], open_[:, :n])
             held &= is_inside(low, wrong.mean(), high)
         shares.append(held.mean())
     return float(min(shares))
@@ -173,7 +173,16 @@ def tell_worlds(repeats: int) -> Iterator[str]:
 
 
 def tell_more(repeats: int) -> Iterator[str]:
-    """Lines of the record: small tables, answers that nobody gives, precision, and where to stop."""
+    """Lines of the record: samples that grow, small tables, answers that nobody gives, precision, where to stop."""
+    yield f"Samples that grow up to {N_GROWN} rows: held at every number of answers, a tenth as many samples."
+    yield ""
+    yield f"{'guesses and noise':<18}{'wrong':>7}{'held':>8}{'width':>8}{'exact':>8}"
+    for kind in ("uniform", "flat", "guessing", "opposite", "certain"):
+        for rate in (0.02, 0.1, 0.4):
+            one = measure(kind, rate, max(50, repeats // 10), n=N_GROWN)
+            told = (100 * value for value in (one.rate, one.held, one.width, one.exact))
+            yield f"{kind:<18}" + "{:>7.1f}{:>8.1f}{:>8.1f}{:>8.1f}".format(*told)
+    yield ""
     yield f"Small tables, at most {N_DRAWS} rows of each checked: held at {len(STOPS)} numbers of answers at once, the"
     yield f"lowest of {len(RATES)} rates, half as many samples. Unsure: three answers in ten, or all that would say"
     yield "wrong, are 'cannot tell'."

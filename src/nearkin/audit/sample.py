@@ -14,8 +14,10 @@ holds m with probability 0.95 at once for every number of answers: one may stop 
 
 The trust is the slope of w on p in the answers so far, begun at 1 with the weight of four answers of usual spread: an
 audit that knows makes the interval narrow, one that does not is soon ignored. The stakes follow Waudby-Smith and Ramdas
-(2024): sqrt(2 log 40 / (n s^2)) with the variance s^2 of w - c p so far, but at most 0.9 / b_t. Capital falls as the
-share in question grows, so that halving a range finds the end.
+(2024): sqrt(2 log 40 / (n s^2)) with the variance s^2 of w - c p so far, but at most 0.9 / b_t. Here n is fifty, or the
+number of answers once there are more. It is never the number of rows that were drawn, because a person may draw more
+of them after a look at the interval. Capital falls as the share in question grows, so that halving a range finds the
+end.
 
 The draws that fall within the first k rows of the ranking are drawn uniformly from these, so the same holds for the
 precision there. Each interval holds with probability 0.95 by itself, not all of them together.
@@ -47,6 +49,8 @@ _ENOUGH, _ENOUGH_OF = 30, 0.6
 
 #: Error of one side.
 _ALPHA = 0.025
+#: Answers for which stakes are planned; with more of them stakes fall.
+_PLANNED = 50.0
 #: Share of the capital that may be lost with one bet: one surprise must not end the game.
 _STAKE = 0.9
 #: Answers that the audit's own guess counts for, in estimates and as the first variance; and as the first trust.
@@ -250,7 +254,7 @@ def check_sample(sample: ReviewSample, answers: Mapping[int, Any]) -> CheckedLab
     inside = sample.rank[:n] < sample.depth[:, None]
     low, high = bound_shares(
         wrong[:, None], sample.guess[:n], inside, sample.depth, sample.mean, sample.least, sample.most, sample.spread,
-        np.maximum(1.0, len(given) * sample.depth / sample.n_rows),
+        np.maximum(1.0, _PLANNED * sample.depth / sample.n_rows),
     )  # fmt: skip
     judged = inside & (wrong[0] == wrong[1])  # estimates rest on what could be told
     trust = _follow(wrong[0], sample.guess[:n], judged, sample.depth, sample.mean, sample.spread).trust[-1]
@@ -293,7 +297,7 @@ def bound_shares(
     size, mean, least, most, spread : ndarray of shape (...)
         Number of these rows; mean, smallest and largest of their guesses, and the mean of guess * (1 - guess).
     plan : ndarray of shape (...)
-        About how many draws there will be.
+        How many of the answers for which stakes are planned are about these rows.
 
     Returns
     -------
@@ -362,7 +366,8 @@ def _refute(
         for t in range(inside.shape[-1]):  # all but the answer is known before the draw
             share = np.maximum((size * middle - course.total[t]) / course.left[t], 0.0)
             bound = share + course.trust[t] * (most - course.usual[t])
-            stake = np.sqrt(2.0 * math.log(1.0 / _ALPHA) / (plan * course.variance[t]))
+            answers = np.maximum(plan, size - course.left[t] + 1.0)
+            stake = np.sqrt(2.0 * math.log(1.0 / _ALPHA) / (answers * course.variance[t]))
             stake = np.minimum(stake, _STAKE / np.maximum(bound, _LEAST))
             gain = wrong[..., t] - share - course.trust[t] * (guess[..., t] - course.usual[t])
             capital = np.where(inside[..., t], capital * np.maximum(1.0 + stake * gain, 0.0), capital)

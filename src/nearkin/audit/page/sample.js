@@ -30,7 +30,7 @@ function refuteShare(wrong, guess, size, mean, most, spread, plan) {
     for (let t = 0; t < wrong.length; t++) {
       const { total, left, usual, trust, variance } = course[t];
       const share = Math.max((size * middle - total) / left, 0);
-      const stake = Math.min(Math.sqrt((2 * Math.log(40)) / (plan * variance)), 0.9 / Math.max(share + trust * (most - usual), 1e-6));
+      const stake = Math.min(Math.sqrt((2 * Math.log(40)) / (Math.max(plan, t + 1) * variance)), 0.9 / Math.max(share + trust * (most - usual), 1e-6));
       capital *= Math.max(1 + stake * (wrong[t] - share - trust * (guess[t] - usual)), 0);
       largest = Math.max(largest, capital);
     }
@@ -59,7 +59,7 @@ function checkedShare(draws, answers, facts, d) {
     judgedGuess.push(draws.guess[t]);
   }
   const sum = (values) => values.reduce((a, b) => a + b, 0), opposite = (values) => values.map((one) => 1 - one);
-  const plan = Math.max(1, (draws.row.length * size) / facts.depth[facts.depth.length - 1]);
+  const plan = Math.max(1, (50 * size) / facts.depth[facts.depth.length - 1]);
   const proven = sum(few) / size, open = 1 - sum(opposite(many)) / size, clip = (value) => Math.min(Math.max(value, proven), open);
   const ends = [clip(refuteShare(few, guess, size, mean, facts.most[d], spread, plan)),
     clip(1 - refuteShare(opposite(many), opposite(guess), size, 1 - mean, 1 - facts.least[d], spread, plan))];
