@@ -63,7 +63,8 @@ def audit_on_cluster(data: Sequence[Path], given: AuditOptions, cluster: Cluster
     if others := [name for name in given_options(given) if name not in _SHARED]:
         names = {"ids": "id", "every": "all"}
         flag = names.get(others[0], others[0]).replace("_", "-")
-        raise InputError(f"--{flag} needs all rows in memory and cannot be combined with --dask; leave it out.")
+        reason = "workers judge on their processors" if flag == "device" else "it needs all rows in memory"
+        raise InputError(f"--{flag} cannot be combined with --dask: {reason}. Leave it out.")
     if given.label is not None and given.labels is not None:
         raise InputError("--label names a column and --labels a file; give one of them.")
     assert cluster.dask is not None

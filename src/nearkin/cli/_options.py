@@ -13,7 +13,7 @@ import click
 from nearkin.errors import InputError
 
 __all__ = [
-    "DATA", "MODEL", "PATH", "Device", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr",
+    "DATA", "MODEL", "PATH", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr", "device_option",
     "folder_option", "given_options", "listed", "names_option", "option", "options", "output_option", "quiet_option",
     "seed_option", "takes",
 ]  # fmt: skip
@@ -121,6 +121,11 @@ def folder_option() -> Any:
     return option("--data", type=kind, metavar="FOLDER", help="Folder with data files.  [default: $NEARKIN_DATA]")
 
 
+def device_option(text: str, default: str | None = "cpu") -> Any:
+    """Declare where a command computes."""
+    return option("--device", type=Device(), default=default, metavar="cpu|cuda|cuda:N", help=text)
+
+
 def quiet_option(command: Command) -> Command:
     """Add ``--quiet``."""
     return click.option("-q", "--quiet", is_flag=True, help="Print errors only.")(command)
@@ -151,10 +156,7 @@ class Device(click.ParamType):
         if value != "cpu":
             from nearkin.accelerator import find
 
-            try:
-                find(value, "--device")
-            except RuntimeError as error:
-                raise InputError(str(error).replace("device='cpu'", "--device cpu")) from None
+            find(value, "nearkin")
         return value
 
 
@@ -223,6 +225,7 @@ class Passed:
     drop: list[str] = names_option(
         metavar="COL[,COL]", help="Columns to exclude; needed only if the model knows no column names."
     )
+    device: str | None = device_option("Where rows are mapped and judged.  [default: where it was fitted]", None)
 
     def names_of(self, data: Path) -> Sequence[str]:
         """Return the columns to copy; pictures of a folder go by their files."""
