@@ -83,8 +83,9 @@ def move_to(model: Any, device: str) -> None:
     >>> model.device
     'cpu'
     """
-    for one in (model, getattr(model, "learner", None), getattr(model, "learner_", None)):
-        if hasattr(one, "device") and "device" in one.get_params(deep=False):
+    for name in ("", "learner", "learner_"):
+        one = getattr(model, name, None) if name else model
+        if one is not None and hasattr(one, "device") and "device" in one.get_params(deep=False):
             one.set_params(device=device)
 
 

@@ -13,7 +13,7 @@ from nearkin.audit.contrast import Feature
 from nearkin.errors import printable
 from nearkin.jury.jury import whole_percents
 from nearkin.measures import DISTANCE
-from nearkin.neighbors.search import NeighbourSearch
+from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
@@ -23,6 +23,8 @@ __all__ = ["Evidence", "Neighbour", "Opinion", "Prototype", "PrototypeMap", "Tru
 
 #: Trusted rows of each class beside a row, and the share of its length by which a copy may differ.
 N_TRUSTED, _SAME = 2, 1e-6
+#: Most rows that are compared with each other row without a search.
+_FEW = 4096
 
 
 @dataclass(frozen=True)
@@ -247,6 +249,21 @@ def _find_trusted(audit: LabelAudit, row: int, codes: tuple[int, ...]) -> tuple[
     )
 
 
+def _search_among(rows: Array) -> BlockSearch | NeighbourSearch:
+    """Return a search for the nearest of some rows; among few it is without scikit-learn, which takes long to load."""
+    if len(rows) > _FEW:
+        return NeighbourSearch(rows, DISTANCE)
+    return BlockSearch(rows.astype(np.float64), np.zeros(len(rows), np.int64), _minus_squares, DISTANCE)
+
+
+def _minus_squares(queries: Array, items: Array, _: Codes) -> Array:
+    """Squared distances of all pairs, with a minus."""
+    queries = queries.astype(np.float64)
+    norms = [np.einsum("ij,ij->i", one, one) for one in (queries, items)]
+    found: Array = 2.0 * queries @ items.T - norms[0][:, None] - norms[1]
+    return found
+
+
 class PrototypeMap:
     """Rows in the learned space that votes, with the centre of every class and the typical row nearest to it.
 
@@ -277,7 +294,7 @@ class PrototypeMap:
         found = np.full((len(which), n), -1, dtype=np.int64)
         for code in np.unique(codes):
             members = self._trusted[self._codes[self._trusted] == code]
-            search, asked, k = NeighbourSearch(self.rows[members], DISTANCE), np.flatnonzero(codes == code), n + 2
+            search, asked, k = _search_among(self.rows[members]), np.flatnonzero(codes == code), n + 2
             while len(asked) and len(members):
                 k = min(k, len(members))
                 near = members[search.query(self.rows[which[asked]], k)[1]]
