@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import PATH, given_options, option, options
+from nearkin.cli._options import PATH, given_options, option, options, timeout_option
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class ClusterOptions:
     tls: tuple[Path, Path, Path] | None = option(
         type=PATH, nargs=3, metavar="CA CERT KEY", help="Dask: files for an encrypted connection."
     )
+    timeout: float = timeout_option()
 
     def check_unused(self, data: Sequence[Path]) -> None:
         """Refuse, without a cluster, what only a cluster can do."""
@@ -77,7 +78,8 @@ def audit_on_cluster(data: Sequence[Path], given: AuditOptions, cluster: Cluster
     folder = cluster.place(data)
     with _show.progress_bar(quiet=quiet), distributed.connect(cluster.dask, tls=cluster.tls) as client:
         found = distributed.audit(
-            stream, folder, client=client, noise_rate=given.noise_rate, random_state=given.seed
+            stream, folder, client=client, noise_rate=given.noise_rate, random_state=given.seed,
+            timeout=cluster.timeout,
         )  # fmt: skip
     if quiet:
         return

@@ -15,7 +15,7 @@ from nearkin.errors import InputError
 __all__ = [
     "DATA", "MODEL", "PATH", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr", "device_option",
     "folder_option", "given_options", "listed", "names_option", "option", "options", "output_option", "quiet_option",
-    "seed_option", "takes",
+    "seed_option", "takes", "timeout_option",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -124,6 +124,14 @@ def folder_option() -> Any:
 def device_option(text: str, default: str | None = "cpu") -> Any:
     """Declare where a command computes."""
     return option("--device", type=Device(), default=default, metavar="cpu|cuda|cuda:N", help=text)
+
+
+def timeout_option() -> Any:
+    """Declare how long a part of the work may take on a cluster."""
+    return option(
+        type=click.FloatRange(0, min_open=True), metavar="SECONDS", default=300.0,
+        help="Dask: time after which another worker gets a part too.",
+    )  # fmt: skip
 
 
 def quiet_option(command: Command) -> Command:
