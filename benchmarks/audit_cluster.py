@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from . import machine
 from .settings import HERE
 
 CLASSES, FEATURES, CLUSTERS, RATE = 10, 64, 3, 0.1
@@ -78,6 +79,12 @@ def peak() -> float:
     return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def spent() -> float:
+    """Return the processor seconds that this process has taken."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
 def audit_here(data: Path, n: int) -> tuple[np.ndarray, float]:
     """Audit the first rows in memory; return tiers and seconds."""
     from pyarrow import parquet
@@ -106,7 +113,7 @@ def audit_there(data: list[str], folder: Path, client: Any) -> tuple[Any, dict[s
 
     stream = streams.open(data, label="y", drop=["is_wrong"])
     with progress.listening(listen):
-        found = distributed.audit(stream, folder, client=client)
+        found = distributed.audit(stream, folder, client=client, timeout=3600.0)  # a busy machine is slow, not stuck
     return found, steps
 
 
@@ -122,6 +129,7 @@ def main() -> None:
         here = Path(made)
         data = here / "rows"
         data.mkdir()
+        load = machine.load()
         write_rows(data, options.rows)
         files = [str(one) for one in sorted(data.glob("*.parquet"))]
         size = sum(Path(one).stat().st_size for one in files)
@@ -129,9 +137,10 @@ def main() -> None:
             n_workers=2, threads_per_worker=1, memory_limit="2GB", host="127.0.0.1", dashboard_address="127.0.0.1:0"
         )
         with cluster, dask.Client(cluster) as client:
-            begun = time.perf_counter()
+            before, begun = {"": spent(), **client.run(spent)}, time.perf_counter()
             found, steps = audit_there(files, here / "all", client)
             wall = time.perf_counter() - begun
+            took = [now - before[name] for name, now in {"": spent(), **client.run(spent)}.items()]
             workers = client.run(peak)
             driver = peak()
             n = min(COMPARED, options.rows)
@@ -164,6 +173,8 @@ def main() -> None:
             "- Peak memory: workers " + " and ".join(f"{one / 1e9:.2f} GB" for one in sorted(workers.values()))
             + f", driver {driver / 1e9:.2f} GB (which also wrote the rows).",
             "- Seconds: " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in steps.items()) + ".",
+            f"- Processor seconds: driver {took[0]:.0f}, workers {' and '.join(f'{one:.0f}' for one in took[1:])}. "
+            f"Load: {load}, {machine.load()}.",
             f"- `python -m benchmarks audit_cluster --rows {options.rows}`",
         ]  # fmt: skip
         print("\n".join(lines), flush=True)

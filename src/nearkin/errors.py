@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from typing import Any, SupportsInt
 from unicodedata import category
 
-__all__ = ["InputError", "Option", "Row", "explain", "name_of", "owned_by", "placed_at", "printable", "quote_names"]
+__all__ = [
+    "DeviceError", "InputError", "Option", "Refusal", "Row", "explain", "name_of", "owned_by", "placed_at", "printable",
+    "quote_names",
+]  # fmt: skip
 
 #: Kinds of characters that act on a terminal or a page instead of being seen, and two that only join letters.
 _UNSEEN, _JOINERS = ("Cc", "Cf", "Cs", "Zl", "Zp"), "\u200c\u200d"
@@ -51,12 +54,13 @@ class Row(Option):
         return f"row {self.value}"
 
 
-class InputError(ValueError):
-    """An input that is refused.
+class Refusal(Exception):
+    """Something that is refused.
 
     ``problem`` says what was expected, what came, and what to try; ``{name}`` in it stands for the option of that name.
     ``owner`` is who refuses, a name or an object that stands for its class; None leaves it to `owned_by`. ``place``
-    says where in the data it is wrong and comes first in the message; `placed_at` sets it further out.
+    says where in the data it is wrong and comes first in the message; `placed_at` sets it further out. What is raised
+    is an `InputError` or a `DeviceError`.
 
     Examples
     --------
@@ -86,11 +90,19 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors travel between processes."""
-        return _restore, (self.problem, self.owner, self.place, self.options)
+        return _restore, (type(self), self.problem, self.owner, self.place, self.options)
 
 
-def _restore(problem: str, owner: str, place: str, options: dict[str, Option]) -> InputError:
-    return InputError(problem, owner=owner, place=place, **options)
+def _restore(kind: type[Refusal], problem: str, owner: str, place: str, options: dict[str, Option]) -> Refusal:
+    return kind(problem, owner=owner, place=place, **options)
+
+
+class InputError(Refusal, ValueError):
+    """An input that is refused."""
+
+
+class DeviceError(Refusal, RuntimeError):
+    """A GPU that is not there; no data could change that."""
 
 
 def name_of(owner: object | None) -> str:

@@ -20,7 +20,7 @@ from nearkin.errors import InputError
 from nearkin.saving import load
 from nearkin.tables import TableEncoder
 
-__all__ = ["Model", "describe_model", "load_fitted", "load_model", "remember_names"]
+__all__ = ["Model", "describe_model", "load_fitted", "load_model", "move_to", "remember_names"]
 
 #: Rows predicted at once.
 _BLOCK = 4096
@@ -74,6 +74,21 @@ def remember_names(
             one.feature_names_in_ = np.array(names, dtype=object)
 
 
+def move_to(model: Any, device: str) -> None:
+    """Let a model and the learner inside compute on another device from now on, as far as they can.
+
+    >>> from nearkin import RobustKNeighborsClassifier
+    >>> model = RobustKNeighborsClassifier("robust-lodml", device="cuda")
+    >>> move_to(model, "cpu")
+    >>> model.device
+    'cpu'
+    """
+    for name in ("", "learner", "learner_"):
+        one = getattr(model, name, None) if name else model
+        if one is not None and hasattr(one, "device") and "device" in one.get_params(deep=False):
+            one.set_params(device=device)
+
+
 def load_model(path: Path) -> Model:
     """Read a model, fitted or not."""
     if path.is_dir():
@@ -95,13 +110,15 @@ def load_model(path: Path) -> Model:
     )
 
 
-def load_fitted(path: Path) -> Model:
-    """Read a model that is fitted."""
+def load_fitted(path: Path, device: str | None = None) -> Model:
+    """Read a model that is fitted; with a ``device``, it computes there."""
     model = load_model(path)
     try:
         check_is_fitted(model.estimator)
     except (NotFittedError, TypeError):  # TypeError: it cannot be fitted at all
         raise InputError(f"{path} holds a {type(model.estimator).__name__} that was never fitted.") from None
+    if device is not None:
+        move_to(model.estimator, device)
     return model
 
 

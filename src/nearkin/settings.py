@@ -329,7 +329,13 @@ def _fields(cls: type) -> list[dataclasses.Field[Any]]:
 def _describe(cls: type) -> Iterator[str]:
     for one in _fields(cls):
         yield f"{one.name} : {one.metadata['kind']}, default={_shown(one.default)}"
-        yield textwrap.indent(textwrap.fill(" ".join(one.metadata["doc"].split()), 108), " " * 4)
+        yield _wrap(one.metadata["doc"])
+
+
+@functools.cache
+def _wrap(text: str) -> str:
+    """Return a description as it stands below its setting; most settings are those of many classes."""
+    return textwrap.indent(textwrap.fill(" ".join(text.split()), 108), " " * 4)
 
 
 def _shown(value: Any) -> str:

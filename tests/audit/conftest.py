@@ -3,13 +3,13 @@
 import pytest
 
 from browsing import BROWSER, FLAGS
-from nearkin.audit.page import contents
+from nearkin.audit.page import contents, layout
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _hasty_layout():
     patch = pytest.MonkeyPatch()
-    patch.setattr(contents, "_TSNE_STEPS", 250)  # the least that scikit-learn allows
+    patch.setattr(layout, "_STEPS", 300)
     patch.setattr(contents, "_LANDMARKS", 120)
     yield
     patch.undo()

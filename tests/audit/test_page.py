@@ -215,7 +215,7 @@ def test_packed_arrays_come_back():
 @pytest.mark.parametrize(("n_classes", "d"), [(2, 1), (2, 5), (3, 1), (8, 3)])
 def test_the_map_separates_classes_that_are_apart(n_classes, d, rng, monkeypatch):
     monkeypatch.setattr("nearkin.audit.page.contents._LANDMARKS", 400)
-    monkeypatch.setattr("nearkin.audit.page.contents._TSNE_STEPS", 400)
+    monkeypatch.setattr("nearkin.audit.page.layout._STEPS", 400)
     codes = np.repeat(np.arange(n_classes), 60)
     rows = 30.0 * np.arange(n_classes)[codes][:, None] + rng.normal(size=(len(codes), d))
     flat = draw_map(rows)
@@ -234,7 +234,7 @@ def test_the_map_shows_the_most_doubtful_rows():
 
 
 def test_groups_are_laid_out_apart_and_late_rows_join_their_own(rng, monkeypatch):
-    monkeypatch.setattr("nearkin.audit.page.contents._TSNE_STEPS", 400)
+    monkeypatch.setattr("nearkin.audit.page.layout._STEPS", 400)
     codes = rng.integers(0, 5, 1500)
     rows = 8.0 * rng.normal(size=(5, 10))[codes] + rng.normal(size=(1500, 10))
     flat = draw_map(rows)

@@ -86,7 +86,7 @@ def test_rows_that_kill_every_worker_are_named(client, grid, folder, tmp_path): 
             run(folder, tmp_path / "out", client)
     finally:
         (grid.orders / "poison").unlink()
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_damaged_row_group_is_named(client, tmp_path):
@@ -132,7 +132,7 @@ def test_a_scheduler_that_dies_ends_the_audit(folder, tmp_path):
         own.kill(own.scheduler)
         thread.join(timeout=100)
         assert "scheduler" in str(failed[0])
-        assert list((tmp_path / "out").iterdir()) == []
+        assert not (tmp_path / "out").exists()
     finally:
         own.close()
 

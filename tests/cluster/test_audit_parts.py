@@ -132,7 +132,7 @@ def test_rows_that_lack_something_are_refused_dropped_or_filled(small, tmp_path)
     tables.write(tmp_path / "data", "parquet", X, y)
     with pytest.raises(ValueError, match=r"0.parquet, data row 701: .*missing='drop'"):
         audit(opened(tmp_path / "data"), tmp_path / "out", client=None)
-    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "out").exists()
     dropped = audit(opened(tmp_path / "data", missing="drop"), tmp_path / "out", client=None)
     assert (dropped.n_rows, dropped.n_dropped) == (2399, 1)
     assert 700 not in read(tmp_path / "out")["row"]
@@ -161,6 +161,7 @@ def test_classes_may_be_texts_and_rare(small, tmp_path):
     [
         (lambda t: t.rename_columns([*t.column_names[:-1], "label"]), "y"),
         (lambda t: t.drop_columns(["f3"]), "f3"),
+        (lambda t: t.set_column(6, "y", [[None] * t.num_rows]), "y"),
         (lambda t: t.set_column(2, "f2", [["much"] * t.num_rows]), "f2"),
         (lambda t: t.set_column(6, "y", [["a"] * t.num_rows]), "y"),
     ],
@@ -194,6 +195,8 @@ def test_what_cannot_be_audited_is_refused(tmp_path):
     (tmp_path / "full" / "mine.txt").touch()
     with pytest.raises(ValueError, match="full is not empty"):
         audit(stream, tmp_path / "full", client=None)
+    with pytest.raises(ValueError, match=r"mine\.txt is a file"):
+        audit(stream, tmp_path / "full" / "mine.txt", client=None)
     for wrong, message in ((1.0, "noise_rate"), ("much", "noise_rate")):
         with pytest.raises(ValueError, match=message):
             audit(stream, tmp_path / "new", client=None, noise_rate=wrong)

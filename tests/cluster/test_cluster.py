@@ -15,7 +15,7 @@ import nearkin  # noqa: E402
 import nearkin.distributed  # noqa: E402
 from cluster.grid import Grid, grid  # noqa: E402, F401  # a fixture
 from nearkin import streams  # noqa: E402
-from nearkin.distributed.cluster import ClusterLost  # noqa: E402
+from nearkin.distributed.cluster import Cluster, ClusterLost, Task  # noqa: E402
 from nearkin.distributed.driver import count_batches, form_shares  # noqa: E402
 from nearkin.distributed.tasks import learn_share, pack, unpack  # noqa: E402
 from nearkin.learners import merge_states  # noqa: E402
@@ -167,6 +167,19 @@ def test_a_worker_that_hangs_is_not_waited_for(client, grid, folder, undisturbed
     assert (grid.orders / "stop.done").exists()
     assert same(ours, undisturbed)
     assert time.monotonic() - begun < 60
+
+
+def test_tasks_that_wait_for_their_turn_do_not_hang(client):
+    client.wait_for_workers(3, timeout=60)
+
+    def work(number):
+        time.sleep(1.0)
+        return {"number": number}
+
+    cluster = Cluster(client, timeout=2.5)
+    found = cluster.run([Task(work, (number,), f"task {number}") for number in range(12)])
+    assert [one["number"] for one in found] == list(range(12))
+    assert len(cluster.workers()) == 3  # none was taken for hanging
 
 
 def test_all_workers_of_a_host_lost_at_once(client, grid, folder, undisturbed):  # noqa: F811

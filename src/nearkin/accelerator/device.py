@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from nearkin.errors import DeviceError, Option
+
 __all__ = [
     "computing_device", "computing_on", "find", "full_precision", "keep_device", "keep_there", "name_of_type", "send",
     "sending_once", "shared_memory", "step_settings", "to_device", "to_host",
@@ -21,7 +23,7 @@ _INSTALL = "pip install 'nearkin[gpu]'"
 _PIECE = 1 << 24
 
 
-def find(device: str, owner: str) -> Any:
+def find(device: str, owner: str, *, needs_triton: bool = True) -> Any:
     """The `torch.device`, ready for use.
 
     Parameters
@@ -30,11 +32,14 @@ def find(device: str, owner: str) -> Any:
         "cuda" or "cuda:N".
     owner : str
         Named in the message.
+    needs_triton : bool, default=True
+        Whether device code of this package will run there.
 
     Raises
     ------
-    RuntimeError
-        If there is no such device, or if torch or Triton is missing. Nothing falls back to the processor silently.
+    DeviceError
+        If there is no such device, or if torch or Triton is missing; it is a RuntimeError. Nothing falls back to the
+        processor silently.
 
     Examples
     --------
@@ -43,27 +48,30 @@ def find(device: str, owner: str) -> Any:
     ... except RuntimeError as error:
     ...     device = None  # str(error) says what is missing
     """
+    given, other = Option("device", device), Option("device", "cpu")
     try:
         import torch
 
         if not torch.cuda.is_available():  # before Triton, which would not help
-            raise RuntimeError(
-                f"{owner}: device={device!r}, but torch {torch.__version__} sees no NVIDIA GPU on this machine. "
-                "Use device='cpu'."
-            )
-        import triton  # noqa: F401
+            raise DeviceError(
+                f"{{given}}, but torch {torch.__version__} sees no NVIDIA GPU on this machine. Use {{other}}.",
+                owner=owner, given=given, other=other,
+            )  # fmt: skip
+        if needs_triton:
+            import triton  # noqa: F401
     except ImportError as error:
-        raise RuntimeError(
-            f"{owner}: device={device!r} needs torch and Triton, and {error.name} is not installed: {_INSTALL}. "
-            "Or use device='cpu'."
-        ) from None
+        raise DeviceError(
+            f"{{given}} needs torch and Triton, and {error.name} is not installed: {_INSTALL}. Or use {{other}}.",
+            owner=owner, given=given, other=other,
+        ) from None  # fmt: skip
     found = torch.device(device)
     count = torch.cuda.device_count()
     if found.index is not None and found.index >= count:
-        raise RuntimeError(
-            f"{owner}: device={device!r}, but this machine has {count} GPU{'s' if count > 1 else ''}, "
-            f"numbered from 0. Use 'cuda:{count - 1}' or less."
-        )
+        raise DeviceError(
+            f"{{given}}, but this machine has {count} GPU{'s' if count > 1 else ''}, numbered from 0. "
+            f"Use 'cuda:{count - 1}' or less.",
+            owner=owner, given=given,
+        )  # fmt: skip
     return found
 
 

@@ -34,8 +34,9 @@ _TOLD = 3
 
 
 def find_consensus(
-    X: Any, answers: Any, random_state: Any = None, *, missing: Any = None, groups: ArrayLike | None = None
-) -> Consensus:
+    X: Any, answers: Any, random_state: Any = None, *, missing: Any = None, groups: ArrayLike | None = None,
+    device: str = "cpu",
+) -> Consensus:  # fmt: skip
     """Find the label of every row that several annotators answered, and how far each annotator can be trusted.
 
     The answers of a row are weighed by what their annotators confuse (Dawid and Skene), together with the votes of a
@@ -55,6 +56,8 @@ def find_consensus(
         One more value that does not count as an answer, such as -1.
     groups : array-like of shape (n_rows,) or None, default=None
         As in `audit_labels`: rows of a group do not vouch for each other.
+    device : str, default="cpu"
+        As in `audit_labels`: "cuda" or "cuda:N" lets the jury vote on an NVIDIA GPU.
 
     Returns
     -------
@@ -91,11 +94,11 @@ def find_consensus(
             raise InputError(f"X has {n_given} rows, but the answers are about {n}.", owner=owner)
     pooled = pool_answers(held.codes)
     for _ in range(_ROUNDS if X is not None else 0):
-        votes = _ask_jury(X, held, pooled, random_state, groups, owner)
+        votes = _ask_jury(X, held, pooled, random_state, groups, device, owner)
         if votes is None:
             break
         pooled = pool_answers(held.codes, votes)
-    return Consensus(held, pooled, X, random_state, groups)
+    return Consensus(held, pooled, X, random_state, groups, device)
 
 
 def _are_columns_of(X: Any, answers: Any) -> bool:
@@ -119,7 +122,13 @@ def _without(X: Any, names: Sequence[str]) -> Any:
 
 
 def _ask_jury(
-    X: Any, answers: Answers, pooled: PooledAnswers, random_state: Any, groups: ArrayLike | None, owner: str
+    X: Any,
+    answers: Answers,
+    pooled: PooledAnswers,
+    random_state: Any,
+    groups: ArrayLike | None,
+    device: str,
+    owner: str,
 ) -> Array | None:
     """Return the votes on every row by a jury that has learned the labels of the others; None if there is one class."""
     n, k = answers.codes.n_rows, answers.codes.n_classes
@@ -130,7 +139,7 @@ def _ask_jury(
     own = X if len(answered) == n else take_rows(X, answered)
     kept = None if groups is None else np.asarray(groups)[answered]
     with owned_by(owner, instead_of="audit_labels"):
-        audit = audit_labels(own, labels, random_state=random_state, groups=kept)
+        audit = audit_labels(own, labels, random_state=random_state, groups=kept, device=device)
     votes = np.zeros((n, k))
     known = audit.classes.astype(np.int64)  # classes that nobody is thought to have get no votes
     votes[np.ix_(answered, known)] = audit.decision.left_out_shares(np.arange(len(answered)))
@@ -188,7 +197,7 @@ class Consensus:
         What was answered.
     pooled : PooledAnswers
         What the answers say together: shares of the classes, and what annotators confuse.
-    X, random_state, groups
+    X, random_state, groups, device
         As given to `find_consensus`; `audit` needs them.
 
     Attributes
@@ -218,6 +227,7 @@ class Consensus:
     X: Any = None
     random_state: Any = None
     groups: Any = None
+    device: str = "cpu"
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -304,7 +314,7 @@ class Consensus:
         """Audit of the consensus labels, with evidence, tables and the page of `LabelAudit`."""
         if self.X is None:
             raise InputError("without features there is no jury that could judge the labels.", owner=self)
-        return audit_labels(self.X, self.label, random_state=self.random_state, groups=self.groups)
+        return audit_labels(self.X, self.label, random_state=self.random_state, groups=self.groups, device=self.device)
 
     def to_columns(self) -> dict[str, Any]:
         """Return all rows as named columns, those of `CONSENSUS`.

@@ -13,8 +13,9 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.audit.contrast import Feature
 from nearkin.errors import printable
 from nearkin.jury.jury import whole_percents
+from nearkin.kernels import one_blas_thread
 from nearkin.measures import DISTANCE
-from nearkin.neighbors.search import NeighbourSearch
+from nearkin.neighbors.search import BlockSearch, NeighbourSearch
 
 if TYPE_CHECKING:
     from nearkin.audit.label_audit import LabelAudit
@@ -24,6 +25,8 @@ __all__ = ["Evidence", "Neighbour", "Opinion", "Prototype", "PrototypeMap", "Tru
 
 #: Trusted rows of each class beside a row, and the share of its length by which a copy may differ.
 N_TRUSTED, _SAME = 2, 1e-6
+#: Most rows that are compared with each other row without a search.
+_FEW = 4096
 
 
 @dataclass(frozen=True)
@@ -259,6 +262,21 @@ def _find_trusted(audit: LabelAudit, row: int, codes: tuple[int, ...]) -> tuple[
     )
 
 
+def _search_among(rows: Array) -> BlockSearch | NeighbourSearch:
+    """Return a search for the nearest of some rows; among few it is without scikit-learn, which takes long to load."""
+    if len(rows) > _FEW:
+        return NeighbourSearch(rows, DISTANCE)
+    return BlockSearch(rows.astype(np.float64), np.zeros(len(rows), np.int64), _minus_squares, DISTANCE)
+
+
+def _minus_squares(queries: Array, items: Array, _: Codes) -> Array:
+    """Squared distances of all pairs, with a minus."""
+    queries = queries.astype(np.float64)
+    norms = [np.einsum("ij,ij->i", one, one) for one in (queries, items)]
+    found: Array = 2.0 * queries @ items.T - norms[0][:, None] - norms[1]
+    return found
+
+
 class PrototypeMap:
     """Rows in the learned space that votes, with the centre of every class and the typical row nearest to it.
 
@@ -286,10 +304,8 @@ class PrototypeMap:
 
         A row and its copies do not count.
         """
-        from threadpoolctl import threadpool_limits
-
         found = np.full((len(which), n), -1, dtype=np.int64)
-        with threadpool_limits(1):  # there is too little work in each class to share
+        with one_blas_thread():  # there is too little work in each class to share
             for code in np.unique(codes):
                 members = self._trusted[self._codes[self._trusted] == code]
                 asked = np.flatnonzero(codes == code)
@@ -299,7 +315,7 @@ class PrototypeMap:
     def _nearest(self, which: Index, members: Index, n: int) -> Index:
         """Return the n nearest members of rows; -1 where there are no more."""
         found, left = np.full((len(which), n), -1, dtype=np.int64), np.arange(len(which))
-        search, k = NeighbourSearch(self.rows[members], DISTANCE), n + 2
+        search, k = _search_among(self.rows[members]), n + 2
         while len(left) and len(members):
             k = min(k, len(members))
             near = members[search.query(self.rows[which[left]], k)[1]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import PATH, given_options, option, options
+from nearkin.cli._options import PATH, given_options, option, options, timeout_option
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class ClusterOptions:
     tls: tuple[Path, Path, Path] | None = option(
         type=PATH, nargs=3, metavar="CA CERT KEY", help="Dask: files for an encrypted connection."
     )
+    timeout: float = timeout_option()
 
     def check_unused(self, data: Sequence[Path]) -> None:
         """Refuse, without a cluster, what only a cluster can do."""
@@ -63,7 +64,8 @@ def audit_on_cluster(data: Sequence[Path], given: AuditOptions, cluster: Cluster
     if others := [name for name in given_options(given) if name not in _SHARED]:
         names = {"ids": "id", "every": "all"}
         flag = names.get(others[0], others[0]).replace("_", "-")
-        raise InputError(f"--{flag} needs all rows in memory and cannot be combined with --dask; leave it out.")
+        reason = "workers judge on their processors" if flag == "device" else "it needs all rows in memory"
+        raise InputError(f"--{flag} cannot be combined with --dask: {reason}. Leave it out.")
     if given.label is not None and given.labels is not None:
         raise InputError("--label names a column and --labels a file; give one of them.")
     assert cluster.dask is not None
@@ -76,7 +78,8 @@ def audit_on_cluster(data: Sequence[Path], given: AuditOptions, cluster: Cluster
     folder = cluster.place(data)
     with _show.progress_bar(quiet=quiet), distributed.connect(cluster.dask, tls=cluster.tls) as client:
         found = distributed.audit(
-            stream, folder, client=client, noise_rate=given.noise_rate, random_state=given.seed
+            stream, folder, client=client, noise_rate=given.noise_rate, random_state=given.seed,
+            timeout=cluster.timeout,
         )  # fmt: skip
     if quiet:
         return

@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 __all__ = ["OntoOptions", "fit_onto"]
 
 #: Options of streams that --onto needs not, or cannot have.
-_ALONE = ("checkpoint", "resume", "checkpoint_every", "shuffle", "plausibility", "dask", "shards", "merge_every", "tls")
+_ALONE = (
+    "checkpoint",
+    "resume",
+    "checkpoint_every",
+    "shuffle",
+    "plausibility",
+    "dask",
+    "shards",
+    "merge_every",
+    "tls",
+    "timeout",
+)
 #: Options of streams that a model keeps.
 _KEPT = ("batch_rows", "missing", "text_labels")
 

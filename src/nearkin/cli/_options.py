@@ -13,9 +13,9 @@ import click
 from nearkin.errors import InputError
 
 __all__ = [
-    "DATA", "MODEL", "PATH", "Device", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr",
+    "DATA", "MODEL", "PATH", "OutputFile", "Passed", "Share", "Source", "UpdatedFile", "WordOr", "device_option",
     "folder_option", "given_options", "listed", "names_option", "option", "options", "output_option", "quiet_option",
-    "seed_option", "takes",
+    "seed_option", "takes", "timeout_option",
 ]  # fmt: skip
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -121,6 +121,19 @@ def folder_option() -> Any:
     return option("--data", type=kind, metavar="FOLDER", help="Folder with data files.  [default: $NEARKIN_DATA]")
 
 
+def device_option(text: str, default: str | None = "cpu") -> Any:
+    """Declare where a command computes."""
+    return option("--device", type=Device(), default=default, metavar="cpu|cuda|cuda:N", help=text)
+
+
+def timeout_option() -> Any:
+    """Declare how long a part of the work may take on a cluster."""
+    return option(
+        type=click.FloatRange(0, min_open=True), metavar="SECONDS", default=300.0,
+        help="Dask: time after which another worker gets a part too.",
+    )  # fmt: skip
+
+
 def quiet_option(command: Command) -> Command:
     """Add ``--quiet``."""
     return click.option("-q", "--quiet", is_flag=True, help="Print errors only.")(command)
@@ -151,10 +164,7 @@ class Device(click.ParamType):
         if value != "cpu":
             from nearkin.accelerator import find
 
-            try:
-                find(value, "--device")
-            except RuntimeError as error:
-                raise InputError(str(error).replace("device='cpu'", "--device cpu")) from None
+            find(value, "nearkin")
         return value
 
 
@@ -223,6 +233,7 @@ class Passed:
     drop: list[str] = names_option(
         metavar="COL[,COL]", help="Columns to exclude; needed only if the model knows no column names."
     )
+    device: str | None = device_option("Where rows are mapped and judged.  [default: where it was fitted]", None)
 
     def names_of(self, data: Path) -> Sequence[str]:
         """Return the columns to copy; pictures of a folder go by their files."""

@@ -15,7 +15,7 @@ from nearkin._version import __version__
 from nearkin.cli import _show
 from nearkin.cli._installation import describe_installation
 from nearkin.cli._options import OutputFile, UpdatedFile
-from nearkin.errors import InputError, Option, Row
+from nearkin.errors import InputError, Option, Refusal, Row
 from nearkin.progress import notice_interrupts
 
 __all__ = ["DRIFT", "PUT_ASIDE", "USER", "Program", "command", "describe", "examples", "main", "with_debug"]
@@ -99,7 +99,7 @@ def describe(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", USER
-    if isinstance(error, InputError):
+    if isinstance(error, Refusal):
         return error.told(render), USER
     if isinstance(error, ValueError) or (isinstance(error, ImportError) and not error.name):  # an extra is missing
         return str(error), USER

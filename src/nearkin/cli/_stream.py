@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import PATH, Source, WordOr, given_options, option, options, output_option
+from nearkin.cli._options import (
+    PATH,
+    Source,
+    WordOr,
+    given_options,
+    option,
+    options,
+    output_option,
+    timeout_option,
+)
 from nearkin.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +30,10 @@ __all__ = [
 ]  # fmt: skip
 
 #: Options that do nothing without another one.
-_NEEDS = {"shards": "dask", "merge_every": "dask", "tls": "dask", "checkpoint_every": "checkpoint", "log_every": "log"}
+_NEEDS = dict.fromkeys(("shards", "merge_every", "tls", "timeout"), "dask") | {
+    "checkpoint_every": "checkpoint",
+    "log_every": "log",
+}
 
 
 @options
@@ -68,6 +80,7 @@ class StreamOptions:
     tls: tuple[Path, Path, Path] | None = option(
         type=PATH, nargs=3, metavar="CA CERT KEY", help="Dask: files for an encrypted connection."
     )
+    timeout: float = timeout_option()
 
     def applies_to(self, data: Sequence[Path]) -> bool:
         """Return whether the data is to be read in batches; if not, refuse options that would do nothing."""
@@ -130,7 +143,7 @@ def learn(model: Any, stream: FileStream, options: StreamOptions, client: Any, *
             return streams.fit_stream(model, stream, on_report=draw, n_voters=options.voters or None, **how)
         return distributed.fit(
             model, stream, client=client, n_shards=options.shards, merge_every=options.merge_every, on_report=draw,
-            **how,
+            timeout=options.timeout, **how,
         )  # fmt: skip
 
 
@@ -163,7 +176,7 @@ def write_plausibility(learner: Any, stream: FileStream, options: StreamOptions,
         if client is None:
             written = streams.score_stream(learner, stream, resume=options.resume)
         else:
-            written = distributed.score(learner, stream, client=client, resume=options.resume)
+            written = distributed.score(learner, stream, client=client, resume=options.resume, timeout=options.timeout)
     if not quiet:
         more = f" and {_show.count(len(written) - 1, 'more file')}" if len(written) > 1 else ""
         _show.echo(f"plausibility of {_show.count(stream.n_rows, 'row')} in {written[0]}{more}", err=True)

@@ -15,9 +15,9 @@ from nearkin.cli import _show
 from nearkin.cli._cluster import ClusterOptions, audit_on_cluster
 from nearkin.cli._options import (
     PATH,
-    Device,
     Share,
     Source,
+    device_option,
     option,
     options,
     output_option,
@@ -128,9 +128,7 @@ class AuditOptions(Source):
     )  # fmt: skip
     title: str | None = option(metavar="TEXT", help="Heading of the page.  [default: name of DATA]")
     seed: int = seed_option("result")
-    device: str = option(
-        type=Device(), default="cpu", metavar="cpu|cuda|cuda:N", help="Where neighbours of many rows are searched."
-    )
+    device: str = device_option("Where rows are judged.")
 
     @property
     def others(self) -> dict[str, str]:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nearkin.cli import _show
-from nearkin.cli._options import DATA, names_option, option, options, output_option, quiet_option, seed_option, takes
+from nearkin.cli._options import (
+    DATA,
+    device_option,
+    names_option,
+    option,
+    options,
+    output_option,
+    quiet_option,
+    seed_option,
+    takes,
+)
 from nearkin.cli._program import command, with_debug
 from nearkin.errors import InputError, owned_by
 
@@ -61,6 +71,7 @@ class ConsensusOptions:
     quality: Path | None = output_option("annotators", help="Also write a table of the annotators.")
     page: Path | None = output_option("page", help="Also write a page about the labels, as nearkin audit does.")
     seed: int = seed_option("result")
+    device: str = device_option("Where the jury votes.")
 
 
 @command(
@@ -108,7 +119,7 @@ def consensus(data: Path, given: ConsensusOptions, quiet: bool) -> None:
     others = dict.fromkeys(ids, "names the rows (--id)") | dict.fromkeys(given.annotators, "answers (--annotators)")
     rows = encode_table(source, None, given.features, given.drop, others, given.text)
     with _show.progress_bar(quiet=quiet):
-        found = find_consensus(rows.X, answers, random_state=given.seed)
+        found = find_consensus(rows.X, answers, random_state=given.seed, device=given.device)
         write_columns(given.output, {**names, **found.to_columns()}, "consensus")
         if given.quality is not None:
             write_columns(given.quality, found.annotators_to_columns(), "annotators")

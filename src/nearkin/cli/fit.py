@@ -16,6 +16,7 @@ from nearkin.cli._options import (
     Share,
     Source,
     WordOr,
+    device_option,
     given_options,
     option,
     options,
@@ -85,11 +86,12 @@ class ModelOptions:
         metavar="ROWS", help="Stream: rows after which older ones count half for scale, centres and voters."
     )
     seed: int = seed_option("model")
+    device: str = device_option("Where the model learns and judges.")
 
     def list_wishes(self) -> dict[str, Any]:
         """Return the settings that were given, by the names that the library gives them."""
         given = given_options(self)
-        wishes = {name: getattr(self, name) for name in (*_SETTINGS, "noise_rate") if name in given}
+        wishes = {name: getattr(self, name) for name in (*_SETTINGS, "noise_rate", "device") if name in given}
         if "scale" in given or "half_life" in given:
             wishes["scale"] = self._find_scale()
         if "learner" in given and self.learner != "auto":
@@ -108,7 +110,9 @@ class ModelOptions:
         wishes = {getattr(self, name) for name in ("centers", "half_life", *_SETTINGS)} - {None}
         if not in_batches and not wishes and self.learner == "auto" and self.neighbors in (None, "auto"):
             learner = "auto"
-        model = RobustKNeighborsClassifier(learner, noise_rate=self.noise_rate, random_state=self.seed)
+        model = RobustKNeighborsClassifier(
+            learner, noise_rate=self.noise_rate, random_state=self.seed, device=self.device
+        )
         return model if self.neighbors is None else model.set_params(n_neighbors=self.neighbors)
 
     def _find_scale(self) -> Any:
@@ -137,6 +141,8 @@ class ModelOptions:
             settings["scale"] = self._find_scale()
         if self.centers is not None:
             settings["triplets"] = nearkin.OCTG(n_centers=self.centers)
+        if "device" in known:
+            settings["device"] = self.device
         return cls(**settings, random_state=self.seed)
 
 

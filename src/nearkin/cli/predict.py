@@ -49,7 +49,7 @@ def predict(model: Path, data: Path, given: PredictOptions, quiet: bool) -> None
     from nearkin.tables import check_names, read_for_model, write_columns
 
     check_names(given.others, ("prediction", "share"))
-    loaded = load_fitted(model)
+    loaded = load_fitted(model, given.device)
     estimator = loaded.estimator
     if not hasattr(estimator, "predict_proba"):
         kind = type(estimator).__name__
@@ -121,7 +121,7 @@ def transform(model: Path, data: Path, given: TransformOptions, quiet: bool) -> 
     holds_one = given.output is not None and given.output.suffix.lower() == ".npy"
     if holds_one and given.others:
         raise InputError("npy holds one array; use .npz, .csv or .parquet to copy --id columns.")
-    loaded = load_fitted(model)
+    loaded = load_fitted(model, given.device)
     learner = loaded.learner
     if loaded.embed is None:
         raise InputError(f"{type(learner).__name__} has no map: it compares by a kernel. Use nearkin predict.")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor, distributed, nn
 
+from nearkin.accelerator import find
 from nearkin.arrays import Array, Index
 from nearkin.errors import InputError
 from nearkin.settings import BOOLEAN, Instance, Integer, OneOf, Real, declare, setting
@@ -103,18 +104,8 @@ _HALF = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 def find_device(name: str, owner: str) -> torch.device:
     """Return the device of that name, or raise on behalf of its owner; nothing moves to the processor by itself."""
-    found = torch.device(name)
-    if found.type == "cpu":
-        return found
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if count == 0:
-        raise RuntimeError(
-            f"{owner}: device={name!r}, but torch {torch.__version__} sees no NVIDIA GPU on this machine. "
-            "Use device='cpu'."
-        )
-    if found.index is not None and found.index >= count:
-        raise RuntimeError(f"{owner}: device={name!r}, but this machine has {count}, numbered from 0.")
-    return found
+    device: torch.device = torch.device(name) if name == "cpu" else find(name, owner, needs_triton=False)
+    return device
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def audit(
     Raises
     ------
     ConnectionError
-        If the scheduler is lost, or no worker can do the work. Nothing but the folder is left then.
+        If the scheduler is lost, or no worker can do the work. Nothing is left then.
     ValueError
         If rows cannot be judged, or a worker has another version of nearkin, NumPy or Python.
 
@@ -122,11 +122,19 @@ def _read_width(source: FileStream) -> int:
 
 @contextmanager
 def _making(folder: Path) -> Iterator[Path]:
-    """Make a folder for results, which must be new or empty."""
+    """Make a folder for results, which must be new or empty; it goes again if there are none."""
+    is_new = not folder.exists()
+    if not is_new and not folder.is_dir():
+        raise InputError(f"{folder} is a file; name a new folder.", owner=_OWNER)
     folder.mkdir(parents=True, exist_ok=True)
     if any(one for one in folder.iterdir() if not one.name.startswith(".nearkin-")):
         raise InputError(f"{folder} is not empty; name a new folder, or remove what is in it.", owner=_OWNER)
-    yield folder.resolve()
+    try:
+        yield folder.resolve()
+    except BaseException:
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
 
 
 class _Run:

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -171,10 +172,10 @@ class Task:
 
 @dataclass
 class _Submission:
-    """A task that the cluster has, perhaps several times."""
+    """A task that the cluster has, perhaps several times, and since when it has been one of the first."""
 
     futures: list[Any] = field(default_factory=list)
-    submitted_at: float = 0.0
+    begun_at: float | None = None
     n_deaths: int = 0
     n_given_up: int = 0
 
@@ -239,15 +240,18 @@ class Cluster:
     def each(self, tasks: Sequence[Task], ahead: int) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield numbers and results of tasks as they come; the cluster holds that many for each worker at a time."""
         waiting: dict[int, _Submission] = {}
-        n_submitted = 0
+        n_submitted, n_workers = 0, 1
         try:
             while waiting or n_submitted < len(tasks):
                 if n_submitted < len(tasks):
                     self.check_versions()
-                    most = n_submitted - len(waiting) + ahead * max(1, len(self.workers()))
+                    n_workers = max(1, len(self.workers()))
+                    most = n_submitted - len(waiting) + ahead * n_workers
                     for number in range(n_submitted, min(most, len(tasks))):
                         self._submit(tasks[number], waiting.setdefault(number, _Submission()))
                         n_submitted = number + 1
+                for one in islice(waiting.values(), n_workers):  # the others may still wait for their turn
+                    one.begun_at = one.begun_at or time.monotonic()
                 self._wait([one for submission in waiting.values() for one in submission.futures])
                 self._check_connection()
                 for number in list(waiting):
@@ -280,7 +284,7 @@ class Cluster:
                     key=f"{task.function.__name__}-{uuid.uuid4().hex}",
                 )
             )  # fmt: skip
-        submission.submitted_at = time.monotonic()
+        submission.begun_at = None
 
     def _wait(self, futures: list[Any]) -> None:
         """Wait until one is done, but not for long."""
@@ -303,7 +307,8 @@ class Cluster:
                 self._handle_error(task, future, submission)
             elif future.status in ("cancelled", "lost"):
                 submission.futures.remove(future)
-        if submission.futures and time.monotonic() - submission.submitted_at < self.timeout:
+        begun = submission.begun_at
+        if submission.futures and (begun is None or time.monotonic() - begun < self.timeout):
             return None
         self._avoid_hanging(submission.futures)
         if len(submission.futures) >= self.attempts or (submission.futures and not self.workers()):

@@ -31,7 +31,7 @@ _TOP = 1000
 class ClusterAudit:
     """What `nearkin.distributed.audit` found.
 
-    Attributes
+    Parameters
     ----------
     n_rows, n_dropped, n_features : int
         Labels that were judged, rows that were left out because they lack a number or a label, and features.

@@ -25,10 +25,10 @@ from nearkin.tables import Unit
 
 __all__ = ["learn_share", "pack", "read_batches", "receive", "score_share", "unpack"]
 
-#: Readers where earlier tasks of this worker stopped. A later task may go on there, which saves reading a row group
-#: from its start; it reads the same either way.
+#: Readers where the last tasks of this worker stopped. The next task may go on there, which saves reading a row group
+#: from its start; it reads the same either way. Each of them holds a row group in memory.
 _cursors: dict[str, Cursor] = {}
-_MOST = 8
+_MOST = 2
 
 
 def pack(value: Any) -> bytes:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from nearkin.errors import InputError, Option, quote_names
 from nearkin.files import claim
 from nearkin.learners import RobustLODML
-from nearkin.model_files import remember_names
+from nearkin.model_files import move_to, remember_names
 from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.saving import load, save
 from nearkin.settings import OneOf, check_argument
@@ -72,7 +72,8 @@ def fit_onto(
         Model to begin with, if there is none in `path`; None is that of the command line, a classifier around
         ``RobustLODML(n_epochs=3, random_state=0)``.
     wishes : dict or None, default=None
-        Settings that a model in `path` must have, such as ``{"n_epochs": 3}``; others are refused by name.
+        Settings that a model in `path` must have, such as ``{"n_epochs": 3}``; others are refused by name. A
+        ``"device"`` is where it computes from now on.
     classes, n_voters, log, log_every, on_report, false_alarms
         As in `nearkin.streams.fit_stream`.
     on_bad_file : {"stop", "skip"}, default="stop"
@@ -200,7 +201,10 @@ class _Onto:
                 raise InputError(f"{self.path} holds a {type(self.model).__name__}, which does not learn from files.")
             old = getattr(self.model, "history_", None) or History()
             kept = {"label": getattr(self.model, "label_name_", None), **old.settings}
-            wrong = [*compare_wishes(self.model, wishes), *compare_reading(kept, given, known_columns(self.model))]
+            others = {name: value for name, value in wishes.items() if name != "device"}
+            if len(others) < len(wishes):  # a place may change
+                move_to(self.model, wishes["device"])
+            wrong = [*compare_wishes(self.model, others), *compare_reading(kept, given, known_columns(self.model))]
             if wrong:
                 raise InputError(f"{self.path} was begun with other settings: {'; '.join(wrong)}.")
             self.reading = {**READING, **kept, **given}

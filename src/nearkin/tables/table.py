@@ -362,6 +362,10 @@ def check_label_type(kind: Any, name: str, path: str) -> None:
     """Refuse an Arrow type that cannot hold labels."""
     from pyarrow import types
 
+    if types.is_null(kind):
+        raise InputError(
+            f"{path}: no row has a label in column {name!r}; leave this file out, or label some of its rows."
+        )
     if not (is_text(kind) or types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)):
         raise InputError(f"{path}: label column {name!r} holds {kind}; whole numbers or text are needed.")
 

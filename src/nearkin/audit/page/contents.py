@@ -20,8 +20,10 @@ from nearkin.arrays import Array, Codes, Index
 from nearkin.audit.contrast import LARGEST
 from nearkin.audit.evidence import find_other
 from nearkin.audit.exports import Values
+from nearkin.audit.page.layout import lay_out
 from nearkin.audit.page.thumbnails import thumbnails
 from nearkin.audit.sample import ReviewSample, sample_arrays
+from nearkin.kernels import one_blas_thread
 from nearkin.noise.estimate import LEVEL
 from nearkin.noise.model import split_rows
 from nearkin.pages import as_json
@@ -48,7 +50,7 @@ _NAMED, _FOUND = 20, 2000
 #: Steps into which a share is cut, and one point of the score of a column.
 _STEPS, _SCORE_STEPS = 1000, 15
 #: Rows of the map laid out by t-SNE, and how; and between how many of them each other row is placed.
-_LANDMARKS, _PERPLEXITY, _TSNE_STEPS, _BESIDE = 600, 30.0, 400, 3
+_LANDMARKS, _PERPLEXITY, _BESIDE = 600, 30.0, 3
 #: Points of the map beyond these percentiles are drawn at the edge.
 _EDGES = (0.5, 99.5)
 
@@ -294,20 +296,11 @@ def _map(audit: LabelAudit, left_out: list[str]) -> dict[str, NDArray[Any]]:
 
 def draw_map(rows: Array, seed: int = 0) -> Array:
     """Return two coordinates in [0, 1] for every row, by t-SNE of some; the others lie beside their nearest ones."""
-    from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
-
     n, rng = len(rows), np.random.default_rng(seed)
     chosen = np.sort(rng.permutation(n)[:_LANDMARKS])
     points, perplexity = rows[chosen].astype(np.float32), min(_PERPLEXITY, (len(chosen) - 1) / 3)
-    # PCA needs two columns and some spread; without them a random start does.
-    init = "pca" if min(points.shape) > 1 and points.std() > 0.0 else "random"
-    progress.begin("drawing the map")
-    progress.advance("drawing the map", 0, 1)
-    with threadpool_limits(1):  # there is too little work to share
-        layout = TSNE(perplexity=perplexity, init=init, max_iter=_TSNE_STEPS, random_state=seed, n_jobs=1)
-        flat = layout.fit_transform(points)
-    progress.advance("drawing the map", 1, 1)
+    with one_blas_thread():  # there is too little work to share
+        flat = lay_out(points, perplexity, seed)
     out = np.empty((n, 2), dtype=np.float32)
     out[chosen] = flat
     others = np.setdiff1d(np.arange(n), chosen)
