@@ -37,6 +37,7 @@ exclude_patterns = ["_templates", "auto_examples/**/*.ipynb", "auto_examples/**/
 templates_path = ["_templates"]
 default_role = "py:obj"  # names in single backticks become links where the reference has them
 nitpicky = False
+highlight_language = "none"  # blocks that name no language are commands, or what they print
 
 # ------------------------------------------------------------------ reference
 
