@@ -15,7 +15,7 @@ help: ## list the targets
 demo: $(VENV)/.base ## set up and run the main job on built-in data
 	$(BIN)/nearkin demo
 
-test: $(VENV)/.test ## set up and run the fast tests, within 3 minutes on two cores
+test: $(VENV)/.test ## set up and run the fast tests, about four minutes on two cores
 	$(BIN)/python -m pytest -n auto --dist worksteal -q -m 'not slow'
 
 test-all: $(VENV)/.test $(VENV)/.docs ## lint, types, documentation and every test; skipping a test fails (make parts first)
@@ -41,7 +41,7 @@ dist: $(VENV)/.dist ## build wheel and sdist into dist/, install each into an em
 	  cp tests/smoke.py .venv-dist/ && (cd .venv-dist && bin/python -I -W error smoke.py) || exit 1; \
 	done
 
-coverage: $(VENV)/.test ## lines and branches that the fast tests reach, beside compiled loops, which have twins instead
+coverage: $(VENV)/.parts $(VENV)/.test ## lines and branches that the fast tests reach; twins stand for compiled loops; fails below the floor
 	$(INSTALL) 'pytest-cov>=6'
 	$(BIN)/python -m pytest -n auto --dist worksteal -q -m 'not slow' --cov --cov-report=term:skip-covered
 

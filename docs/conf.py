@@ -37,6 +37,7 @@ exclude_patterns = ["_templates", "auto_examples/**/*.ipynb", "auto_examples/**/
 templates_path = ["_templates"]
 default_role = "py:obj"  # names in single backticks become links where the reference has them
 nitpicky = False
+highlight_language = "none"  # blocks that name no language are commands, or what they print
 
 # ------------------------------------------------------------------ reference
 
@@ -123,7 +124,8 @@ html_theme_options: dict[str, Any] = {
     "logo": {"text": "nearkin", "alt_text": "nearkin"},
     "navbar_align": "left",
     "navbar_persistent": ["search-button"],
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["theme-switcher", "navbar-icon-links"],
+    "github_url": "https://github.com/nearkin/nearkin",
     "header_links_before_dropdown": 7,
     "show_toc_level": 2,
     "navigation_with_keys": False,

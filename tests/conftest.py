@@ -42,6 +42,7 @@ def pytest_addoption(parser):
     parser.addoption("--case", default="", help="of the tests over many cases, run those with this text in their name")
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_auto_num_workers(config):
     """One more than there are cores: often one waits, for a process that it started or a loop that another compiles."""
     return (os.cpu_count() or 1) + 1

@@ -1,8 +1,10 @@
 """What an installed nearkin must do without the checkout, its tests or any optional part; run as a plain script."""
 
+import re
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import metadata
 from pathlib import Path
 
 
@@ -16,6 +18,10 @@ def main() -> None:
     home = Path(nearkin.__file__)
     assert Path(sys.prefix) in home.parents, f"nearkin comes from {home}, not from {sys.prefix}"
     assert (home.parent / "py.typed").exists()
+    shown = str(metadata("nearkin")["Description"] or metadata("nearkin").get_payload())
+    targets = re.findall(r"\]\(([^)]+)\)", shown)
+    assert len(targets) > 30
+    assert all(one.startswith(("https://", "#")) for one in targets), "some links of the README lead nowhere"
     X, y = load_wine(return_X_y=True)
     noisy, is_wrong = nearkin.flip_labels(y, 0.2, random_state=0)
     audit = nearkin.audit_labels(X, noisy, random_state=0)

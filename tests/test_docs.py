@@ -67,3 +67,13 @@ def test_every_example_of_the_gallery_has_a_title_and_a_picture():
         text = path.read_text(encoding="utf-8")
         assert re.match(r'"""\n(.+)\n=+\n\n', text), f"{path.name} does not begin with a title"
         assert "plt.show()" in text, f"{path.name} draws nothing"
+
+
+def test_files_that_pages_name_exist():
+    named = [
+        (page.name, one)
+        for page in [*PAGES, *ROOT.glob("*.md")]
+        for one in re.findall(r"`((?:examples|tests|benchmarks|docs|fuzz)/[\w./-]+\.\w+)`", page.read_text("utf-8"))
+    ]
+    assert len(named) > 20
+    assert [f"{page}: {one}" for page, one in named if not (ROOT / one).exists()] == []

@@ -88,6 +88,32 @@ def test_what_is_neither_number_nor_text_is_refused_and_changes_nothing(bad, rng
     assert len(model._lessons.held) == 20
 
 
+def test_what_is_not_a_row_is_refused():
+    pd = pytest.importorskip("pandas")
+    model = Classifier(LIGHT, seed=0)
+    with pytest.raises(ValueError, match="a row must be a dict from features to values; got list"):
+        model.learn_one([1.0, 2.0], 1)
+    with pytest.raises(ValueError, match="feature 'a' is infinite"):
+        model.learn_one({"a": 10**400}, 1)
+    with pytest.raises(ValueError, match="X has 3 rows and y has 2 labels"):
+        model.learn_many(pd.DataFrame({"a": [1.0, 2.0, 3.0]}), pd.Series([0, 1]))
+    assert not len(model._lessons.held)
+
+
+@each(name=list(MODELS))
+def test_a_stream_may_begin_with_rows_that_hold_nothing(name, rng):
+    model = MODELS[name].clone()
+    for label in (0, 1) * 30:
+        model.learn_one({"a": None}, label)
+    found, y = rows(60, rng)
+    for x, label in zip(found, y, strict=True):
+        model.learn_one(x, label)
+    if isinstance(model, Classifier):
+        assert model.predict_one({"a": 4.0, "b": 4.0, "c": 4.0}) == 1
+    else:
+        assert all(np.isfinite(one) for one in model.transform_one(found[0]).values())
+
+
 def test_a_frame_at_once_is_the_same_as_its_rows(rng):
     pd = pytest.importorskip("pandas")
     found, y = rows(80, rng)
@@ -101,6 +127,7 @@ def test_a_frame_at_once_is_the_same_as_its_rows(rng):
     assert shares.columns.tolist() == [0, 1]
     for i, x in enumerate(found):
         assert by_rows.predict_proba_one(x) == pytest.approx(shares.iloc[i].to_dict())
+    assert by_rows.predict_many(frame[:0]).empty
 
 
 def test_before_the_first_rows_there_is_nothing_to_say():

@@ -46,7 +46,7 @@ axis.barh(
 axis.barh(place + 0.2, [100 * one.for_given for one in why.opinions], 0.4, color="#D55E00", label=f"{why.given_label}")
 axis.set(yticks=place, yticklabels=names, xlabel="votes, % of the voter", xlim=(0, 105))
 axis.invert_yaxis()
-axis.legend(title="for the label", loc="lower right")
+figure.legend(title="for the label", loc="outside right upper")
 plt.show()
 
 # %%

@@ -61,5 +61,5 @@ for axis, learner in zip(axes, (nearkin.ODML(C=0.3), nearkin.RobustODML(C=0.3, e
     axis.plot(*circle(before), color="#0072B2", lw=2, label="before")
     axis.plot(*circle(learner.metric_), color="#D55E00", ls="--", lw=2, label="after one wrong triplet")
     axis.set(title=type(learner).__name__, aspect="equal")
-axes[0].legend()
+figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
 plt.show()

@@ -64,5 +64,5 @@ for shift, rate, colour in zip((-0.27, 0, 0.27), NOISE, ("#8cc5e3", "#0072B2", "
     axis.barh(place + shift, values, 0.26, color=colour, label=f"{100 * rate:.0f} % wrong")
 axis.set(yticks=place, yticklabels=list(found), xlabel="precision of the 20 nearest, %", xlim=(60, 100))
 axis.invert_yaxis()
-axis.legend(loc="lower right")
+figure.legend(loc="outside upper right", ncols=3)
 plt.show()

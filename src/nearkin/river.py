@@ -42,7 +42,7 @@ class _Columns:
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
-        self.width = 0
+        self.width = 1  # so that rows without any key can come first
 
     def has_room(self, row: dict[str, float]) -> bool:
         """Whether there are columns for all keys of a row."""
@@ -67,6 +67,8 @@ class _Columns:
 
 def _as_numbers(x: Row) -> dict[str, float]:
     """Return a row with numbers alone: text becomes part of the key, gaps are left out."""
+    if not hasattr(x, "items"):
+        raise InputError(f"a row must be a dict from features to values; got {type(x).__name__}.")
     row: dict[str, float] = {}
     for key, value in x.items():
         if isinstance(value, str):
@@ -76,6 +78,8 @@ def _as_numbers(x: Row) -> dict[str, float]:
                 number = float(value)
             except (TypeError, ValueError):
                 raise InputError(f"feature {key!r} must be a number, a text or None; got {value!r}.") from None
+            except OverflowError:  # a whole number beyond floats
+                number = math.inf
             if math.isinf(number):
                 raise InputError(f"feature {key!r} is infinite.")
             if not math.isnan(number):
@@ -175,6 +179,8 @@ class Classifier(base.MiniBatchClassifier):  # type: ignore[misc, unused-ignore]
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn the rows of a frame and their labels, as one after another."""
+        if len(X) != len(y):
+            raise InputError(f"learn_many: X has {len(X)} rows and y has {len(y)} labels; give one label for each row.")
         self._lessons.learn(X.to_dict("records"), y.tolist())
 
     def predict_proba_one(self, x: Row, **_: Any) -> dict[Any, float]:
@@ -188,7 +194,7 @@ class Classifier(base.MiniBatchClassifier):  # type: ignore[misc, unused-ignore]
         """Return the shares of every class met so far, a column each."""
         import pandas as pd
 
-        if not self._lessons.is_begun:
+        if not self._lessons.is_begun or not len(X):
             return pd.DataFrame(index=X.index)
         rows = self._lessons.columns.place([_as_numbers(one) for one in X.to_dict("records")])
         model = self._lessons.model
