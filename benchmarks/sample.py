@@ -174,12 +174,12 @@ def tell_worlds(repeats: int) -> Iterator[str]:
 
 def tell_more(repeats: int) -> Iterator[str]:
     """Lines of the record: samples that grow, small tables, answers that nobody gives, precision, where to stop."""
-    yield f"Samples that grow up to {N_GROWN} rows: held at every number of answers, a tenth as many samples."
+    yield f"Samples that grow up to {N_GROWN} rows: held at every number of answers, half as many samples."
     yield ""
     yield f"{'guesses and noise':<18}{'wrong':>7}{'held':>8}{'width':>8}{'exact':>8}"
     for kind in ("uniform", "flat", "guessing", "opposite", "certain"):
         for rate in (0.02, 0.1, 0.4):
-            one = measure(kind, rate, max(50, repeats // 10), n=N_GROWN)
+            one = measure(kind, rate, max(50, repeats // 2), n=N_GROWN)
             told = (100 * value for value in (one.rate, one.held, one.width, one.exact))
             yield f"{kind:<18}" + "{:>7.1f}{:>8.1f}{:>8.1f}{:>8.1f}".format(*told)
     yield ""
