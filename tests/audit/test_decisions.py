@@ -44,7 +44,11 @@ def test_labels_follow_decisions_and_then_rules():
     assert done.kept.tolist() == [True, False, True, True, True, False]
     assert done.changed.tolist() == [True, False, False, True, True, False]
     assert done.n_decided == 4 and done.answers == {3: "unsure"}
-    assert str(done) == "4 rows decided, 3 labels changed, 2 rows dropped, 4 left"
+    assert str(done) == (
+        "4 rows decided, 3 labels changed, 2 rows dropped (1 by the rules, not looked at), 4 left; "
+        "labels that no row had before: 'goose'"
+    )
+    assert done.n_by_rule == 1 and done.new_labels == ("goose",)
 
 
 def test_a_longer_label_is_not_cut():
@@ -163,6 +167,44 @@ def test_a_table_comes_back_with_its_labels(home):
     run("apply", "decisions.json", "-o", "cleaned.csv")  # its own file is replaced
     run("apply", "decisions.json", "--data", "zoo.parquet", "-o", "cleaned.parquet")
     assert pd.read_parquet("cleaned.parquet").animal.tolist() == cleaned.animal.tolist()
+
+
+def test_what_was_reviewed_is_audited_again_without_the_columns_of_the_review(home, rng):
+    kind = rng.integers(0, 2, 60)
+    table = pd.DataFrame({"size": kind * 4 + rng.normal(size=60), "animal": np.array(["cat", "dog"])[kind]})
+    table["row"] = np.delete(np.arange(61), 7)
+    table["given_label"] = table.animal
+    table["decision"] = ["label", *[""] * 59]
+    table.to_csv("reviewed.csv", index=False)
+    told = run("audit", "reviewed.csv", "--label", "animal").stdout
+    assert told.count("left out: nearkin apply wrote it") == 3
+    told = run("audit", "reviewed.csv", "--label", "animal", "--show", "decision").stdout
+    assert told.count("left out: nearkin apply wrote it") == 2
+    run("fit", "reviewed.csv", "--label", "animal", "-o", "m.nearkin")
+    table[["size"]].to_csv("new.csv", index=False)
+    run("predict", "m.nearkin", "new.csv", "-o", "p.csv")
+    named = nearkin.TableEncoder(features=["size", "given_label"]).fit(table)
+    assert [one.is_left_out for one in named.columns_] == [False, False]
+
+
+def test_a_table_is_reviewed_again(home):
+    run("apply", "decisions.json", "-o", "cleaned.csv")
+    labels = pd.read_csv("cleaned.csv").animal.to_numpy(dtype=str)
+    again = file_of([{**entry(1, "drop"), "given": labels[1]}], data="cleaned.csv", label="animal", labels=labels)
+    (home / "again.json").write_text(json.dumps(again))
+    run("apply", "again.json", "-o", "twice.csv")
+    twice = pd.read_csv("twice.csv")
+    assert twice.columns.tolist() == ["name", "animal", "size", "row", "given_label", "decision"]
+    assert twice.name.tolist() == list("adef") and twice.row.tolist() == [0, 2, 3, 4]
+
+
+def test_rows_that_share_a_name_are_told(home):
+    table = pd.read_csv("zoo.csv")
+    many = pd.concat([table] * 5, ignore_index=True)
+    many["name"] = ["a", "a", None, *(f"n{i}" for i in range(27))]
+    many.to_csv("many.csv", index=False)
+    told = " ".join(run("audit", "many.csv", "--label", "animal", "--id", "name").stdout.split())
+    assert "2 rows share their names (such as 'a'), 1 row without a name" in told
 
 
 def test_without_an_output_it_is_printed(home):

@@ -284,6 +284,12 @@ def lose_scheduler(own, folder, seconds, **more):
     return failed[0][0], failed[0][1] - begun
 
 
+@pytest.mark.parametrize("where", ["banana", "tcp://banana", "ten:port", "a b:1", "tcp://:"])
+def test_what_is_not_an_address_is_refused_at_once(where):
+    with pytest.raises(nearkin.errors.InputError, match="HOST:PORT"), nearkin.distributed.connect(where):
+        pass
+
+
 def test_a_scheduler_killed_and_started_again(folder, undisturbed, tmp_path):
     """Also a cluster without workers, and an address where nobody listens."""
     own = Grid(tmp_path / "grid")

@@ -150,6 +150,10 @@ class ReviewedLabels:
         Rows that stay, and those of them whose label changed.
     n_decided : int
         Rows with a decision.
+    n_by_rule : int
+        Rows that were dropped by the rules of the page, as nobody had decided about them.
+    new_labels : tuple
+        Labels that no row had before.
     answers : dict of int to str
         Answers of the check by sample, by audited row, for `LabelAudit.verified`.
     """
@@ -158,12 +162,17 @@ class ReviewedLabels:
     kept: Mask
     changed: Mask
     n_decided: int
+    n_by_rule: int
+    new_labels: tuple[Any, ...]
     answers: dict[int, str]
 
     def __str__(self) -> str:
+        by_rule = f" ({self.n_by_rule:,} by the rules, not looked at)" if self.n_by_rule else ""
+        new = ", ".join(_short(one) for one in self.new_labels)
         return (
             f"{self.n_decided:,} rows decided, {int(self.changed.sum()):,} labels changed, "
-            f"{int((~self.kept).sum()):,} rows dropped, {int(self.kept.sum()):,} left"
+            f"{int((~self.kept).sum()):,} rows dropped{by_rule}, {int(self.kept.sum()):,} left"
+            + (f"; labels that no row had before: {new}" if new else "")
         )
 
 
@@ -177,6 +186,8 @@ def read_decisions(source: str | os.PathLike[str] | Mapping[str, Any]) -> Decisi
     >>> read_decisions(held).decided
     {3: Decision(how='suggested', given='cat', label='dog')}
     """
+    if not isinstance(source, (str, os.PathLike, Mapping)):
+        raise InputError(f"a file that the page exports is needed, or what it holds; got {source!r}.", owner=_OWNER)
     held, name = (source, "decisions") if isinstance(source, Mapping) else (_read_json(Path(source)), str(source))
     if not isinstance(held, Mapping) or held.get("nearkin") != "decisions":
         raise InputError(f"{name} holds no decisions; export them from the page of an audit.", owner=_OWNER)
@@ -298,7 +309,9 @@ def review_labels(found: Decisions, given: NDArray[Any], classes: NDArray[Any], 
     changed = kept & np.array([new != old for new, old in zip(final.tolist(), given.tolist(), strict=True)], dtype=bool)
     answers = {places[row]: one for row, one in found.answers.items() if row in places}
     label = final if given.dtype.kind == "O" else np.array(final.tolist())
-    return ReviewedLabels(label, kept, changed, len(found.decided), answers)
+    by_rule = sum(one.label is None for row, one in found.undecided.items() if row not in found.decided)
+    new = sorted({one for one in final[kept].tolist() if str(one) not in by_text}, key=str)
+    return ReviewedLabels(label, kept, changed, len(found.decided), by_rule, tuple(new), answers)
 
 
 def _as_label(text: str, by_text: Mapping[str, Any], given: NDArray[Any], row: int) -> Any:

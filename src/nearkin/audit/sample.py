@@ -246,6 +246,12 @@ def check_sample(sample: ReviewSample, answers: Mapping[int, Any]) -> CheckedLab
     answers : mapping of int to {"right", "wrong", "unsure"} or bool
         Answer about the label of each row; True is right. Those after the first row without an answer are ignored.
     """
+    if not isinstance(answers, Mapping):
+        raise InputError(
+            f"answers must be a mapping from rows to answers; got {type(answers).__name__}. Those that the page "
+            "exports are `audit.apply(FILE).answers`.",
+            owner="verified",
+        )
     known = {_check_row(row, sample.n_rows): _check_answer(row, one) for row, one in answers.items()}
     given = [known.get(row) for row in sample.rows.tolist()]
     n = next((i for i, one in enumerate(given) if one is None), len(given))

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["apply"]
 
-#: What the output adds to the columns of the data.
-_ADDED = ("row", "given_label", "decision")
-
 
 @options
 class ApplyOptions:
@@ -53,7 +50,8 @@ def apply(decisions: tuple[Path, ...], given: ApplyOptions, quiet: bool) -> None
     that were dropped. Suspects about which nobody decided follow the rules that
     the page had below its table. Three columns come last: row (counted from 0),
     given_label, and decision (suggested, given, label, rule, or empty for rows
-    that were no suspects). Where several reviewers differ, the later file
+    that were no suspects). Other commands leave them out, and
+    apply replaces those of an earlier review. Where several reviewers differ, the later file
     counts, and the rows are named. Nothing is written if the data are not those
     that the page was made of.
     """
@@ -61,14 +59,16 @@ def apply(decisions: tuple[Path, ...], given: ApplyOptions, quiet: bool) -> None
 
     from nearkin.audit.decisions import join_decisions, review_labels
     from nearkin.labels import sorted_classes
-    from nearkin.tables import check_names, read_labelled, write_columns
+    from nearkin.tables import REVIEWED, check_names, read_labelled, write_columns
 
     found, conflicts = join_decisions(decisions)
     data = given.data or _find_data(found, decisions[0])
     label = given.label or (found.label if given.labels is None else None)
     columns, name, (labels, missing) = read_labelled(data, label, given.labels)
     _check_same(found, columns, data)
-    check_names(columns, _ADDED)
+    if columns.keys() >= {*REVIEWED}:  # of an earlier review
+        columns = {one: values for one, values in columns.items() if one not in REVIEWED}
+    check_names(columns, REVIEWED)
     numbers = np.flatnonzero(~missing)
     done = review_labels(found, labels[numbers], sorted_classes(labels[numbers])[0], numbers)
     final, kept = labels.astype(object), np.ones(len(labels), dtype=bool)

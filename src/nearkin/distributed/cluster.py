@@ -26,6 +26,7 @@ from nearkin.errors import InputError
 __all__ = ["Cluster", "ClusterLost", "Task", "connect"]
 
 _LOCAL = re.compile(r"local:([1-9][0-9]*)")
+_ADDRESS = re.compile(r"((tcp|tls|ws|wss|ucx)://)?[^/\s]+:[0-9]{1,5}/?|(?!tcp:|tls:)[a-z]+://.+")
 #: Most processes of this machine: 16 for each of its cores, far more than help.
 _MOST_PROCESSES = 16 * (os.cpu_count() or 1)
 
@@ -84,6 +85,10 @@ def connect(where: Any, *, tls: Sequence[str | os.PathLike[str]] | None = None, 
     elif where.startswith("local"):
         problem = f"processes of this machine are written 'local:N', N a number; got {where!r}."
         raise InputError(problem, owner="connect")
+    elif not _ADDRESS.fullmatch(where):
+        raise InputError(
+            f"a scheduler is written HOST:PORT, such as 'tcp://10.0.0.5:8786'; got {where!r}.", owner="connect"
+        )
     else:
         place = nullcontext(where if "://" in where else f"{'tls' if security else 'tcp'}://{where}")
     with _silence(), place as target, _client(distributed, target, where, security, timeout) as client:

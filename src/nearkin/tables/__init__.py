@@ -2,6 +2,7 @@
 
 from nearkin.tables.batches import Chunk, Layout, Reader, Unit, layout_of
 from nearkin.tables.cells import NO_LABEL, label_kind, unquote_formulas
+from nearkin.tables.choice import REVIEWED
 from nearkin.tables.codes import CategoryCode, DateCode, NumberCode, PictureCode, TextCode, VectorCode
 from nearkin.tables.csv_files import CsvReader
 from nearkin.tables.encoder import ColumnUse, TableEncoder, encode_rows
@@ -26,7 +27,7 @@ from nearkin.tables.parquet_files import ParquetReader
 from nearkin.tables.table import ArrowTable, Table, find_gap, require_pyarrow
 
 __all__ = [
-    "NO_LABEL", "Arrays", "ArrowTable", "CategoryCode", "Chunk", "ColumnUse", "CsvReader", "DateCode",
+    "NO_LABEL", "REVIEWED", "Arrays", "ArrowTable", "CategoryCode", "Chunk", "ColumnUse", "CsvReader", "DateCode",
     "LabelledRows", "Layout", "LogFile", "LogPart", "NpyReader", "NumberCode", "OriginalCells", "ParquetReader",
     "PictureCode", "Reader", "Table", "TableEncoder", "TextCode", "Unit", "VectorCode", "as_table", "check_names",
     "column_names", "encode_rows", "encode_table", "find_gap", "holds_picture_folders", "is_frame", "is_mixed",

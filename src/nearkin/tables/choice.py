@@ -35,7 +35,10 @@ from nearkin.tables.kinds import (
 )
 from nearkin.tables.raw import Cells, RawColumn
 
-__all__ = ["Decision", "are_pictures", "as_pictures", "as_text", "choose_code"]
+__all__ = ["REVIEWED", "Decision", "are_pictures", "as_pictures", "as_text", "choose_code"]
+
+#: Columns that ``nearkin apply`` adds to a table: they tell the label.
+REVIEWED = ("row", "given_label", "decision")
 
 #: Categories up to which each has a column of its own, whatever share of the rows it has.
 _FEW = 30

@@ -16,7 +16,7 @@ from nearkin.errors import InputError, Option, owned_by, printable, quote_names
 from nearkin.settings import Instance, check_settings, declare, setting
 from nearkin.stored import Count, Flag, Items, Maybe, Part, Table, Text, stored
 from nearkin.tables.cells import BadCell
-from nearkin.tables.choice import are_pictures, as_pictures, as_text, choose_code
+from nearkin.tables.choice import REVIEWED, are_pictures, as_pictures, as_text, choose_code
 from nearkin.tables.codes import (
     CategoryCode,
     Code,
@@ -132,7 +132,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_settings(self)
         with owned_by(self):
             table = as_table(X)
-            self._learn(self._read(table), table.path)
+            self._learn(self._read(table), table)
         return self
 
     def fit_transform(self, X: Any, y: ArrayLike | None = None) -> Array:
@@ -141,7 +141,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         with owned_by(self):
             table = as_table(X)
             columns = self._read(table)
-            self._learn(columns, table.path)
+            self._learn(columns, table)
             return self._stack(table, columns)
 
     def read(self, table: AnyTable) -> tuple[Array, list[str], dict[str, OriginalCells]]:
@@ -152,7 +152,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_settings(self)
         with owned_by(self):
             columns = self._read(table)
-            self._learn(columns, table.path)
+            self._learn(columns, table)
             used = [one for one in columns if one.name in self.codes_]
             originals = {one.name: kept for one in used if (kept := keep_originals(one, self.codes_[one.name]))}
             if self.is_plain_:
@@ -178,33 +178,36 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise InputError(problem, place=table.place(cell.row), drop=Option("drop", [name])) from None
         return replace(column, folder=table.folder) if name in self.image else column
 
-    def _learn(self, columns: Sequence[RawColumn], path: str) -> None:
+    def _learn(self, columns: Sequence[RawColumn], table: AnyTable) -> None:
         spellings = {one.name: find_spelling(one.cells) for one in columns if one.cells is not None}
         spellings = {name: found for name, found in spellings.items() if name not in (*self.text, *self.image)}
         has_commas = any(found is not None and found == ("comma", False) for found in spellings.values())
-        is_named = self.features is not None
-        codes, uses = self._decide(columns, spellings, is_named=is_named, has_commas=has_commas)
+        ours = () if self.features is not None or not {*REVIEWED} <= {*table.names} else REVIEWED
+        codes, uses = self._decide(columns, spellings, ours, has_commas=has_commas)
         if not codes:
-            raise _no_features(path, columns, uses)
+            raise _no_features(table.path, columns, uses)
         self.columns_, self.codes_ = uses, codes
         used = [one for one in columns if one.name in codes]
         self.is_plain_ = all(_is_plain(one, codes[one.name]) for one in used)
 
     def _decide(
-        self, columns: Sequence[RawColumn], spellings: Mapping[str, tuple[str, bool] | None], *, is_named: bool,
+        self, columns: Sequence[RawColumn], spellings: Mapping[str, tuple[str, bool] | None], ours: Sequence[str], *,
         has_commas: bool,
     ) -> tuple[dict[str, Code], list[ColumnUse]]:  # fmt: skip
-        """Return the codes of the columns that are used, and what became of every one."""
+        """Return the codes of the columns that are used, and what became of every one; ``ours`` tell the label."""
         codes: dict[str, Code] = {}
         uses = []
         for one in columns:
-            if one.name in self.image:
+            code: Code | None
+            if one.name in ours:
+                code, kind, told = None, "review", "left out: nearkin apply wrote it"
+            elif one.name in self.image:
                 code, kind, told = as_pictures(one)
             elif one.name in self.text:
                 code, kind, told = as_text(as_cells(one), "text")
             else:
                 spelled = spellings.get(one.name)
-                code, kind, told = choose_code(one, spelled, is_named=is_named, has_commas=has_commas)
+                code, kind, told = choose_code(one, spelled, is_named=self.features is not None, has_commas=has_commas)
             if code is not None:
                 codes[one.name] = code
             uses.append(ColumnUse(one.name, kind, told, len(code.names(one.name)) if code is not None else 0))
