@@ -326,10 +326,14 @@ def _fields(cls: type) -> list[dataclasses.Field[Any]]:
     return _known_fields[cls]
 
 
-@functools.cache
+#: Names, defaults and rules of the settings of classes, once asked for: every batch of a stream checks them.
+_known_rules: dict[type, list[tuple[str, Any, tuple[Rule, ...]]]] = {}
+
+
 def _rules(cls: type) -> list[tuple[str, Any, tuple[Rule, ...]]]:
-    """Names, defaults and rules of the settings of a class: every batch of a stream checks them."""
-    return [(one.name, one.default, one.metadata.get("rules", ())) for one in _fields(cls)]
+    if cls not in _known_rules:
+        _known_rules[cls] = [(one.name, one.default, one.metadata.get("rules", ())) for one in _fields(cls)]
+    return _known_rules[cls]
 
 
 def _describe(cls: type) -> Iterator[str]:

@@ -243,7 +243,7 @@ class OnlineLearner(BaseEstimator):
         is_own = type(self).check_rows is not OnlineLearner.check_rows  # which may take more than arrays, or less
         if not is_own and all(self._is_plain(one, members[0]) for one in members):
             if first:
-                vars(self).pop("encoder_", None)
+                self.__dict__.pop("encoder_", None)
                 self.n_features_in_ = members[0].shape[1]  # type: ignore[union-attr]
             return list(members)
         return [self.check_rows(one, reset=first and i == 0) for i, one in enumerate(members)]
