@@ -56,6 +56,10 @@ class OASIS(InnerSettings, DeviceSettings, StartSettings, StreamSettings, StepSe
     n_matrices = 2.0
     on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"hq": ("anchored",)}
 
+    def _begins_alike(self, d: int) -> bool:
+        """At the identity."""
+        return True
+
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
         return FullMatrix(rows.n_features, rows.dtype, self.measure)
 
@@ -137,6 +141,10 @@ class ODML(InnerSettings, DeviceSettings, StartSettings, StreamSettings, StepSet
 
     def _memory_for(self, d: int, itemsize: int) -> float:
         return 3.0 * d**2 * 8 if self.psd in ("project", "exact") else super()._memory_for(d, itemsize)
+
+    def _begins_alike(self, d: int) -> bool:
+        """At the identity."""
+        return True
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
         return FullMatrix(rows.n_features, rows.dtype, self.measure, self.psd)
