@@ -246,7 +246,9 @@ class OnlineLearner(BaseEstimator):
                 self.__dict__.pop("encoder_", None)
                 self.n_features_in_ = members[0].shape[1]  # type: ignore[union-attr]
             return list(members)
-        return [self.check_rows(one, reset=first and i == 0) for i, one in enumerate(members)]
+        checked = [self.check_rows(one, reset=first and i == 0) for i, one in enumerate(members)]
+        widest = np.result_type(*(one.dtype for one in checked))
+        return [one.astype(widest, copy=False) for one in checked]
 
     def _is_plain(self, X: Any, like: Any) -> bool:
         """Whether rows need no check but that of their numbers, and are of the kind of other rows."""

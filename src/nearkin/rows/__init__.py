@@ -1,6 +1,6 @@
 """Labelled rows as learners and triplet sources see them: checked, scaled, read in dense pieces."""
 
-from nearkin.rows.checks import LARGEST, are_below, check_finite, check_range, check_rows, explain_rows
+from nearkin.rows.checks import LARGEST, check_finite, check_range, check_rows, explain_rows, is_plain
 from nearkin.rows.late import LateColumns
 from nearkin.rows.moving import Moments, MovingScale
 from nearkin.rows.scaled import Rows
@@ -14,10 +14,10 @@ __all__ = [
     "MovingScale",
     "Rows",
     "Scaling",
-    "are_below",
     "check_finite",
     "check_range",
     "check_rows",
     "explain_rows",
+    "is_plain",
     "without_noise",
 ]

@@ -15,7 +15,7 @@ from nearkin.errors import InputError, Row
 if TYPE_CHECKING:
     from nearkin.rows.scaled import Rows
 
-__all__ = ["LARGEST", "are_below", "check_finite", "check_range", "check_rows", "explain_rows"]
+__all__ = ["LARGEST", "check_finite", "check_range", "check_rows", "explain_rows", "is_plain"]
 
 #: Largest scaled feature for which every product of a step stays finite.
 LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
@@ -23,7 +23,8 @@ LARGEST = {np.dtype(np.float32): 1e9, np.dtype(np.float64): 1e50}
 
 def check_rows(estimator: Any, X: Any, *, dtype: Any, reset: bool) -> Any:
     """Finite numbers as a dense array or CSR matrix, by scikit-learn's rules; every message names the estimator."""
-    if _is_plain(X, dtype) and not hasattr(estimator, "feature_names_in_"):
+    is_ready = is_plain(X, dtype) and (_are_below(X, np.inf) or bool(np.isfinite(X).all()))
+    if is_ready and not hasattr(estimator, "feature_names_in_"):
         if reset:
             estimator.n_features_in_ = X.shape[1]
         if estimator.n_features_in_ == X.shape[1]:
@@ -72,13 +73,17 @@ def _name_other_column(X: Any) -> str:
     return ""
 
 
-def check_finite(X: Any, owner: object | None = None, names: Sequence[Any] | None = None) -> None:
-    """Refuse rows, dense or CSR, that lack a number, and name the first place; ``names`` are those of the columns.
+def check_finite(X: Any, owner: object | None = None, names: Sequence[Any] | None = None, first: int = 0) -> None:
+    """Refuse rows, dense or CSR, that lack a number, and name the first place.
+
+    ``names`` are those of the columns, and ``first`` is the number of the first row.
 
     >>> check_finite(np.array([[0.0, 1.0], [2.0, np.nan]]), "RobustODML")
     Traceback (most recent call last):
     nearkin.errors.InputError: RobustODML: row 1 holds NaN in column 1; fill the gaps, or drop such rows or columns.
     """
+    if not sparse.issparse(X) and _are_below(X, np.inf):
+        return
     bad = ~np.isfinite(X.data if sparse.issparse(X) else X)
     if not bad.any():
         return
@@ -93,22 +98,24 @@ def check_finite(X: Any, owner: object | None = None, names: Sequence[Any] | Non
     raise InputError(
         f"{{row}} holds {what} in column {name}; fill the gaps, or drop such rows or columns.",
         owner=owner,
-        row=Row(row),
+        row=Row(first + row),
     )
 
 
-def _is_plain(X: Any, dtype: Any) -> bool:
-    """Whether scikit-learn would find nothing to do or to say; asking it costs more than a small batch."""
+def is_plain(X: Any, dtype: Any) -> bool:
+    """Whether scikit-learn would find nothing to do; asking it costs more than a small batch.
+
+    At the numbers nobody has looked then: they may lack one.
+    """
     return (
         type(X) is np.ndarray
         and X.ndim == 2
         and X.size > 0
         and X.dtype in (dtype if isinstance(dtype, list) else (dtype,))
-        and (are_below(X, np.inf) or bool(np.isfinite(X).all()))
     )
 
 
-def are_below(X: Array, limit: float) -> bool:
+def _are_below(X: Array, limit: float) -> bool:
     """Whether all numbers are surely finite and below a limit, by the sum of their squares: a single pass."""
     if not X.flags.c_contiguous or X.dtype.kind != "f":
         return False
@@ -120,7 +127,7 @@ def check_range(rows: Rows, owner: object, hint: str, first: int = 0) -> None:
     """Refuse scaled rows that are too large to compute with; ``first`` is the number of the first of them."""
     limit = LARGEST[np.dtype(rows.dtype)]
     for part, block in rows.blocks():
-        if are_below(block, limit):
+        if _are_below(block, limit):
             continue
         if -limit <= block.min(initial=0.0) and block.max(initial=0.0) <= limit:
             continue

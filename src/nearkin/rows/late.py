@@ -47,6 +47,7 @@ class LateColumns:
 
     Examples
     --------
+    >>> from nearkin.rows import Scaling
     >>> scaling = Scaling.learn(np.array([[0.0, 5.0], [2.0, 5.0]]), "unit")
     >>> *_, change = scaling.follow(np.array([[1.0, 4.0], [1.0, 6.0]] * 40), 2)
     >>> scaling.factor.tolist(), change.scaling.factor.tolist()
