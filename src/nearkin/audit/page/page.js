@@ -252,6 +252,7 @@
     const all = `${thousands(wrong)} wrong, ${thousands(n - wrong)} worth a look${key ? "" : "; the most doubtful first"}`;
     const some = shown.length === n ? all : `${thousands(shown.length)} of ${thousands(n)} suspects`;
     at("count").textContent = decided ? `${some}, ${thousands(decided)} decided` : some;
+    at("shown").textContent = shown.length === 1 ? "The one shown:" : `All ${thousands(shown.length)} shown:`;
     at("undo").disabled = !ledger.canUndo();
     const kept = ledger.canStore() ? "Decisions are kept in this browser as you make them." : "This browser cannot keep decisions: export them before you leave.";
     at("kept").textContent = kept;
@@ -328,6 +329,11 @@
 
   /* ---------------------------------------------------------------- findings */
 
+  /* Shows other suspects in the table, and nothing of what was filtered before. */
+  function narrow(change) {
+    at("filters").reset();
+    setTimeout(() => { change(); refresh(); at("suspects").scrollIntoView(); at("suspects").focus({ preventScroll: true }); });
+  }
   function choose(rows, title) {
     among = rows && new Set(rows);
     at("among").hidden = !rows;
@@ -341,13 +347,17 @@
     if (more) part.querySelector(".rows").append(` and ${thousands(more)} more`);
     closer.textContent = named.length === 1 ? "Look at the row" : more ? `Look at the first ${thousands(named.length)} rows` : `Look at the ${thousands(named.length)} rows`;
     closer.addEventListener("click", () => review.open(named.map((row) => placeInTable.get(row)), 0));
+    closer.hidden = part.querySelector(".rows").hidden = !named.length;
     button.hidden = !suspects.length;
-    button.textContent = suspects.length === 1 ? "Show the suspect among them" : `Show the ${thousands(suspects.length)} suspects among them`;
-    button.addEventListener("click", () => {
-      at("filters").reset();
-      setTimeout(() => { choose(suspects, title); refresh(); at("suspects").scrollIntoView(); at("suspects").focus({ preventScroll: true }); });
-    });
+    const where = named.length ? "among them" : "of these classes";
+    button.textContent = suspects.length === 1 ? `Show the suspect ${where}` : `Show the ${thousands(suspects.length)} suspects ${where}`;
+    button.addEventListener("click", () => narrow(() => choose(suspects, title)));
   });
+  for (const button of document.querySelectorAll(".some")) {
+    button.addEventListener("click", () => narrow(() => {
+      for (const [id, value] of [["by-given", "given"], ["by-best", "best"], ["by-tier", "tier"]]) at(id).value = button.dataset[value];
+    }));
+  }
 
   const { foretell } = makeFiles({ data, held, ids, someIds, number, classes, ledger, placeInTable, thousands, onImport: () => { refresh(); redraw([]); } });
   const review = makeReview({
@@ -368,8 +378,7 @@
     pick: (row) => {
       const i = placeInTable.get(row);
       if (i === undefined || i >= n) return;
-      at("filters").reset();
-      setTimeout(() => { picked = i; refresh(); at("suspects").scrollIntoView(); });
+      narrow(() => { picked = i; });
     },
   });
   document.documentElement.dataset.ready = "yes";

@@ -44,7 +44,7 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     show();
   }
   function go(by) {
-    if (now + by < 0 || now + by >= places.length) { show(); at("room-state").textContent += by > 0 ? " This is the last one." : " This is the first one."; return; }
+    if (now + by < 0 || now + by >= places.length) { show(); at("room-state").append(by > 0 ? " This is the last one." : " This is the first one."); return; }
     now += by;
     show();
   }
@@ -62,7 +62,9 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     const done = isSample ? places.filter((j) => ledger.answerOf(held.row[j])).length : places.filter((j) => ledger.fateOf(held.row[j])).length;
     const said = isSample ? ["", "Answered: right.", "Answered: wrong.", "Answered: cannot tell."][was]
       : ["", "Decided: suggested.", "Decided: given.", "Decided: drop.", `Decided: ${visible(ledger.labelOf(row) || "")}.`][how];
-    at("room-state").textContent = `${now + 1} of ${places.length}; ${done} ${isSample ? "answered" : "decided"}. ${said}`;
+    /* Who cannot see the row hears which one it is. */
+    const heard = `${at("room-title").textContent}: given ${names[held.given[i]]}${isSample ? "" : `, ${i < data.suspects ? "suggested" : "best other label"} ${names[held.best[i]]}`}. `;
+    at("room-state").replaceChildren(make("span", { className: "hidden", textContent: heard }), `${now + 1} of ${places.length}; ${done} ${isSample ? "answered" : "decided"}. ${said}`);
     const subject = make("div", { className: "subject" });
     if (pictures[row]) subject.append(make("img", { src: pictures[row], alt: "", width: 192, height: 192 }));
     if (texts[row]) subject.append(make("p", { className: "whole", dir: "auto", textContent: paragraphs(texts[row]) }));
