@@ -130,7 +130,7 @@ def test_rows_of_a_finding_are_looked_at_one_by_one_with_all_their_values(open_p
     for _ in range(told.rows.tolist().index(row)):
         page.keyboard.press("n")
     assert page.locator("#room-title").inner_text() == f"Row {audit.numbers()[row]}"
-    assert page.locator("#room .row-cells tr").count() == len(audit.contrast.columns[:40])
+    assert page.locator("#room .row-cells dt").count() == len(audit.contrast.columns[:40])
     assert page.locator("#room [data-key=a]").is_hidden() and page.locator("#room [data-key=d]").is_visible()
     page.keyboard.press("a")  # there is no suggestion to accept
     page.keyboard.press("d")

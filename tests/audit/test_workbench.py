@@ -125,6 +125,9 @@ def test_a_number_of_the_matrix_and_of_a_class_shows_its_suspects(page, made):
     for one in page.locator(".some").all():
         told, n = one.get_attribute("aria-label"), one.inner_text()
         one.press("Enter")
+        values = "['given', 'best', 'tier'].map((name) => document.getElementById(`by-${name}`).value)"
+        wanted = [one.get_attribute(f"data-{name}") for name in ("given", "best", "tier")]
+        page.wait_for_function(f"(wanted) => String({values}) === String(wanted)", arg=wanted)
         page.locator("#count", has_text=f"{n} of {audit.n_suspects} suspects").wait_for()
         for column in (2, 3):
             labels = page.locator(f"#body tr td:nth-child({column}) .label").all_inner_texts()
@@ -211,10 +214,16 @@ def test_the_sample_is_checked_and_the_headline_says_so_with_the_numbers_of_pyth
     page.locator("#check-begin").click()
     assert "Suggested" not in page.locator("#room-body").inner_text()  # nobody is told what to answer
     asked = sample.to_review.tolist()
+    page.keyboard.press("l")
+    assert page.locator("#room .parts section").count() > 1
+    page.keyboard.press("n")
+    page.keyboard.press("p")
+    assert page.locator("#room .parts section").count() == 0  # each row is judged without the votes first
     for row in asked:
         assert page.locator("#room-title").inner_text().endswith(f" {row}")
         page.keyboard.press("w" if is_wrong[row] else "r")
     assert not page.locator("#room").is_visible()
+    page.wait_for_function("() => document.activeElement.id === 'check-again'")  # the page stays where it is
     found = audit.verified({row: "wrong" if is_wrong[row] else "right" for row in asked})
     low, high = found.noise_interval
     assert low <= is_wrong.mean() <= high
