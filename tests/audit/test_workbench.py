@@ -308,6 +308,18 @@ def test_the_bar_shows_what_was_checked_and_again_the_estimate_when_answers_are_
     assert bar.inner_html() == before
 
 
+def test_a_decision_does_not_make_screen_readers_read_the_headline_again(page, made):
+    page.evaluate("""() => { window.changes = 0; new MutationObserver((some) => { changes += some.length; })
+      .observe(document.getElementById("headline"), { childList: true, subtree: true }); }""")
+    decide_by_keys(page, "akd")
+    page.locator("#bulk button", has_text="Keep").click()
+    assert page.evaluate("changes") == 0
+    page.locator("#check-begin").click()
+    for row in made[1].review_sample().to_review[:30].tolist():
+        page.keyboard.press("w" if made[2][row] else "r")
+    assert page.evaluate("changes") > 0
+
+
 def test_answers_are_looked_at_again_one_after_the_other_and_taken_back(page, made, tmp_path):
     audit, is_wrong = made[1:]
     rows = audit.review_sample().to_review.tolist()

@@ -6,7 +6,11 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
   const before = at("headline").cloneNode(true);
   const isEnough = (found) => found.answered - found.unsure >= data.enough; /* then headline and advice rest on the answers */
 
+  let told = ""; /* the answers that are shown */
   function show() {
+    const given = JSON.stringify([...ledger.answers]);
+    if (given === told) return; /* decisions change nothing here, and the headline is not read out again */
+    told = given;
     const answers = Object.fromEntries([...ledger.answers].map(([row, answer]) => [row, ANSWERS[answer]]));
     const found = checkedRate(drawn, answers, drawn), done = places.filter((i) => ledger.answerOf(held.row[i])).length;
     at("check-state").textContent = done ? `${thousands(done)} of ${thousands(places.length)} answered` : "";
