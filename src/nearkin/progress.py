@@ -50,6 +50,11 @@ _pressed, _waiting = False, False
 def listening(listener: Listener) -> Iterator[None]:
     """Call ``listener(task, done, total)`` for every advance inside the block, after those of enclosing blocks.
 
+    Parameters
+    ----------
+    listener : callable
+        Hears the name of the task, and how much of it is done out of how much.
+
     Examples
     --------
     >>> seen = []

@@ -31,6 +31,11 @@ _GATHER_NUMBERS = 1 << 20
 class NoisyRoles(NamedTuple):
     """Which triplets have a wrongly labelled anchor, positive or negative (Figure 7 of the paper).
 
+    Parameters
+    ----------
+    anchor, positive, negative : ndarray of bool of shape (n_triplets,)
+        Whether the row in this role is wrongly labelled.
+
     Examples
     --------
     >>> roles = NoisyRoles(np.array([True, False]), np.array([False, False]), np.array([False, False]))
