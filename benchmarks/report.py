@@ -69,7 +69,8 @@ def markdown(results: dict, picture: str | None = None) -> str:
     if picture:
         lines += [f"![Speed of nearkin]({picture})", ""]
     lines += ["## Goals", "", "| goal | | measured | |", "|---|---|---|---|"]
-    for goal in GOALS:
+    sections = {r["section"] for r in results["rows"]}
+    for goal in (one for one in GOALS if one.section in sections):
         found = find(results, goal.section, goal.row)
         measured = found["values"].get(goal.value) if found else None
         verdict = _verdict(goal, measured, found["note"]) if found and measured else "not measured"

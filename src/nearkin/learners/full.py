@@ -142,6 +142,11 @@ class ODML(InnerSettings, DeviceSettings, StartSettings, StreamSettings, StepSet
     def _memory_for(self, d: int, itemsize: int) -> float:
         return 3.0 * d**2 * 8 if self.psd in ("project", "exact") else super()._memory_for(d, itemsize)
 
+    def _seconds_of_step(self, d: int) -> float:
+        if self.psd == "exact":
+            return 1e-8 * d**3  # some ten eigendecompositions
+        return 1.5e-9 * d**2 if self.psd == "project" else super()._seconds_of_step(d)
+
     def _begins_alike(self, d: int) -> bool:
         """At the identity."""
         return True
