@@ -119,6 +119,20 @@ def test_all_that_a_filter_shows_is_decided_at_once_and_undone_at_once(page, mad
     assert "decided" not in page.locator("#count").inner_text()
 
 
+def test_decisions_that_a_bulk_decision_replaces_are_told(page, made):
+    audit, told = made[1], page.locator("#told")
+    decide_by_keys(page, "akk")
+    page.locator("#bulk button", has_text="Keep").click()
+    assert told.inner_text() == f"1 of {audit.n_suspects} had another decision before; undo brings it back."
+    page.locator("#undo").click()
+    assert told.inner_text() == "" and "3 decided" in page.locator("#count").inner_text()
+    page.locator("#bulk button", has_text="Undecide").click()
+    assert told.inner_text().startswith(f"3 of {audit.n_suspects} had another")
+    page.locator("#by-tier").select_option(label="wrong")
+    page.locator("#bulk button", has_text="Accept").click()
+    assert told.inner_text() == ""
+
+
 def test_a_number_of_the_matrix_and_of_a_class_shows_its_suspects(page, made):
     audit = made[1]
     page.locator("#query").fill("nothing has this name")
