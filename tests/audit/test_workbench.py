@@ -80,6 +80,34 @@ def test_keys_go_back_and_forth_look_closer_and_undo(page, made):
     assert "0 decided" in state.inner_text()
 
 
+def test_every_button_of_the_review_does_what_its_key_does(page, made):
+    order, state = made[1].order, page.locator("#room-state")
+    page.locator("#review").click()
+
+    def click(name):
+        page.locator("#room").get_by_role("button", name=name).click()
+        return page.locator("#room-title").inner_text()
+
+    assert click("Accept") == f"Row {order[1]}" and click("Keep") == f"Row {order[2]}"
+    assert click("Drop") == f"Row {order[3]}" and "3 decided" in state.inner_text()
+    assert click("Previous") == f"Row {order[2]}" and state.inner_text().endswith("Decided: drop.")
+    assert click("Previous") == f"Row {order[1]}" and state.inner_text().endswith("Decided: given.")
+    assert click("Undo") == f"Row {order[2]}" and "2 decided" in state.inner_text()
+    assert click("Next") == f"Row {order[3]}"
+    few = page.locator("#room-body li:visible").count()
+    click("Look closer")
+    assert page.locator("#room-body li:visible").count() > few
+    click("Other label")
+    page.keyboard.type("seal")
+    assert click("Take it") == f"Row {order[4]}" and "3 decided" in state.inner_text()
+    click("Close the review")
+    assert page.locator("#room").is_hidden()
+    page.locator("#check-begin").click()
+    rows = made[1].review_sample().to_review
+    for i, name in enumerate(("Right", "Wrong", "Cannot tell")):
+        assert click(name) == f"Row {rows[i + 1]}" and f"{i + 1} answered" in state.inner_text()
+
+
 def test_another_label_is_typed_and_keys_in_the_field_decide_nothing(page, made, tmp_path):
     audit = made[1]
     page.locator("#review").click()
