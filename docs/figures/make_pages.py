@@ -51,6 +51,7 @@ def take(browser: Browser, page_file: Path, is_wrong: np.ndarray, size: str, sch
         while page.locator("#room").is_visible():
             row = int(page.locator("#room-title").inner_text().split()[-1])
             page.keyboard.press("w" if is_wrong[row] else "r")
+        page.evaluate("document.activeElement.blur()")
         page.locator("#check").screenshot(path=to["checked"])
     context.close()
 

@@ -80,6 +80,34 @@ def test_keys_go_back_and_forth_look_closer_and_undo(page, made):
     assert "0 decided" in state.inner_text()
 
 
+def test_every_button_of_the_review_does_what_its_key_does(page, made):
+    order, state = made[1].order, page.locator("#room-state")
+    page.locator("#review").click()
+
+    def click(name):
+        page.locator("#room").get_by_role("button", name=name).click()
+        return page.locator("#room-title").inner_text()
+
+    assert click("Accept") == f"Row {order[1]}" and click("Keep") == f"Row {order[2]}"
+    assert click("Drop") == f"Row {order[3]}" and "3 decided" in state.inner_text()
+    assert click("Previous") == f"Row {order[2]}" and state.inner_text().endswith("Decided: drop.")
+    assert click("Previous") == f"Row {order[1]}" and state.inner_text().endswith("Decided: given.")
+    assert click("Undo") == f"Row {order[2]}" and "2 decided" in state.inner_text()
+    assert click("Next") == f"Row {order[3]}"
+    few = page.locator("#room-body li:visible").count()
+    click("Look closer")
+    assert page.locator("#room-body li:visible").count() > few
+    click("Other label")
+    page.keyboard.type("seal")
+    assert click("Take it") == f"Row {order[4]}" and "3 decided" in state.inner_text()
+    click("Close the review")
+    assert page.locator("#room").is_hidden()
+    page.locator("#check-begin").click()
+    rows = made[1].review_sample().to_review
+    for i, name in enumerate(("Right", "Wrong", "Cannot tell")):
+        assert click(name) == f"Row {rows[i + 1]}" and f"{i + 1} answered" in state.inner_text()
+
+
 def test_another_label_is_typed_and_keys_in_the_field_decide_nothing(page, made, tmp_path):
     audit = made[1]
     page.locator("#review").click()
@@ -117,6 +145,20 @@ def test_all_that_a_filter_shows_is_decided_at_once_and_undone_at_once(page, mad
     page.wait_for_timeout(50)
     page.keyboard.press("Control+z")
     assert "decided" not in page.locator("#count").inner_text()
+
+
+def test_decisions_that_a_bulk_decision_replaces_are_told(page, made):
+    audit, told = made[1], page.locator("#told")
+    decide_by_keys(page, "akk")
+    page.locator("#bulk button", has_text="Keep").click()
+    assert told.inner_text() == f"1 of {audit.n_suspects} had another decision before; undo brings it back."
+    page.locator("#undo").click()
+    assert told.inner_text() == "" and "3 decided" in page.locator("#count").inner_text()
+    page.locator("#bulk button", has_text="Undecide").click()
+    assert told.inner_text().startswith(f"3 of {audit.n_suspects} had another")
+    page.locator("#by-tier").select_option(label="wrong")
+    page.locator("#bulk button", has_text="Accept").click()
+    assert told.inner_text() == ""
 
 
 def test_a_number_of_the_matrix_and_of_a_class_shows_its_suspects(page, made):

@@ -96,7 +96,7 @@ function makeMap({ held, names, nameOf, tell, pick }) {
     at("legend").replaceChildren(...shown.map((code) => {
       const corners = shapeOf(code).map(([x, y]) => `${6 + 4.2 * x},${6 + 4.2 * y}`).join(" ");
       const mark = corners ? draw("polygon", { points: corners, fill: colourOf(code) }) : draw("circle", { cx: 6, cy: 6, r: 5, fill: colourOf(code) });
-      const button = make("button", { type: "button" }, draw("svg", { width: 12, height: 12, "aria-hidden": "true" }, mark), make("bdi", { className: "cut", textContent: names[code] }));
+      const button = make("button", { type: "button" }, draw("svg", { width: 12, height: 12, "aria-hidden": "true" }, mark), make("bdi", { className: "cut", textContent: names[code], title: names[code] }));
       button.setAttribute("aria-pressed", String(only === code));
       button.addEventListener("click", () => {
         only = only === code ? -1 : code;

@@ -85,6 +85,7 @@
       }
       shown.push(i);
     }
+    at("told").textContent = "";
     if (key) shown.sort((a, b) => direction * orders[key](a, b) || a - b);
     start = 0;
     show();
@@ -297,11 +298,16 @@
   }
   function undo() {
     const rows = ledger.undo();
+    at("told").textContent = "";
     if (rows) redraw(rows);
     return rows;
   }
-  for (const button of document.querySelectorAll("#bulk button")) {
-    button.addEventListener("click", () => decide(shown, Number(button.value)));
+  for (const button of document.querySelectorAll("#bulk button[value]")) {
+    button.addEventListener("click", () => {
+      const how = Number(button.value), before = shown.filter((i) => fateAt(i) && fateAt(i) !== how).length;
+      decide(shown, how);
+      at("told").textContent = before ? `${thousands(before)} of ${thousands(shown.length)} had another decision before; undo brings ${before === 1 ? "it" : "them"} back.` : "";
+    });
   }
   at("undo").addEventListener("click", undo);
   at("review").addEventListener("click", () => {
