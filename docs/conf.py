@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from importlib.metadata import files
@@ -70,6 +71,19 @@ def skip_foreign(app: Sphinx, what: str, name: str, member: Any, skip: bool, opt
     routing = name.endswith("_request") or name == "get_metadata_routing"
     hook = name in HOOKS and not app.env.docname.endswith(BASE)
     return True if routing or hook or home.startswith(FOREIGN) else None
+
+
+def mend_signature(
+    app: Sphinx, what: str, name: str, member: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str, str | None] | None:
+    """Show what a class takes whose base is left out here; a protocol takes nothing."""
+    if what != "class" or signature != "(*args, **kwargs)":
+        return None
+    if getattr(member, "_is_protocol", False):
+        return "", returns
+    taken = inspect.signature(member.__init__)
+    kept = [one.replace(annotation=one.empty) for one in taken.parameters.values() if one.name != "self"]
+    return str(taken.replace(parameters=kept, return_annotation=taken.empty)), returns
 
 
 # ------------------------------------------------------------------ markdown, formulas
@@ -166,5 +180,6 @@ def check_pages(app: Sphinx, failure: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Connect what this file adds to Sphinx."""
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-signature", mend_signature)
     app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", check_pages, priority=900)  # after all that writes files
