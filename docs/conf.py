@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from importlib.metadata import files
@@ -56,11 +57,33 @@ numpydoc_attributes_as_param_list = True
 FOREIGN = ("sklearn.", "builtins", "torch.", "collections", "typing")
 
 
+#: Between learners and their loops and files: shown where learners of your own begin, and not on thirty more pages.
+HOOKS = {
+    "C_from_identity", "begin_lesson", "check_rows", "check_stored", "end_lesson", "half_life", "lesson_kind",
+    "has_discriminant_start", "map_blocks", "n_matrices", "rank_for", "rule_for", "settings_of_triplets",
+}  # fmt: skip
+BASE = "OnlineLearner"
+
+
 def skip_foreign(app: Sphinx, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out members that other packages define."""
+    """Leave out members that other packages define, and those that only learners of your own need."""
     home = getattr(getattr(member, "fget", member), "__module__", None) or ""
     routing = name.endswith("_request") or name == "get_metadata_routing"
-    return True if routing or home.startswith(FOREIGN) else None
+    hook = name in HOOKS and not app.env.docname.endswith(BASE)
+    return True if routing or hook or home.startswith(FOREIGN) else None
+
+
+def mend_signature(
+    app: Sphinx, what: str, name: str, member: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str, str | None] | None:
+    """Show what a class takes whose base is left out here; a protocol takes nothing."""
+    if what != "class" or signature != "(*args, **kwargs)":
+        return None
+    if getattr(member, "_is_protocol", False):
+        return "", returns
+    taken = inspect.signature(member.__init__)
+    kept = [one.replace(annotation=one.empty) for one in taken.parameters.values() if one.name != "self"]
+    return str(taken.replace(parameters=kept, return_annotation=taken.empty)), returns
 
 
 # ------------------------------------------------------------------ markdown, formulas
@@ -106,6 +129,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "write_computation_times": False,  # those pages load a script from elsewhere
     "show_signature": False,
+    "reset_modules": ("matplotlib", "gallery_order.leave_out_notices"),
     "copyfile_regex": r"",
     "download_all_examples": True,
     "parallel": min(2, os.cpu_count() or 1),
@@ -130,12 +154,15 @@ html_theme_options: dict[str, Any] = {
     "header_links_before_dropdown": 7,
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc", "sg_download_links"],
+    "secondary_sidebar_items": {
+        one: ["page-toc"] for one in ("*", "tutorials/**", "reference/**")
+    },  # examples: room for code
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "tango",
     "pygments_dark_style": "github-dark",
 }
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_sidebars = {"index": [], "changelog": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -153,5 +180,6 @@ def check_pages(app: Sphinx, failure: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     """Connect what this file adds to Sphinx."""
     app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-signature", mend_signature)
     app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", check_pages, priority=900)  # after all that writes files

@@ -143,14 +143,14 @@ class _Lessons:
 
 
 class Classifier(base.MiniBatchClassifier):  # type: ignore[misc, unused-ignore]
-    """`RobustKNeighborsClassifier` on a stream of dicts.
+    """`nearkin.RobustKNeighborsClassifier` on a stream of dicts.
 
     Parameters
     ----------
-    model
-        A `RobustKNeighborsClassifier`, which is cloned; None for the default one. How often it decides anew, and from
-        how many rows, says its `partial_fit`.
-    seed
+    model : RobustKNeighborsClassifier or None, default=None
+        A classifier, which is cloned; None for the default one. Its `partial_fit` says how often it decides anew, and
+        from how many rows.
+    seed : int or None, default=None
         Seed of the default model and of the sample of rows.
 
     Examples
@@ -209,9 +209,9 @@ class Transformer(base.Transformer, base.SupervisedTransformer):  # type: ignore
 
     Parameters
     ----------
-    learner
-        A learner of nearkin with ``transform``, which is cloned; None for `RobustLODML`.
-    seed
+    learner : OnlineLearner or None, default=None
+        A learner with ``transform``, which is cloned; None for `nearkin.RobustLODML`.
+    seed : int or None, default=None
         Seed of the default learner and of the sample of rows.
 
     Examples
