@@ -7,6 +7,12 @@ NEEDS = {
     "tests/networks.py": "torch",
     "src/nearkin/deep/metric_learning.py": "pytorch_metric_learning",
     "src/nearkin/river.py": "river",
+    "src/nearkin/accelerator/device_cells.py": "torch",
+    "src/nearkin/search/handover.py": "onnx",
+    "src/nearkin/distributed/auditing.py": "distributed",
+    "src/nearkin/distributed/cluster.py": "distributed",
+    "src/nearkin/distributed/cluster_audit.py": "distributed",
+    "src/nearkin/distributed/driver.py": "distributed",
     "src/nearkin/accelerator/device_votes.py": "torch",
     "src/nearkin/accelerator/triton_code.py": "triton",
 }

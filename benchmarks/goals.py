@@ -58,6 +58,13 @@ def _all() -> Iterator[Goal]:
         yield Goal(name, "growth", f"stream n={n} d=64", "against shortest", 1.15, at_least=False)
     name = "1,000,000 x 512 in float32: memory beyond chunk and model, MB"
     yield Goal(name, "growth", "stream n=1000000 d=512", "over chunk and model MB", 100, at_least=False)
+    for d, r in ((64, 10), (512, 64)):
+        for n in (256, 8192):
+            for call in ("fit_triplets", "partial_fit_triplets"):
+                name = f"{call} of {n:,} triplets, share of the kernel, ({d}, {r})"
+                yield Goal(name, "calls", f"{n} triplets ({d}, {r}) scale=None", f"kernel in {call}", 0.85)
+            name = f"partial_fit of {n:,} rows, share of the kernels, ({d}, {r})"
+            yield Goal(name, "calls", f"partial_fit {n} rows ({d}, {r})", "kernel in partial_fit", 0.85)
     for learner in ("RobustLODML r=16", "RobustLODML r=64", "RobustODML", "RobustOASIS"):
         name = f"partial_fit of 256 rows, share outside kernels, {learner}"
         yield Goal(name, "calls", f"partial_fit 256 rows d=64 {learner}", "outside", 1 / 3, at_least=False)

@@ -30,7 +30,9 @@ EXPLAINED = {
     "fit": "Seconds of processor time, one thread, default parameters; *x* columns say how many times longer the peer "
     "took on the same rows.",
     "growth": "Streams in fresh processes; memory over start is the peak less what the process held before the stream.",
-    "calls": "Wall time. *Outside* is the share of a call spent neither learning nor searching for impostors.",
+    "calls": "*Kernel in* is the share of compiled sweeps, and of the search for impostors, in the processor time of a "
+    "call. *Outside* is the share of wall time spent neither learning nor searching for impostors nor with the "
+    "arithmetic of a discriminant start.",
 }
 
 
@@ -67,7 +69,8 @@ def markdown(results: dict, picture: str | None = None) -> str:
     if picture:
         lines += [f"![Speed of nearkin]({picture})", ""]
     lines += ["## Goals", "", "| goal | | measured | |", "|---|---|---|---|"]
-    for goal in GOALS:
+    sections = {r["section"] for r in results["rows"]}
+    for goal in (one for one in GOALS if one.section in sections):
         found = find(results, goal.section, goal.row)
         measured = found["values"].get(goal.value) if found else None
         verdict = _verdict(goal, measured, found["note"]) if found and measured else "not measured"

@@ -92,7 +92,11 @@ def draw_rows(size: int, n: int, repeats: int, rng: np.random.Generator) -> np.n
 def measure(kind: str, rate: float, repeats: int, seed: int = 0, n: int = N_DRAWS) -> Found:
     """Draw many samples of one world and compute their intervals."""
     rng = np.random.default_rng(seed)
-    guess, wrong = make_world(kind, rate, rng)
+    return measure_world(*make_world(kind, rate, rng), repeats, rng, n)
+
+
+def measure_world(guess: np.ndarray, wrong: np.ndarray, repeats: int, rng: np.random.Generator, n: int) -> Found:
+    """Draw many samples of some guesses and wrong labels, and compute their intervals."""
     truth, rows = wrong.mean(), draw_rows(len(wrong), n, repeats, rng)
     # Intervals only shrink with every answer, so the last one is also that of the worst moment to stop.
     low, high = bound(guess, wrong, rows)

@@ -20,7 +20,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import nearkin
-from nearkin.learners import OnlineLearner
+from nearkin.learners import OnlineLearner, fit_many
+from nearkin.search import Index, SimilarityAdapter
 
 from . import machine
 from .settings import HERE
@@ -43,12 +44,16 @@ def draw(rows: int, features: int, classes: int) -> tuple[np.ndarray, np.ndarray
 
 
 def learner_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Name and preparation of the `fit` of every learner that has one map or matrix."""
+    """Name and preparation of the `fit` of every learner."""
     for name in nearkin.__all__:
         kind = getattr(nearkin, name)
         if isinstance(kind, type) and issubclass(kind, OnlineLearner) and name.startswith("Robust"):
             if name in ("RobustOMDML", "RobustLOMDML", "RobustLSMDML"):
-                continue  # of several modalities
+                yield (
+                    f"{name}.fit, two modalities",
+                    lambda X, y, kind=kind: lambda: kind(random_state=0).fit(np.array_split(X, 2, axis=1), y),
+                )
+                continue
             yield f"{name}.fit", lambda X, y, kind=kind: lambda: kind(random_state=0).fit(X, y)
 
 
@@ -78,6 +83,12 @@ def other_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
     def answers(y: np.ndarray) -> np.ndarray:
         rng, right = np.random.default_rng(0), np.array([0.9, 0.8, 0.6])
         return np.where(rng.random((len(y), 3)) < right, y[:, None], rng.permuted(np.tile(y, (3, 1)), axis=1).T)
+
+    def mixed(X: np.ndarray, y: np.ndarray) -> Any:
+        import pandas as pd
+
+        columns = {f"n{i}": one for i, one in enumerate(X.T)}
+        return pd.DataFrame(columns | {f"c{i}": [f"k{int(4 * abs(x)) % 9}" for x in X[:, i]] for i in range(3)})
 
     def save(model: Any, X: np.ndarray, y: np.ndarray) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -115,6 +126,27 @@ def other_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
         after(triplets, lambda t, X, y: nearkin.RobustLODML(16, random_state=0).fit_triplets(*t)),
     )
     yield "save and load", after(learned, save)
+    yield (
+        "RobustLODML.fit, triplets='batch'",
+        lambda X, y: (
+            lambda: nearkin.RobustLODML(
+                16, init="pca", triplets=nearkin.BatchTriplets(max_impostors=1), rescore=False, random_state=0
+            ).fit(X, y)
+        ),
+    )
+    yield (
+        "fit_many, 4 values of C",
+        lambda X, y: (
+            lambda: fit_many([nearkin.RobustLODML(16, C=C, random_state=0) for C in (0.001, 0.003, 0.01, 0.03)], X, y)
+        ),
+    )
+    yield "SimilarityAdapter.fit", after(triplets, lambda t, X, y: SimilarityAdapter().fit(*t))
+    yield (
+        f"Index.query of {_QUERIES:,} vectors",
+        after(lambda X, y: Index().fit(X), lambda index, X, y: index.query(X[:_QUERIES])),
+    )
+    yield "TableEncoder.fit_transform", after(mixed, lambda table, X, y: nearkin.TableEncoder().fit_transform(table))
+    yield "flip_labels", lambda X, y: lambda: nearkin.flip_labels(y, 0.2, random_state=0)
 
 
 def series(prepare: Callable[..., Any], axis: str) -> dict[int, float]:

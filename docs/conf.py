@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.util import logging
 from sphinx.util.fileutil import copy_asset_file
 from sphinx_gallery.sorting import ExplicitOrder
 
 import nearkin
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))  # for gallery_order
+sys.path.insert(0, str(HERE))  # for gallery_order and check_pages
 
 project = "nearkin"
 author = "The nearkin developers"
@@ -140,7 +141,17 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
+def check_pages(app: Sphinx, failure: Exception | None) -> None:
+    """Warn of faults that show only in built pages, those of gallery and reference among them."""
+    if failure is None and app.builder.format == "html":
+        from check_pages import find_faults
+
+        for fault in find_faults(Path(app.outdir)):
+            logging.getLogger(__name__).warning(fault)
+
+
 def setup(app: Sphinx) -> None:
     """Connect what this file adds to Sphinx."""
     app.connect("autodoc-skip-member", skip_foreign)
     app.connect("build-finished", copy_mathjax)
+    app.connect("build-finished", check_pages, priority=900)  # after all that writes files

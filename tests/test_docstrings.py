@@ -13,6 +13,9 @@ import nearkin
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
+#: Rooms that import only with an optional part, and what it is.
+NEEDS = {"nearkin.deep": "torch", "nearkin.river": "river"}
+
 #: Names of the reference whose documentation is known to be incomplete. The list may only shrink.
 NOT_YET: set[str] = set()
 
@@ -24,13 +27,14 @@ def offered(package):
     return {name: value for name, value in values.items() if inspect.isclass(value) or inspect.isfunction(value)}
 
 
-def reference(*, of_networks):
-    """Classes and functions for callers: what pages of the reference name, of networks or of all other rooms."""
+def reference(room=None):
+    """Classes and functions for callers: what pages of the reference name, of one room of `NEEDS` or of all others."""
     pages = "".join(page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("*.md")))
     found = {}
     for name in re.findall(r"^   (nearkin\.\S+)$", pages, re.MULTILINE):
         package, _, last = name.rpartition(".")
-        if name.startswith("nearkin.deep.") == of_networks and package != "nearkin":
+        home = next((one for one in NEEDS if name.startswith(f"{one}.")), None)
+        if home == room and package != "nearkin":
             found[name] = getattr(importlib.import_module(package), last, None)
     return found
 
@@ -69,13 +73,14 @@ def entries(lines):
 
 
 def signature_names(value):
-    """Parameters as a caller sees them; none for protocols, which nobody calls."""
+    """Parameters as a caller sees them, ``**others`` if they are documented; none for protocols, which nobody calls."""
     if getattr(value, "_is_protocol", False):
         return []
     if inspect.isclass(value) and value.__init__ is object.__init__ and not issubclass(value, tuple):
         return []
-    parameters = inspect.signature(value).parameters.values()
-    return [one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    told, parameters = inspect.cleandoc(value.__doc__ or ""), inspect.signature(value).parameters.values()
+    others = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [one.name for one in parameters if one.kind not in others or f"\n**{one.name}\n" in told]
 
 
 def summary_faults(value):
@@ -114,7 +119,7 @@ def test_what_a_package_offers_begins_with_a_summary():
 
 
 def test_what_is_public_documents_its_parameters_and_shows_an_example():
-    objects = reference(of_networks=False) | offered("nearkin")
+    objects = reference() | offered("nearkin")
     known = {id(value) for value in objects.values()}
     assert len(known) > 80
     lacking = {f"{name} {fault}" for name, value in objects.items() for fault in reference_faults(value)}
@@ -122,10 +127,10 @@ def test_what_is_public_documents_its_parameters_and_shows_an_example():
     assert NOT_YET - lacking == set(), "documented by now: delete from NOT_YET"
 
 
-def test_public_networks_are_documented():
-    pytest.importorskip("torch")
-    objects = {name: value for name, value in reference(of_networks=True).items() if "metric_learning" not in name}
-    assert [
-        f"{name} {fault}" for name, value in offered("nearkin.deep").items() for fault in summary_faults(value)
-    ] == []
+@pytest.mark.parametrize("room", list(NEEDS))
+def test_rooms_with_an_optional_part_are_documented(room):
+    pytest.importorskip(NEEDS[room])
+    objects = {name: value for name, value in reference(room).items() if "metric_learning" not in name}
+    assert offered(room).keys() & objects.keys()
+    assert [f"{name} {fault}" for name, value in offered(room).items() for fault in summary_faults(value)] == []
     assert [f"{name} {fault}" for name, value in objects.items() for fault in reference_faults(value)] == []

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((ROOT / "examples").rglob("*.py"))
 PAGES = [
     "README.md", "docs/start.md", "docs/streams.md", "docs/extending.md", "docs/audit.md", "docs/coming-from.md",
+    "docs/with-others.md",
     *(f"docs/tutorials/{who}.md" for who in ("data-scientist", "search-engineer", "stream-owner", "researcher")),
 ]  # fmt: skip
 

@@ -55,6 +55,22 @@ def test_every_figure_of_the_front_page_stands_in_its_record():
             assert figure.lstrip("+") in record, f"{what}: {figure} is not in {path or 'the record above'}"
 
 
+def test_every_make_target_that_pages_and_workflows_name_exists():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+    named = set()
+    for path in (
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / ".github").rglob("*.*"),
+        ROOT / ".ci" / "run",
+    ):
+        for line in re.findall(r"(?:`|run: |^)make ((?:[a-z-]+ ?)+)", path.read_text(), re.MULTILINE):
+            named |= {(path.name, one) for one in line.split()}
+    assert {"test-oldest", "dist", "docs", "coverage"} <= {one for _, one in named}
+    assert sorted(one for one in named if one[1] not in targets) == []
+
+
 def test_the_citation_names_this_version():
     version = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     assert version[1] == nearkin.__version__

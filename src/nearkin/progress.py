@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ __all__ = [
     "at_exit",
     "begin",
     "current_step",
+    "foretell",
     "hold_interrupts",
     "listening",
     "notice_interrupts",
@@ -25,6 +27,7 @@ __all__ = [
     "pauses",
     "pausing",
     "planned",
+    "say_seconds",
 ]  # fmt: skip
 
 Listener = Callable[[str, int, int], None]
@@ -36,6 +39,9 @@ _whole: ContextVar[tuple[int, int] | None] = ContextVar("nearkin_progress_whole"
 
 #: Parts of a planned task that are counted.
 _WHOLE = 1000
+
+#: Least seconds that are worth an announcement.
+_LONG = 10.0
 
 #: Packages that turn loops into machine code.
 _COMPILERS = ("numba", "llvmlite")
@@ -49,6 +55,11 @@ _pressed, _waiting = False, False
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Call ``listener(task, done, total)`` for every advance inside the block, after those of enclosing blocks.
+
+    Parameters
+    ----------
+    listener : callable
+        Hears the name of the task, and how much of it is done out of how much.
 
     Examples
     --------
@@ -268,3 +279,29 @@ def _compiles(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def say_seconds(seconds: float) -> str:
+    """How long something takes, if that is long.
+
+    Examples
+    --------
+    >>> say_seconds(3.0), say_seconds(21.0), say_seconds(200.0), say_seconds(9000.0)
+    ('', ', about 20 s', ', about 3 min', ', about 2.5 h')
+    """
+    if seconds < _LONG:
+        return ""
+    if seconds < 90.0:
+        return f", about {round(seconds, -1):.0f} s"
+    return f", about {seconds / 60.0:.0f} min" if seconds < 5400.0 else f", about {seconds / 3600.0:.1f} h"
+
+
+def foretell(job: str, seconds: float, why: str) -> None:
+    """Log one line before work that takes long, and why it does; nothing before other work.
+
+    Examples
+    --------
+    >>> foretell("comparing 100 rows", 0.1, "All pairs are compared.")
+    """
+    if said := say_seconds(seconds):
+        logging.getLogger("nearkin").warning("%s%s. %s", job, said, why)

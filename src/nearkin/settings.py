@@ -294,10 +294,10 @@ def _inherit_rules(cls: type) -> None:
 
 def check_settings(owner: Any) -> None:
     """Raise an `InputError` that names the owner, the setting, its rules and its value if no rule allows it."""
-    for one in _fields(type(owner)):
-        value = getattr(owner, one.name)
-        if value is not one.default:  # which is allowed
-            check_argument(owner, one.name, value, *one.metadata.get("rules", ()))
+    for name, default, rules in _rules(type(owner)):
+        value = getattr(owner, name)
+        if value is not default:  # which is allowed
+            check_argument(owner, name, value, *rules)
 
 
 def check_argument(owner: object, name: str, value: Any, *rules: Rule) -> None:
@@ -314,7 +314,7 @@ def check_argument(owner: object, name: str, value: Any, *rules: Rule) -> None:
         raise InputError(f"parameter `{name}` must be {words}; got {value!r}.", owner=owner)
 
 
-#: Settings of classes, once asked for: every batch of a stream checks them.
+#: Settings of classes, once asked for.
 _known_fields: dict[type, list[dataclasses.Field[Any]]] = {}
 
 
@@ -324,6 +324,16 @@ def _fields(cls: type) -> list[dataclasses.Field[Any]]:
         found = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
         _known_fields[cls] = sorted(found, key=lambda one: bool(one.kw_only))
     return _known_fields[cls]
+
+
+#: Names, defaults and rules of the settings of classes, once asked for: every batch of a stream checks them.
+_known_rules: dict[type, list[tuple[str, Any, tuple[Rule, ...]]]] = {}
+
+
+def _rules(cls: type) -> list[tuple[str, Any, tuple[Rule, ...]]]:
+    if cls not in _known_rules:
+        _known_rules[cls] = [(one.name, one.default, one.metadata.get("rules", ())) for one in _fields(cls)]
+    return _known_rules[cls]
 
 
 def _describe(cls: type) -> Iterator[str]:

@@ -143,22 +143,31 @@ def test_pages_of_the_table_turn(page, made):
 
 def test_evidence_opens_and_shows_the_neighbours(page, made):
     _, audit, ids = made
-    why = audit.evidence(int(audit.order[0]))
-    button = page.locator("#body tr").first.locator(".why button")
-    button.press("Enter")
-    assert page.evaluate("document.activeElement.textContent") == "less"
-    lists = page.locator("#body tr").first.locator(".near")
+    why = audit.evidence(int(audit.order[1]))
+    page.locator("#body tr").nth(1).locator(".why button").press("Enter")
+    room = page.locator("#room")
+    assert room.locator("#room-title").inner_text() == f"name, of row {ids[why.row]}"
+    page.keyboard.press("l")
+    lists = room.locator(".near")
     names = "li > span > bdi:nth-child(2)"
     assert lists.nth(0).locator(names).all_inner_texts() == [ids[one.row] for one in why.neighbours]
     assert lists.nth(1).locator(names).all_inner_texts() == [ids[one.row] for one in why.trusted]
-    columns = page.locator("#body tr").first.locator(".features tbody th").all_inner_texts()
+    columns = room.locator(".features tbody th").all_inner_texts()
     assert columns == [one.name for one in why.features]
-    assert f"{why.given.distance:.3g}" in page.locator("#body tr").first.locator(".why").inner_text()
+    assert f"{why.given.distance:.3g}" in room.inner_text()
     said = lists.nth(0).locator("li .cast").all_inner_texts()
     for text, one in zip(said, why.neighbours, strict=True):
         assert text.endswith("; itself a suspect") == one.is_suspect and all(name in text for name in one.voters)
-    shares = page.locator("#body tr").first.locator(".opinions:not(.features) tbody td:nth-child(2)").all_inner_texts()
+    shares = room.locator(".opinions:not(.features) tbody td:nth-child(2)").all_inner_texts()
     assert sum(int(one.split()[0]) for one in shares) == 100
+    page.keyboard.press("k")  # the line of the table is drawn again, and the focus is at the next one
+    page.keyboard.press("Escape")
+    focused = f"() => document.activeElement.closest('tr')?.dataset.row === '{audit.order[2]}'"
+    page.wait_for_function(focused)
+    page.keyboard.press("Enter")
+    assert room.is_visible()
+    page.keyboard.press("Escape")
+    page.wait_for_function(focused)
 
 
 def downloaded(page, tmp_path):
@@ -297,13 +306,19 @@ def test_light_and_dark(browser, made):
         context.close()
 
 
-@pytest.mark.parametrize("width", [320, 390, 768, 1024, 1280])
+@pytest.mark.parametrize("width", [320, 390, 768, 1024, 1280, 1920])
 def test_nothing_hangs_over_the_edge(browser, made, width):
     page = browser.new_page(viewport={"width": width, "height": 800})
     page.goto(made[0].as_uri())
     page.wait_for_selector("html[data-ready=yes]")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("#suspects .scroll").evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    page.locator("#review").click()
+    page.keyboard.press("l")
+    cut = page.locator("#room, #room section").evaluate_all(
+        "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.innerText.slice(0, 40))"
+    )
+    assert cut == []
     page.close()
 
 
@@ -392,11 +407,13 @@ def test_characters_that_act_are_shown_as_escapes_and_downloaded_as_they_are(bro
     assert shown == [printable(ids[row]) for row in audit.order[:50]]
     assert cells(page, 2) == [printable(one) for one in audit.given_label[audit.order[:50]]]
     page.locator("#body tr").first.locator(".why button").press("Enter")
+    assert page.locator("#room .near li").count() > 0
     acting = """() => [document.title, document.body.innerText, ...[...document.querySelectorAll("*")].flatMap((one) =>
       [...one.attributes].map((attribute) => attribute.value))]
       .join(" ").match(/[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800]/u)"""
     assert page.evaluate(acting) is None
     assert page.locator("#body script, .notes script, .matrix script").count() == 0
+    page.keyboard.press("Escape")
     page.locator("#rest").select_option(label="keep the given label")
     with page.expect_download() as waiting:
         page.locator("#download").click()

@@ -93,12 +93,30 @@ def test_a_finding_names_its_rows_and_offers_to_look_at_them(open_page, made):
     for one in audit.findings:
         part = part_of(page, one.title)
         part.locator("summary").click()
-        has_suspects = bool(audit.is_suspect[one.rows].any())
+        concerned = one.rows if len(one.rows) else np.isin(audit.given_code, one.codes)
+        has_suspects = bool(audit.is_suspect[concerned].any())
         assert part.get_by_role("button", name="Show").count() == int(has_suspects), one.kind
         assert part.get_by_role("button", name="Look at").count() == int(len(one.rows) > 0), one.kind
         if len(one.rows):
             first = audit.numbers()[one.rows[0]]
             assert part.locator(".rows bdi").first.inner_text() == f"<i>{first}</i>\\u202e"
+
+
+def test_a_finding_about_classes_shows_the_suspects_that_bear_their_labels(open_page, made):
+    folder, audit = made
+    page = open_page(folder / "plain.html")
+    told = next(one for one in audit.findings if one.kind == "spellings")
+    assert {str(audit.classes[code]).lower() for code in told.codes} == {"dog\u202e"} and len(told.codes) == 2
+    suspects = [row for row in audit.order[: audit.n_suspects].tolist() if audit.given_code[row] in told.codes]
+    part = part_of(page, told.title)
+    part.locator("summary").click()
+    button = part.get_by_role("button", name="Show")
+    assert button.inner_text() == f"Show the {len(suspects)} suspects of these classes"
+    assert part.get_by_role("button", name="Look at").count() == 0 and part.locator(".rows").is_hidden()
+    button.click()
+    page.locator("#among").wait_for()
+    rows = page.locator("#body tr").evaluate_all("lines => lines.map((line) => Number(line.dataset.row))")
+    assert len(suspects) > 1 and rows == suspects[:50]
 
 
 def test_rows_of_a_finding_are_looked_at_one_by_one_with_all_their_values(open_page, made, tmp_path):
@@ -112,7 +130,7 @@ def test_rows_of_a_finding_are_looked_at_one_by_one_with_all_their_values(open_p
     for _ in range(told.rows.tolist().index(row)):
         page.keyboard.press("n")
     assert page.locator("#room-title").inner_text() == f"Row {audit.numbers()[row]}"
-    assert page.locator("#room .row-cells tr").count() == len(audit.contrast.columns[:40])
+    assert page.locator("#room .row-cells dt").count() == len(audit.contrast.columns[:40])
     assert page.locator("#room [data-key=a]").is_hidden() and page.locator("#room [data-key=d]").is_visible()
     page.keyboard.press("a")  # there is no suggestion to accept
     page.keyboard.press("d")

@@ -8,6 +8,7 @@ import pytest
 
 import nearkin
 from browsing import IN_BROWSER
+from nearkin.errors import printable
 
 pytestmark = IN_BROWSER
 NAMES = np.array(["=SUM(A1)", "<b>cat</b>", "dog\u202e"])
@@ -118,6 +119,43 @@ def test_all_that_a_filter_shows_is_decided_at_once_and_undone_at_once(page, mad
     assert "decided" not in page.locator("#count").inner_text()
 
 
+def test_a_number_of_the_matrix_and_of_a_class_shows_its_suspects(page, made):
+    audit = made[1]
+    page.locator("#query").fill("nothing has this name")
+    for one in page.locator(".some").all():
+        told, n = one.get_attribute("aria-label"), one.inner_text()
+        one.press("Enter")
+        values = "['given', 'best', 'tier'].map((name) => document.getElementById(`by-${name}`).value)"
+        wanted = [one.get_attribute(f"data-{name}") for name in ("given", "best", "tier")]
+        page.wait_for_function(f"(wanted) => String({values}) === String(wanted)", arg=wanted)
+        page.locator("#count", has_text=f"{n} of {audit.n_suspects} suspects").wait_for()
+        for column in (2, 3):
+            labels = page.locator(f"#body tr td:nth-child({column}) .label").all_inner_texts()
+            if column == 2 or "suggested" in told:
+                assert len(set(labels)) == 1 and f"{['given', 'suggested'][column - 2]} {labels[0]}" in told
+        tiers = set(page.locator("#body .tier").all_inner_texts())
+        assert "suggested" in told or tiers == {told.split(": ")[1].split(",")[0]}
+    n_pairs = sum(one > 0 for one in (audit.noise_matrix - np.diag(np.diag(audit.noise_matrix))).ravel())
+    assert page.locator(".matrix .some").count() == n_pairs > 2
+    n_tiers = sum((wrong > 0) + (look > 0) for _, _, wrong, look in audit.doubt_by_class())
+    assert page.locator(".some").count() == n_pairs + n_tiers
+
+
+def test_it_says_which_row_is_shown_and_how_many_a_button_decides_for(page, made):
+    audit = made[1]
+    assert page.locator("#shown").inner_text() == f"All {audit.n_suspects} shown:"
+    page.locator("#review").click()
+    page.keyboard.press("n")
+    row = int(audit.order[1])
+    given, best = (printable(one[row]) for one in (audit.given_label, audit.suggested_label))
+    assert page.locator("#room-state").text_content().startswith(f"Row {row}: given {given}, suggested {best}. 2 of ")
+    page.keyboard.press("Escape")
+    page.locator("#check-begin").click()
+    row = int(audit.review_sample().to_review[0])
+    heard = page.locator("#room-state").text_content()
+    assert heard.startswith(f"Row {row}: given {printable(audit.given_label[row])}. 1 of 50")
+
+
 def test_decisions_are_handed_over_to_another_browser_and_to_python(page, made, open_page, tmp_path):
     path, audit, _ = made
     decide_by_keys(page, "aakd")
@@ -176,10 +214,16 @@ def test_the_sample_is_checked_and_the_headline_says_so_with_the_numbers_of_pyth
     page.locator("#check-begin").click()
     assert "Suggested" not in page.locator("#room-body").inner_text()  # nobody is told what to answer
     asked = sample.to_review.tolist()
+    page.keyboard.press("l")
+    assert page.locator("#room .parts section").count() > 1
+    page.keyboard.press("n")
+    page.keyboard.press("p")
+    assert page.locator("#room .parts section").count() == 0  # each row is judged without the votes first
     for row in asked:
         assert page.locator("#room-title").inner_text().endswith(f" {row}")
         page.keyboard.press("w" if is_wrong[row] else "r")
     assert not page.locator("#room").is_visible()
+    page.wait_for_function("() => document.activeElement.id === 'check-again'")  # the page stays where it is
     found = audit.verified({row: "wrong" if is_wrong[row] else "right" for row in asked})
     low, high = found.noise_interval
     assert low <= is_wrong.mean() <= high
@@ -187,6 +231,13 @@ def test_the_sample_is_checked_and_the_headline_says_so_with_the_numbers_of_pyth
     for share in (found.noise_rate, low, high):
         assert f"{100 * share:.{0 if 100 * share >= 9.95 else 1}f} %" in words
     assert page.locator("#headline").inner_text().startswith("Checked")
+    page.locator("#checked summary").click()
+    shown = page.locator("#depths tr").evaluate_all("rows => rows.map((row) => row.innerText.split('\\t'))")
+    assert [row[0] for row in shown] == [f"{one.depth:,}" for one in found.precision]
+    for row, one in zip(shown, found.precision, strict=True):
+        percents = [100 * share for share in (one.estimate, one.low, one.high)]
+        assert row[1:] == [f"{one:.{0 if one >= 9.95 else 1}f} %" for one in percents]
+    assert page.locator("#depths .stopped th").all_inner_texts() == ([f"{found.stop:,}"] if found.stop else [])
     held = json.loads(exported(page, tmp_path).read_text())
     assert {one["row"]: one["answer"] for one in held["sample"]} == {
         row: "wrong" if is_wrong[row] else "right" for row in asked
@@ -255,6 +306,18 @@ def test_the_bar_shows_what_was_checked_and_again_the_estimate_when_answers_are_
     assert "Checked" in bar.locator("svg").get_attribute("aria-label") and "30 rows that you judged" in bar.inner_text()
     page.keyboard.press("u")
     assert bar.inner_html() == before
+
+
+def test_a_decision_does_not_make_screen_readers_read_the_headline_again(page, made):
+    page.evaluate("""() => { window.changes = 0; new MutationObserver((some) => { changes += some.length; })
+      .observe(document.getElementById("headline"), { childList: true, subtree: true }); }""")
+    decide_by_keys(page, "akd")
+    page.locator("#bulk button", has_text="Keep").click()
+    assert page.evaluate("changes") == 0
+    page.locator("#check-begin").click()
+    for row in made[1].review_sample().to_review[:30].tolist():
+        page.keyboard.press("w" if made[2][row] else "r")
+    assert page.evaluate("changes") > 0
 
 
 def test_answers_are_looked_at_again_one_after_the_other_and_taken_back(page, made, tmp_path):

@@ -7,13 +7,21 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 
 import nearkin
-from nearkin.jury import Groups, JuryDecision, LocalNeighbours, NeighbourVoter, RidgeVoter, assemble_jury, find_copies
+from nearkin.jury import (
+    Groups,
+    JuryDecision,
+    LocalNeighbours,
+    NeighbourVoter,
+    RidgeVoter,
+    assemble_jury,
+    find_copies,
+    neighbour_voter,
+)
 from nearkin.jury import decision as decision_of
 from nearkin.jury import judged as judged_of
 from nearkin.jury import ridge as ridge_of
-from nearkin.jury import voters as voters_of
+from nearkin.jury.learned_spaces import learn_spaces
 from nearkin.jury.ridge import Landmarks, LeadingDirections
-from nearkin.jury.voters import learn_spaces
 from reference import ridge as literal
 
 
@@ -162,7 +170,7 @@ def test_the_penalty_is_the_best_for_groups_left_out(noisy):
 
 @pytest.mark.parametrize("many", [64, 4], ids=["dropped", "searched outside"])
 def test_neighbours_are_the_nearest_of_other_groups(many, noisy, monkeypatch):
-    monkeypatch.setattr(voters_of, "_MANY", many)
+    monkeypatch.setattr(neighbour_voter, "_MANY", many)
     rows, codes, group = noisy
     near = LocalNeighbours(rows)
     voter = NeighbourVoter("near", near, codes, 3, groups=Groups(group))

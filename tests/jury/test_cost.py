@@ -11,7 +11,7 @@ from nearkin.jury import judged as judged_of
 
 def test_an_audit_reports_one_task_that_only_goes_forward(rng, monkeypatch):
     monkeypatch.setattr(judged_of, "MOST_MEMBERS", 200)
-    monkeypatch.setattr(cost, "_LONG", 0.0)
+    monkeypatch.setattr(progress, "_LONG", 0.0)
     X, y = rng.normal(size=(400, 3)), np.arange(400) % 2
     seen = []
     with progress.listening(lambda *one: seen.append(one)):

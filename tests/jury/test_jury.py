@@ -27,13 +27,16 @@ from nearkin.jury import (
     NeighbourVoter,
     RidgeVoter,
     SuspectRules,
+    learned_spaces,
     mix_votes,
+    neighbour_voter,
     stack_votes,
 )
 from nearkin.jury import local_scaling as local
-from nearkin.jury import voters as voters_of
+from nearkin.jury.learned_spaces import learn_spaces
+from nearkin.jury.neighbour_voter import BANDWIDTHS
 from nearkin.jury.suspects import best_threshold
-from nearkin.jury.voters import BANDWIDTHS, learn_spaces, rank_votes
+from nearkin.jury.voters import rank_votes
 from nearkin.measures import DISTANCE
 from nearkin.noise import NoiseModel, flip_labels
 from nearkin.noise import model as noise_model
@@ -146,9 +149,10 @@ def _nearest_of(candidates, query, rows, k):
 
 
 def test_each_row_is_judged_in_the_space_of_its_judge_among_those_near_in_the_input_space(rng, monkeypatch):
-    monkeypatch.setattr(voters_of, "N_CANDIDATES", 40)
-    monkeypatch.setattr(voters_of, "N_VOTING", 15)
-    monkeypatch.setattr(voters_of, "_AT_ONCE", 30)
+    monkeypatch.setattr(neighbour_voter, "N_CANDIDATES", 40)
+    for module in (learned_spaces, neighbour_voter):
+        monkeypatch.setattr(module, "N_VOTING", 15)
+    monkeypatch.setattr(learned_spaces, "_AT_ONCE", 30)
     rows, codes, judge = rng.normal(size=(80, 3)), rng.integers(0, 3, 80), rng.integers(0, 2, 80)
     near = NeighbourVoter("input space", LocalNeighbours(rows), codes, 3, 4.0)
     spaces = [LearnedSpace(rng.normal(size=(2, 3)), rows) for _ in range(2)]

@@ -32,11 +32,11 @@ class DeviceCells:
 
     Examples
     --------
-    >>> import torch  # doctest: +SKIP
+    >>> import torch
     >>> rows, ones = np.array([[0.0], [1.0], [5.0], [6.0]]), np.ones(4)
     >>> cells = np.array([[0.5], [5.5]]), np.array([2, 2])
-    >>> there = DeviceCells(rows, rows[:, 0] ** 2, ones, np.arange(4), *cells, torch.device("cpu"))  # doctest: +SKIP
-    >>> there.nearest(np.array([[1.2]]), np.array([-1]), 2, 1)[1].tolist()  # doctest: +SKIP
+    >>> there = DeviceCells(rows, rows[:, 0] ** 2, ones, np.arange(4), *cells, torch.device("cpu"))
+    >>> there.nearest(np.array([[1.2]]), np.array([-1]), 2, 1)[1].tolist()
     [[1, 0]]
     """
 

@@ -46,6 +46,16 @@ class AuditChange:
         Suspects of both audits.
     new : ndarray of int
         Suspects now that were none before, or were not there.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> import nearkin
+    >>> X, y = load_iris(return_X_y=True)
+    >>> before, after = (nearkin.audit_labels(X[some], y[some], random_state=0) for some in (slice(150), slice(140)))
+    >>> change = nearkin.audit.compare(before, after)
+    >>> change.n_before, change.n_after, len(change.dropped)
+    (150, 140, 10)
     """
 
     n_before: int

@@ -77,6 +77,8 @@ class Finding:
         Classes, columns, pairs or ranges.
     names : tuple of str
         What the rows are called, where they have names.
+    codes : ndarray of int
+        Classes that are concerned, as positions in ``classes`` of the audit; empty where rows or columns are.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class Finding:
     numbers: Index = field(default_factory=_no_rows)
     items: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    codes: Index = field(default_factory=_no_rows)
 
     def __repr__(self) -> str:
         return f"Finding({self.tell()})"
@@ -327,7 +330,7 @@ def _find_alike(audit: LabelAudit) -> Iterator[Finding]:
         apart = 2.0 * _area(one[:, 0] / one.sum(axis=1), other[:, 0] / other.sum(axis=1)) - 1.0
         error = np.sqrt((1.0 / len(one) + 1.0 / len(other)) / 3.0)
         if apart <= _APART and apart + 2.0 * error <= _SURELY_APART:
-            pairs.append((apart, f"{_name(audit.classes[a])} and {_name(audit.classes[b])}"))
+            pairs.append((apart, f"{_name(audit.classes[a])} and {_name(audit.classes[b])}", a, b))
     if pairs:
         yield Finding(
             "alike", "pairs of classes that look like one", len(pairs),
@@ -335,7 +338,8 @@ def _find_alike(audit: LabelAudit) -> Iterator[Finding]:
             "the classes apart: two names of one class, or a difference that the features leave out. Suspects of these "
             "classes say little.",
             "Merge classes that mean the same, or add features that tell them apart.",
-            items=tuple(name for _, name in sorted(pairs)),
+            items=tuple(name for _, name, _, _ in sorted(pairs)),
+            codes=np.unique([one[2:] for one in pairs]),
         )  # fmt: skip
 
 
@@ -347,7 +351,8 @@ def _area(positive: Array, negative: Array) -> float:
 
 
 def _find_spellings(audit: LabelAudit) -> Iterator[Finding]:
-    groups = group_lookalikes(audit.classes.tolist())
+    place = {one: code for code, one in enumerate(audit.classes.tolist())}
+    groups = group_lookalikes(list(place))
     n = sum(map(len, groups))
     if n:
         yield Finding(
@@ -356,6 +361,7 @@ def _find_spellings(audit: LabelAudit) -> Iterator[Finding]:
             "takes each spelling for a class of its own.",
             "Give each class one spelling and audit again.",
             items=tuple(" / ".join(printable(repr(one), 40) for one in some) for some in groups),
+            codes=np.array([place[one] for some in groups for one in some]),
         )  # fmt: skip
 
 
@@ -372,6 +378,7 @@ def _find_imbalance(audit: LabelAudit) -> Iterator[Finding]:
         "good.",
         "Collect more rows of them, and judge models by each class, not by accuracy alone.",
         items=tuple(f"{_name(audit.classes[one])}: {size[one]:,}" for one in small.tolist()),
+        codes=small,
     )  # fmt: skip
 
 

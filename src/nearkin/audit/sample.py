@@ -130,6 +130,13 @@ class Precision:
         Number of rows from the top of the ranking.
     estimate, low, high : float
         The share, and its 95 % interval.
+
+    Examples
+    --------
+    >>> sample = draw_sample(np.full(100, 0.1), np.arange(100), 40, random_state=0)
+    >>> found = check_sample(sample, dict.fromkeys(sample.to_review.tolist(), "wrong"))
+    >>> found.precision[-1].depth, found.precision[-1].low > 0.8
+    (100, True)
     """
 
     depth: int

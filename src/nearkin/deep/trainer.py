@@ -189,7 +189,7 @@ class Trainer:
         weight, n_moved = np.ones(len(triplets)), 0
         with reproducible(self.network.rng, self.engine.device):
             for part in batches(len(triplets), self.training.batch_size):
-                others = (triplets.pool.take(one[part]) for one in (triplets.positive, triplets.negative))
+                others = triplets.pool.take(triplets.positive[part]), triplets.negatives.take(triplets.negative[part])
                 X = np.concatenate([triplets.rows.take(triplets.anchor[part]), *others])
                 self.engine.begin_batch()
                 batch = Batch(X, self.engine.embed(X))

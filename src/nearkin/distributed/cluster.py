@@ -67,8 +67,9 @@ def connect(where: Any, *, tls: Sequence[str | os.PathLike[str]] | None = None, 
     Examples
     --------
     >>> from nearkin import distributed
-    >>> with distributed.connect("local:4") as client:  # doctest: +SKIP
-    ...     distributed.fit(learner, stream, client=client)
+    >>> with distributed.connect("local:1") as client:
+    ...     len(client.scheduler_info()["workers"])
+    1
     """
     distributed = _require_dask()
     if isinstance(where, distributed.Client):

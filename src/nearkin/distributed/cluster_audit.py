@@ -60,9 +60,15 @@ class ClusterAudit:
 
     Examples
     --------
-    >>> audit = distributed.audit(streams.open("big/*.parquet", label="y"), "suspects")  # doctest: +SKIP
-    >>> audit.n_wrong, audit.top["row"][:3]  # doctest: +SKIP
-    (81240, [4711, 17, 902])
+    >>> import tempfile
+    >>> from sklearn.datasets import load_wine
+    >>> from nearkin import distributed, streams
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_wine(as_frame=True).frame.to_csv(f"{folder}/wine.csv", index=False)
+    ...     stream = streams.open(f"{folder}/*.csv", label="target")
+    ...     audit = distributed.audit(stream, f"{folder}/suspects", client="local:1")
+    >>> audit.n_rows, audit.class_counts.tolist(), sorted(audit.top)[:3]
+    (178, [59, 71, 48], ['confidence', 'file', 'file_row'])
     """
 
     n_rows: int

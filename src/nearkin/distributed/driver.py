@@ -88,10 +88,14 @@ def fit(
 
     Examples
     --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_wine
     >>> import nearkin
     >>> from nearkin import distributed, streams
-    >>> stream = streams.open("big/*.parquet", label="y")  # doctest: +SKIP
-    >>> distributed.fit(nearkin.RobustLODML(random_state=0), stream, client="local:4")  # doctest: +SKIP
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_wine(as_frame=True).frame.to_csv(f"{folder}/wine.csv", index=False)
+    ...     stream = streams.open(f"{folder}/*.csv", label="target")
+    ...     distributed.fit(nearkin.RobustLODML(random_state=0), stream, client="local:1")
     RobustLODML(random_state=0)
     """
     if not isinstance(learner, OnlineLearner):
@@ -234,9 +238,17 @@ def score(
 
     Examples
     --------
-    >>> from nearkin import distributed
-    >>> distributed.score(learner, stream, client="local:4")  # doctest: +SKIP
-    [PosixPath('big/0.parquet.plausibility.pq')]
+    >>> import tempfile
+    >>> from sklearn.datasets import load_wine
+    >>> import nearkin
+    >>> from nearkin import distributed, streams
+    >>> wine = load_wine(as_frame=True)
+    >>> learner = nearkin.RobustLODML(random_state=0).fit(wine.data, wine.target)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     wine.frame.to_csv(f"{folder}/wine.csv", index=False)
+    ...     stream = streams.open(f"{folder}/*.csv", label="target")
+    ...     [path.name for path in distributed.score(learner, stream, client="local:1")]
+    ['wine.csv.plausibility.pq']
     """
     with connect(client) as connected:
         cluster = Cluster(connected, timeout)

@@ -10,9 +10,6 @@ from nearkin.jury.judged import MOST_MEMBERS
 
 __all__ = ["announce_cost", "announce_page", "estimate_page_seconds", "estimate_seconds"]
 
-#: Least seconds that are worth an announcement.
-_LONG = 10.0
-
 #: Rows up to which all pairs are compared, and rows from which both spaces learn at most.
 _EXACT = 1 << 13
 _LEARNED = 1 << 14
@@ -54,7 +51,7 @@ def estimate_page_seconds(n: int, d: int) -> dict[str, float]:
 def announce_cost(n: int, d: int, n_classes: int, *, with_page: bool = False) -> Iterator[None]:
     """Report all that is done inside the block as one task that only goes forward, named after how long it takes."""
     steps = estimate_seconds(n, d, n_classes) | (estimate_page_seconds(n, d) if with_page else {})
-    with progress.planned(f"judging {n:,} rows{_say(sum(steps.values()))}", steps):
+    with progress.planned(f"judging {n:,} rows{progress.say_seconds(sum(steps.values()))}", steps):
         yield
 
 
@@ -62,18 +59,5 @@ def announce_cost(n: int, d: int, n_classes: int, *, with_page: bool = False) ->
 def announce_page(n: int, d: int) -> Iterator[None]:
     """Report the steps of a page as one task, unless they are part of a larger one."""
     steps = estimate_page_seconds(n, d)
-    with progress.planned(f"making the page{_say(sum(steps.values()))}", steps):
+    with progress.planned(f"making the page{progress.say_seconds(sum(steps.values()))}", steps):
         yield
-
-
-def _say(seconds: float) -> str:
-    """How long something takes, if that is long.
-
-    Examples
-    --------
-    >>> _say(3.0), _say(21.0), _say(200.0)
-    ('', ', about 20 s', ', about 3 min')
-    """
-    if seconds < _LONG:
-        return ""
-    return f", about {round(seconds, -1):.0f} s" if seconds < 90.0 else f", about {seconds / 60.0:.0f} min"

@@ -15,11 +15,13 @@ from nearkin.jury.copies import Copies, Groups, find_copies, join_groups, number
 from nearkin.jury.forest import ForestVoter
 from nearkin.jury.judged import MOST_MEMBERS, JudgedRows, choose_members, has_others
 from nearkin.jury.jury import CastVotes, Jury, Votes, draw_to_equal, mix_votes, stack_votes
+from nearkin.jury.learned_spaces import learn_spaces
 from nearkin.jury.local_scaling import narrow, spread_rows
+from nearkin.jury.neighbour_voter import NeighbourVoter, neighbours_in
 from nearkin.jury.outside import OutsideVoter, cross_fit
 from nearkin.jury.ridge import N_CHOOSING, N_LANDMARKS, Landmarks, LeadingDirections, RidgeVoter
 from nearkin.jury.suspects import SuspectRules, call_wrong
-from nearkin.jury.voters import Embedding, NeighbourhoodVoter, NeighbourVoter, Voter, learn_spaces, neighbours_in
+from nearkin.jury.voters import Embedding, NeighbourhoodVoter, Voter
 from nearkin.kernels import one_blas_thread
 from nearkin.memory import check_memory
 from nearkin.noise import NoiseModel, estimate_noise_model, judge_labels, proven_rate, rate_labels

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from nearkin import progress
 from nearkin.accelerator import find
 from nearkin.arrays import Array, Codes, Index
 from nearkin.discriminant import Discriminant
@@ -27,7 +29,17 @@ from nearkin.losses import Loss, as_loss
 from nearkin.measures import Measure
 from nearkin.memory import check_memory
 from nearkin.parameters import LearningRule, Parameter
-from nearkin.rows import Change, Moments, MovingScale, Rows, Scaling, check_range, check_rows
+from nearkin.rows import (
+    Change,
+    Moments,
+    MovingScale,
+    Rows,
+    Scaling,
+    check_finite,
+    check_range,
+    check_rows,
+    is_plain,
+)
 from nearkin.settings import all_or_nothing, at_one_moment, check_settings, generator
 from nearkin.stored import ArrayOf, Part, stored
 from nearkin.tables import encode_rows
@@ -37,6 +49,12 @@ __all__ = ["OnlineLearner"]
 
 #: Bytes that are there wherever anything runs.
 _ALWAYS_FITS = 1 << 27
+
+#: Triplets of a row by default.
+_STEPS_OF_ROW = 6
+
+#: Rows that a learner begins with that begins alike with any.
+_FEW = 64
 
 #: Settings that say how far a triplet moves a learner, not which triplets there are. A discriminant start weighs rows
 #: by the loss, so there ``eta`` is not one of them.
@@ -97,9 +115,23 @@ class OnlineLearner(BaseEstimator):
         """Make the parameter before the first triplet from the scaled first batch."""
         raise TypeError(f"{type(self).__name__} must implement _begin().")
 
+    def _begins_alike(self, d: int) -> bool:
+        """Whether `_begin` makes the same of any rows with d features, and draws nothing."""
+        return False
+
     def _memory_for(self, d: int, itemsize: int) -> float:
         """Bytes that learning d features takes beside the rows: what is kept, and a copy to work on."""
         return self.n_matrices * d**2 * itemsize
+
+    def _seconds_of_step(self, d: int) -> float:
+        """Seconds of one core that a step takes, where they grow with the square of the features; else 0."""
+        return 3e-11 * self.n_matrices * d**2
+
+    def _foretell(self, n_rows: int, d: int) -> None:
+        """Say before a fit that takes long that this is because of the features."""
+        seconds = self.n_epochs * n_rows * _STEPS_OF_ROW * self._seconds_of_step(d) if self.device == "cpu" else 0.0
+        why = "A step grows with the square of the features; that of RobustLODML does not."
+        progress.foretell(f"{type(self).__name__}: {n_rows:,} rows of {d:,} features", seconds, why)
 
     @property
     def half_life(self) -> float | None:
@@ -214,31 +246,71 @@ class OnlineLearner(BaseEstimator):
         sizes = [one.shape[0] for one in members]
         if len(set(sizes)) > 1:
             raise InputError(f"anchors, positives and negatives must have equally many rows; got {sizes}.", owner=self)
-        at = np.arange(sizes[0])
-        return self._learn_among(members, (at, at + len(at), at + 2 * len(at)), n_passes)
+        return self._learn_among(members, None, n_passes)
 
     def _check_members(self, *members: ArrayLike) -> list[Any]:
-        """Validate the rows of explicit triplets; the first of them say how many features there are."""
-        first = not self._is_begun
-        return [self.check_rows(one, reset=first and i == 0) for i, one in enumerate(members)]
+        """Validate the rows of explicit triplets; the first of them say how many features there are.
 
-    def _learn_among(self, members: list[Any], roles: tuple[Index, Index, Index], n_passes: int) -> Self:
-        """Learn triplets given by their places in the rows of all members, the first of which hold the anchors."""
-        if self._is_begun and self.state_.scaling.late is None and not any(sparse.issparse(one) for one in members):
-            state = self.state_.copy()
-            source = Given(len(roles[0]), members, roles, lambda X: state.placed(self._scale(X, state.scaling)))
+        Of plain arrays the numbers are looked at when they are learned, so that they come from memory once.
+        """
+        first = not self._is_begun
+        is_own = type(self).check_rows is not OnlineLearner.check_rows  # which may take more than arrays, or less
+        if not is_own and all(self._is_plain(one, members[0]) for one in members):
+            if first:
+                self.__dict__.pop("encoder_", None)
+                self.n_features_in_ = members[0].shape[1]  # type: ignore[union-attr]
+            return list(members)
+        checked = [self.check_rows(one, reset=first and i == 0) for i, one in enumerate(members)]
+        widest = np.result_type(*(one.dtype for one in checked))
+        return [one.astype(widest, copy=False) for one in checked]
+
+    def _is_plain(self, X: Any, like: Any) -> bool:
+        """Whether rows need no check but that of their numbers, and are of the kind of other rows."""
+        known = vars(self)
+        if "feature_names_in_" in known or not is_plain(X, self._dtypes(False)) or not is_plain(like, X.dtype):
+            return False
+        return bool(X.shape[1] == (self.n_features_in_ if self._is_begun else like.shape[1]))
+
+    def _learn_among(self, members: list[Any], roles: tuple[Index, Index, Index] | None, n_passes: int) -> Self:
+        """Learn triplets given by their places in the rows of all members, the first of which hold the anchors.
+
+        Without places, triplet t has row t of each of three members.
+        """
+        n, is_dense = int(members[0].shape[0]), not any(sparse.issparse(one) for one in members)
+        rng = None if self._is_begun else generator(self.random_state)
+        state = self.state_.copy() if rng is None else self._begin_alike(members[0], rng) if is_dense else None
+        if state is not None and state.scaling.late is None and is_dense:
+            source = Given(n, members, roles, partial(self._look_and_scale, state))
         else:
+            for one in members:
+                check_finite(one, self)
             together = _stack(*members)
-            if not self._is_begun:
-                state, rows = self._first_state(together, generator(self.random_state), Labels())
+            if rng is not None:
+                state, rows = self._first_state(together, rng, Labels())
             else:
-                state = self.state_.copy()
+                assert state is not None
                 rows = state.placed(self._rows_at_once(state, together))
-            source = Given(len(roles[0]), [rows], roles)
+            at = np.arange(n)
+            source = Given(n, [rows], roles or (at, at + n, at + 2 * n))
         lesson = explicit_lesson(state, source, n_passes, self._growth)
         self._learn(lesson)
-        self.__dict__.update(state_=state, plausibility_=lesson.weight[: len(roles[0])])
+        self.__dict__.update(state_=state, plausibility_=lesson.weight[:n])
         return self
+
+    def _begin_alike(self, X: Array, rng: np.random.Generator) -> State | None:
+        """State before the first triplet where all rows do not say more than a few; else None."""
+        if self.scale is not None or self.device != "cpu" or not self._begins_alike(X.shape[1]):
+            return None
+        check_finite(X[:_FEW], self)
+        return self._first_state(X[:_FEW], rng, Labels())[0]  # a column that varies among these varies among all
+
+    def _look_and_scale(self, state: State, X: Array, first: int) -> Rows:
+        """Scale rows at whose numbers nobody has looked; what is not finite before stays so, and is refused."""
+        try:
+            return state.placed(self._scale(X, state.scaling, first))
+        except InputError:
+            check_finite(X, self, first=first)
+            raise
 
     def begin_lesson(self, X: ArrayLike, y: ArrayLike | None) -> Lesson:
         """Check labelled rows and prepare to learn them from nothing, as `fit` and `fit_many` do."""
@@ -253,6 +325,7 @@ class OnlineLearner(BaseEstimator):
             if (found := shelf.find(key)) is not None:
                 found.grown = self._growth
                 return found
+        self._foretell(*X.shape)
         state, rows = self._first_state(X, rng, labels, codes)
         source = self._start_source(state, rows, codes, rng)
         order = rng if self.shuffle else None

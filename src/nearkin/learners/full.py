@@ -56,6 +56,10 @@ class OASIS(InnerSettings, DeviceSettings, StartSettings, StreamSettings, StepSe
     n_matrices = 2.0
     on_device: ClassVar[dict[str, tuple[Any, ...]]] = {"hq": ("anchored",)}
 
+    def _begins_alike(self, d: int) -> bool:
+        """At the identity."""
+        return True
+
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
         return FullMatrix(rows.n_features, rows.dtype, self.measure)
 
@@ -137,6 +141,15 @@ class ODML(InnerSettings, DeviceSettings, StartSettings, StreamSettings, StepSet
 
     def _memory_for(self, d: int, itemsize: int) -> float:
         return 3.0 * d**2 * 8 if self.psd in ("project", "exact") else super()._memory_for(d, itemsize)
+
+    def _seconds_of_step(self, d: int) -> float:
+        if self.psd == "exact":
+            return 1e-8 * d**3  # some ten eigendecompositions
+        return 1.5e-9 * d**2 if self.psd == "project" else super()._seconds_of_step(d)
+
+    def _begins_alike(self, d: int) -> bool:
+        """At the identity."""
+        return True
 
     def _begin(self, rows: Rows, rng: np.random.Generator) -> FullMatrix:
         return FullMatrix(rows.n_features, rows.dtype, self.measure, self.psd)

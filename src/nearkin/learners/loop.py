@@ -32,6 +32,10 @@ _NEVER = 2**62
 #: Bytes of explicit triplets that are scaled and learned at a time, and the fewest triplets.
 _CACHED, _FEWEST = 1 << 22, 64
 
+#: Triplets that cost so much more than to hand a large matrix to compiled code that they are worth more memory, and how
+#: many times as much.
+_ENOUGH, _AT_MOST = 1024, 16
+
 #: Plausibilities of triplets, and how many of them moved the parameter.
 Answer = tuple[Array, int]
 
@@ -288,28 +292,38 @@ class Given(TripletSource):
         Their number.
     members : list
         Members of the triplets: scaled rows of all, or arrays of as many raw rows as there are triplets.
-    roles : tuple of ndarray of int64 of shape (size,)
+    roles : tuple of ndarray of int64 of shape (size,) or None
         Places of anchors, positives and negatives among all rows of all members. In every member, triplet t has row t.
+        None if the members are the anchors, the positives and the negatives.
     scale : callable or None, default=None
-        Makes `Rows` of raw rows. Then triplets are scaled as they are learned, as many at a time as stay in the cache.
+        Makes `Rows` of raw rows, of which the first has the given number. Then triplets are scaled as they are learned,
+        as many at a time as stay in the cache.
     """
 
     n_rows_seen_ = 0
 
-    def __init__(self, size: int, members: list[Any], roles: tuple[Index, Index, Index], scale: Any = None):
+    def __init__(self, size: int, members: list[Any], roles: tuple[Index, Index, Index] | None, scale: Any = None):
         self.size, self.members, self.roles, self.scale = size, members, roles, scale
 
     def generate(self, rows: Rows, codes: Codes, view: Any) -> Any:
         """Yield all of them in order."""
         if self.scale is None:
+            assert self.roles is not None
             origin = np.arange(len(self.members[0]))
             origin[self.size :] = -1
             yield Triplets(self.members[0], self.members[0], *self.roles, origin, origin)
             return
-        step = max(_FEWEST, _CACHED // max(1, sum(one[:1].nbytes for one in self.members)))
+        size = max(1, sum(one[:1].nbytes for one in self.members))
+        step = max(_FEWEST, _CACHED // size, min(_ENOUGH, _AT_MOST * _CACHED // size))
         for start in range(0, self.size, step):
             stop = min(self.size, start + step)
-            some = self.scale(np.concatenate([one[start:stop] for one in self.members]))
+            if self.roles is None:
+                anchors, positives, negatives = (self.scale(one[start:stop], start) for one in self.members)
+                at = np.arange(stop - start)
+                nowhere = np.full(len(at), -1)
+                yield Triplets(anchors, positives, at, at, at, at + start, nowhere, others=negatives)
+                continue
+            some = Rows(np.concatenate([self.scale(one[start:stop], start).dense for one in self.members]))
             # Row t of member k has the place k n + t, where n is the number of triplets.
             left_out = self.size - (stop - start)
             anchor, positive, negative = (

@@ -56,6 +56,12 @@ class LowRankMixin:
 
     remedy = "Lower `n_components`, or reduce the features first."
 
+    def _begins_alike(self, d: int) -> bool:
+        """Unless it begins at principal directions."""
+        if not isinstance(self.init, str) or self.init == "identity":
+            return True
+        return self.init != "pca" and self.rank_for(d) == d
+
     def _memory_for(self, d: int, itemsize: int) -> float:
         return 2.0 * self.rank_for(d) * d * itemsize if isinstance(self.init, str) else 0.0
 

@@ -92,6 +92,9 @@ class LPAODML(StartSettings, StreamSettings, StepSettings, MapMixin, OnlineLearn
     def _memory_for(self, d: int, itemsize: int) -> float:
         return 5.0 * d**2 * 8  # with the parts of two classes
 
+    def _seconds_of_step(self, d: int) -> float:
+        return 8e-10 * d**2
+
     def _begin(self, rows: Rows, rng: np.random.Generator) -> LocalMetrics:
         return LocalMetrics(rows.n_features, rows.dtype, self.mu)
 

@@ -73,6 +73,9 @@ class OMDML(HedgeSettings, ModalMixin, StreamSettings, StepSettings, MapMixin, O
     def _memory_for(self, d: int, itemsize: int) -> float:
         return sum(3.0 * size**2 * 8 for size in self._group(d).sizes)
 
+    def _seconds_of_step(self, d: int) -> float:
+        return sum(2e-10 * size**2 for size in self._group(d).sizes)
+
     def _begin(self, rows: Rows, rng: np.random.Generator) -> ModalFull:
         return ModalFull(self._group(rows.n_features), rows.dtype, self.beta, self.margin)
 

@@ -20,9 +20,10 @@ from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision, Votes
 from nearkin.jury.cost import announce_cost
 from nearkin.jury.decision import check_size, decide
+from nearkin.jury.learned_spaces import default_learner
 from nearkin.jury.local_scaling import narrow
 from nearkin.jury.outside import check_models, check_probabilities
-from nearkin.jury.voters import WIDE, default_learner
+from nearkin.jury.voters import WIDE
 from nearkin.kernels import worker_pool
 from nearkin.labels import Labels, as_labels, as_names, check_labels, sorted_classes
 from nearkin.learners import Euclidean, OnlineLearner, join_modalities

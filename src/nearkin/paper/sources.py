@@ -15,7 +15,7 @@ __all__ = ["digest_sources", "list_sources", "strip_words"]
 
 #: Rooms and files that decide what the learners and classifiers of the paper answer.
 _OF_PAPER = (
-    "steps.py", "losses.py", "measures.py", "directions.py", "discriminant", "rows.py", "labels.py", "kernels",
+    "steps.py", "losses.py", "measures.py", "directions.py", "discriminant", "rows", "labels.py", "kernels",
     "triplets", "parameters", "learners", "neighbors", "noise", "paper/methods.py", "paper/protocol.py",
     "paper/scores.py", "paper/tables.py",
 )  # fmt: skip
@@ -24,7 +24,7 @@ _OF_PAPER = (
 _OF_JURY = ("jury",)
 
 #: What Table 1 and the figures of Wine follow from.
-_OF_WINE = ("measures.py", "rows.py", "triplets", "kernels", "noise", "paper/protocol.py", "paper/wine.py")
+_OF_WINE = ("measures.py", "rows", "triplets", "kernels", "noise", "paper/protocol.py", "paper/wine.py")
 
 
 def list_sources(what: str) -> list[Path]:

@@ -164,9 +164,9 @@ class MappedParameter(Parameter):
 
     def margins(self, triplets: Triplets) -> Array:
         """Return the margins of the mapped rows, each mapped once."""
-        rows = np.concatenate([self.embed(block) for _, block in triplets.rows.blocks()])
-        pool = np.concatenate([self.embed(block) for _, block in triplets.pool.blocks()])
-        return triplets.of(rows, pool).margins(self.measure)
+        places = [one for one in (triplets.rows, triplets.pool, triplets.others) if one is not None]
+        mapped = (np.concatenate([self.embed(block) for _, block in one.blocks()]) for one in places)
+        return triplets.of(*mapped).margins(self.measure)
 
     def scores(self, left: Array, right: Array) -> Array:
         """Score all pairs by the plain measure between mapped rows."""

@@ -219,6 +219,12 @@ class Sketched(Modal, MappedParameter):
         if triplets.pool is triplets.rows:
             every = self._sketch_rows(triplets.rows, triplets.anchor, triplets.positive, triplets.negative)
             return triplets.of(every, every)
+        if triplets.others is not None:
+            return triplets.of(
+                self._sketch_rows(triplets.rows, triplets.anchor),
+                self._sketch_rows(triplets.pool, triplets.positive),
+                self._sketch_rows(triplets.others, triplets.negative),
+            )
         return triplets.of(
             self._sketch_rows(triplets.rows, triplets.anchor),
             self._sketch_rows(triplets.pool, triplets.positive, triplets.negative),

@@ -182,9 +182,11 @@ def write_onnx(model: Any, path: str | os.PathLike[str], side: str = "query") ->
 
     Examples
     --------
+    >>> import tempfile
     >>> import nearkin
     >>> model = nearkin.LODML().fit([[0.0], [0.1], [1.0]], [0, 0, 1])
-    >>> write_onnx(model, "map.onnx")  # doctest: +SKIP
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_onnx(model, f"{folder}/map.onnx")
     """
     onnx = require_onnx()
     from onnx import helper, numpy_helper

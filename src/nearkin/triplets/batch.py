@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nearkin import progress
 from nearkin.arrays import Codes
 from nearkin.rows import Rows
 from nearkin.settings import Integer, OneOf, Real, declare, setting
@@ -20,12 +21,15 @@ __all__ = ["BatchTriplets", "RandomTriplets"]
 #: Largest table of scores (anchors x rows) held at once, in numbers.
 _TABLE = 1 << 22
 
+#: Seconds that a pair of rows takes on one core, and each of their numbers.
+_SECONDS_OF_PAIR, _SECONDS_OF_NUMBER = 1.5e-9, 2e-11
+
 
 @declare
 class BatchTriplets(TripletSource, name="batch"):
     """All pairs (target neighbour, impostor) of every row within its batch.
 
-    O(n^2 d) time; nothing is remembered of earlier batches.
+    O(n^2 d) time, which is told before it begins if it is long; nothing is remembered of earlier batches.
 
     Targets of a row are its `n_targets` nearest rows of its own class. Impostors of (row, target) are the rows of
     other classes with ``d2(row, impostor) <= margin + d2(row, target)``.
@@ -54,6 +58,10 @@ class BatchTriplets(TripletSource, name="batch"):
         """Triplets of a block of anchors against the whole batch."""
         from nearkin.kernels.impostors import scan_batch
 
+        if self.n_rows_seen_ == 0:
+            seconds = float(len(rows)) ** 2 * (_SECONDS_OF_PAIR + _SECONDS_OF_NUMBER * rows.n_features)
+            why = "Triplets of a batch need that, and learning them takes more; those of 'neighbours' or 'octg' do not."
+            progress.foretell(f"comparing all pairs of {len(rows):,} rows", seconds, why)
         origin = self.number_rows(len(rows))
         most = len(rows) if self.max_impostors is None else self.max_impostors
         step = max(1, min(_TABLE // len(rows), rows.block_size))

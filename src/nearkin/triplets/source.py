@@ -31,6 +31,11 @@ _GATHER_NUMBERS = 1 << 20
 class NoisyRoles(NamedTuple):
     """Which triplets have a wrongly labelled anchor, positive or negative (Figure 7 of the paper).
 
+    Parameters
+    ----------
+    anchor, positive, negative : ndarray of bool of shape (n_triplets,)
+        Whether the row in this role is wrongly labelled.
+
     Examples
     --------
     >>> roles = NoisyRoles(np.array([True, False]), np.array([False, False]), np.array([False, False]))
@@ -68,6 +73,8 @@ class Triplets:
         How plausible the source found the label of each row, where it looks at that.
     row_score : ndarray of shape (n_rows,) or None, default=None
         The same as `TripletSource.score` would find it, where learning does not change that.
+    others : Rows or None, default=None
+        Where negatives come from, if not from ``pool``.
 
     Examples
     --------
@@ -87,6 +94,7 @@ class Triplets:
     classes: Index | None = None
     row_weight: Array | None = None
     row_score: Array | None = None
+    others: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.anchor)
@@ -99,11 +107,16 @@ class Triplets:
         """
         return self.row_weight is not None and len(self.pool) <= FEW
 
+    @property
+    def negatives(self) -> Rows:
+        """Where negatives come from."""
+        return self.pool if self.others is None else self.others
+
     def vectors(self) -> Iterator[tuple[slice, TripletRows]]:
         """Pieces of the triplets with their dense vectors; a single piece without copies when all is dense."""
-        if self.rows.is_dense and self.pool.is_dense:
-            pool = self.pool.dense
-            rows = TripletRows(self.rows.dense, pool, pool, self.anchor, self.positive, self.negative)
+        if self.rows.is_dense and self.pool.is_dense and self.negatives.is_dense:
+            members = self.rows.dense, self.pool.dense, self.negatives.dense
+            rows = TripletRows(*members, self.anchor, self.positive, self.negative)
             yield slice(0, len(self)), rows
             return
         step = self._step
@@ -113,7 +126,7 @@ class Triplets:
             members = (
                 self.rows.take(self.anchor[part]),
                 self.pool.take(self.positive[part]),
-                self.pool.take(self.negative[part]),
+                self.negatives.take(self.negative[part]),
             )
             yield part, TripletRows(*members, here, here, here)
 
@@ -121,9 +134,9 @@ class Triplets:
     def _step(self) -> int:
         return max(1, min(_GATHER, _GATHER_NUMBERS // max(1, self.rows.n_features)))
 
-    def of(self, rows: Array, pool: Array) -> Triplets:
-        """The same triplets of other vectors, given for every row and every member of the pool."""
-        return replace(self, rows=Rows(rows), pool=Rows(pool))
+    def of(self, rows: Array, pool: Array, others: Array | None = None) -> Triplets:
+        """The same triplets of other vectors, given for every row and every member of the pool, and of others."""
+        return replace(self, rows=Rows(rows), pool=Rows(pool), others=None if others is None else Rows(others))
 
     def directions(self, measure: Measure) -> Iterator[tuple[slice, Array, Array]]:
         """Pieces of the triplets with the vectors ``g`` and ``h`` of `nearkin.measures`."""

@@ -122,6 +122,7 @@ def _figures(audit: LabelAudit) -> dict[str, Any]:
         "numbered": max(len(str(one)) for one in audit.classes.tolist()) > _HEAD,
         "pairs": None if len(audit.classes) <= _MATRIX else audit.noise_pairs()[:_PAIRS],
         "by_class": audit.doubt_by_class()[:_CLASSES],
+        "codes": {name: code for code, name in enumerate(audit.classes.tolist())},
     }
 
 

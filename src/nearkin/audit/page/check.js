@@ -6,7 +6,11 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
   const before = at("headline").cloneNode(true);
   const isEnough = (found) => found.answered - found.unsure >= data.enough; /* then headline and advice rest on the answers */
 
+  let told = ""; /* the answers that are shown */
   function show() {
+    const given = JSON.stringify([...ledger.answers]);
+    if (given === told) return; /* decisions change nothing here, and the headline is not read out again */
+    told = given;
     const answers = Object.fromEntries([...ledger.answers].map(([row, answer]) => [row, ANSWERS[answer]]));
     const found = checkedRate(drawn, answers, drawn), done = places.filter((i) => ledger.answerOf(held.row[i])).length;
     at("check-state").textContent = done ? `${thousands(done)} of ${thousands(places.length)} answered` : "";
@@ -28,7 +32,14 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
     parts.push(draw("polygon", { class: "band", points: band.join(" ") }), draw("polyline", { class: "line", points: ends.map((one) => `${x(one.depth)},${y(one.estimate)}`).join(" ") }));
     if (stop > 0) parts.push(draw("line", { class: "stop", x1: x(stop), x2: x(stop), y1: 8, y2: 160 }));
     parts.push(words(40, 180, `first ${thousands(ends[0].depth)} rows`, "start"), words(590, 180, `all ${thousands(ends.at(-1).depth)}`, "end"));
+    for (let depth = 100; depth < ends.at(-1).depth; depth *= 10) {
+      if (x(depth) < 150 || x(depth) > 490) continue; /* the words at the ends stand there */
+      parts.push(draw("line", { class: "axis", x1: x(depth), x2: x(depth), y1: 10, y2: 164 }), words(x(depth), 180, thousands(depth), "middle"));
+    }
     at("curve").replaceChildren(...parts);
+    at("depths").replaceChildren(...ends.map((one) => make("tr", { className: one.depth === stop ? "stopped" : "" },
+      make("th", { scope: "row", className: "number", textContent: thousands(one.depth) }),
+      ...[one.estimate, one.low, one.high].map((share) => make("td", { className: "number", textContent: percent(share) })))));
     const advice = !isEnough(found) ? `${thousands(data.enough)} rows judged right or wrong tell where to stop.` : stop > 0 ? `By the estimates, work down to row ${thousands(stop)} of the list (the dashed line): beyond it labels are more often right than wrong.` : "Nothing in the answers says that whole parts of the list are wrong: decide row by row.";
     at("curve").setAttribute("aria-label", `Share of wrong labels among the most doubtful rows. ${advice}`);
     at("curve-words").textContent = `Share of wrong labels among the most doubtful rows, with its ${data.level} % interval at each depth. ${advice}`;

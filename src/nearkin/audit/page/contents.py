@@ -130,14 +130,21 @@ def collect(
 
 
 def _findings(audit: LabelAudit, suspects: Index) -> list[dict[str, Any]]:
-    """Rows of every finding: the first, which are named, how many more there are, and those that are in the table."""
+    """Rows of every finding: the first, which are named, how many more there are, and those that are in the table.
+
+    Of a finding about classes those in the table bear one of these labels.
+    """
     in_table = np.zeros(audit.n_rows, dtype=bool)
     in_table[suspects] = True
+
+    def of_classes(codes: Codes) -> Index:
+        return suspects[np.isin(audit.given_code[suspects], codes)]
+
     return [
         {
             "named": one.rows[:_NAMED].tolist(),
             "more": max(0, len(one.rows) - _NAMED),
-            "suspects": one.rows[in_table[one.rows]][:_FOUND].tolist(),
+            "suspects": (one.rows[in_table[one.rows]] if len(one.rows) else of_classes(one.codes))[:_FOUND].tolist(),
         }
         for one in audit.findings
     ]

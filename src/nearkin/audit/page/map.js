@@ -1,5 +1,6 @@
-/* The map of the rows. Classes beyond the ten hues repeat them with another shape, so that fifty can be told apart. */
-const HUES = [205, 28, 152, 280, 45, 330, 180, 95, 240, 8];
+/* The map of the rows. Classes beyond the eight hues repeat them with another shape, so that fifty can be told apart.
+   Orange and yellow are left to the rings of suspects. */
+const HUES = [205, 152, 280, 335, 95, 180, 240, 0];
 const SHAPES = [
   [], /* a circle */
   [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]],
@@ -7,6 +8,7 @@ const SHAPES = [
   [[0, -1.3], [1.1, 0], [0, 1.3], [-1.1, 0]],
   [[0, 1.2], [1.15, -0.9], [-1.15, -0.9]],
   [[-1.3, -0.45], [-0.45, -0.45], [-0.45, -1.3], [0.45, -1.3], [0.45, -0.45], [1.3, -0.45], [1.3, 0.45], [0.45, 0.45], [0.45, 1.3], [-0.45, 1.3], [-0.45, 0.45], [-1.3, 0.45]],
+  [[-0.45, -1.4], [0.45, -1.4], [0.45, 1.4], [-0.45, 1.4]],
 ];
 /* Classes that all have a name in the map, those that have one where there is room, and those in the legend. */
 const NAMED = 12, CROWDED = 60, LISTED = 120;
@@ -46,7 +48,7 @@ function makeMap({ held, names, nameOf, tell, pick }) {
         pen.fillStyle = fills.get(code);
         trace(pen, code, x, y, tier ? (many ? 2.4 : 4) : many ? 2 : 2.8);
         pen.fill();
-        if (tier) { pen.lineWidth = many ? 0.9 : 1.6; pen.strokeStyle = rings[tier]; pen.stroke(); }
+        if (tier) { pen.lineWidth = many ? 0.7 : 1.6; pen.strokeStyle = rings[tier]; pen.stroke(); }
       }
     }
     nameClasses(pen, style, width, height);

@@ -55,7 +55,6 @@
 
   const rank = new Uint32Array(classes.length);
   [...classes.keys()].sort((a, b) => classes[a].localeCompare(classes[b], undefined, { numeric: true })).forEach((code, i) => { rank[code] = i; });
-  const opened = new Set();
   let shown = [], start = 0, key = "", direction = 1, picked = -1, among = null;
   const collator = new Intl.Collator(undefined, { numeric: true });
   const orders = {
@@ -155,7 +154,7 @@
   function rowItem(row, code, words) {
     const item = make("li");
     if (pictures[row]) item.append(picture(row));
-    const text = make("span", {}, label(code, false), " ", make("bdi", { className: "small", textContent: nameOf(row) }), make("span", { className: "small cast", textContent: words }));
+    const text = make("span", {}, label(code, false), " ", make("bdi", { className: "small", textContent: nameOf(row) }), words && make("span", { className: "small cast", textContent: words }));
     if (texts[row]) text.append(make("p", { className: "text", dir: "auto", textContent: paragraphs(texts[row]) }));
     item.append(text);
     return item;
@@ -172,45 +171,40 @@
     const list = make("ul", { className: "near" }), half = data.trusted / 2;
     for (let j = 0; j < data.trusted; j++) {
       const row = held.trusted[e * data.trusted + j];
-      if (row !== NONE) list.append(rowItem(row, j < half ? held.given[i] : held.best[i], "trusted"));
+      if (row !== NONE) list.append(rowItem(row, j < half ? held.given[i] : held.best[i], ""));
     }
     return list.children.length ? list : null;
   }
-  /* All that is known about a row; headings only where there is room for them. */
-  function reasons(i, isLarge) {
+  /* All that is known about a row. */
+  function reasons(i) {
     const e = explainedAt(i), parts = [];
     if (e < 0) return [make("p", { textContent: "The evidence of this row is left out of the page; Python has it." })];
     const far = (value) => value.toPrecision(3);
     const part = (title, node, className = "") => {
-      if (node) parts.push(isLarge ? make("section", { className }, make("h3", { textContent: title }), node) : node);
+      if (node) parts.push(make("section", { className }, make("h3", { textContent: title }), node));
     };
     part("Columns that speak most", features(e, i), "broad");
     part("Words that speak most", wordList(e));
     part("What every voter said", opinions(e, i));
     part("Rows that cast most of the votes", neighbours(e));
     part("Nearest trusted rows of both classes", trusted(e, i));
-    parts.push(make("p", { className: "text" },
+    parts.push(make("p", { className: "small" },
       "In the learned space the centre of ", make("bdi", { textContent: names[held.given[i]] }), ` lies ${far(held.toGiven[e])} away, that of `,
       make("bdi", { textContent: names[held.best[i]] }), ` ${far(held.toBest[e])}.`));
     return parts;
   }
+  function look(i, words) {
+    const button = make("button", { type: "button", textContent: words });
+    button.setAttribute("aria-label", `Look closer at ${nameOf(held.row[i])}`);
+    button.addEventListener("click", () => review.open(shown, shown.indexOf(i)));
+    return button;
+  }
   function evidence(i) {
     const cell = make("td", { className: "why wide", "data-title": "Evidence" }), e = explainedAt(i);
-    if (e < 0) { cell.append("in the CSV"); return cell; }
+    if (e < 0) { cell.append("in the CSV; ", look(i, "look closer")); return cell; }
     let agree = 0;
     for (let j = e * data.near; j < (e + 1) * data.near; j++) agree += held.nearCodes[j] === held.best[i];
-    const more = make("button", { type: "button", textContent: opened.has(i) ? "less" : "why?" });
-    more.setAttribute("aria-expanded", String(opened.has(i)));
-    more.setAttribute("aria-label", `${opened.has(i) ? "Less" : "More"} evidence for ${nameOf(held.row[i])}`);
-    more.addEventListener("click", () => {
-      if (opened.has(i)) opened.delete(i); else opened.add(i);
-      const fresh = evidence(i);
-      cell.parentElement.classList.toggle("open", opened.has(i));
-      cell.replaceWith(fresh);
-      fresh.querySelector("button").focus();
-    });
-    cell.append(`${agree} of ${data.near} near rows are `, make("bdi", { className: "cut", textContent: names[held.best[i]], title: names[held.best[i]] }), " ", more);
-    if (opened.has(i)) cell.append(...reasons(i, false));
+    cell.append(`${agree} of ${data.near} near rows are `, make("bdi", { className: "cut", textContent: names[held.best[i]], title: names[held.best[i]] }), " ", look(i, "why?"));
     return cell;
   }
   function decision(i, line) {
@@ -224,13 +218,10 @@
       if (choice.value === "4") { choice.value = String(fateAt(i)); review.open(shown, shown.indexOf(i), true); return; }
       decide([i], Number(choice.value));
     });
-    const closer = make("button", { type: "button", className: "closer", textContent: "look closer" });
-    closer.setAttribute("aria-label", `Look closer at ${nameOf(row)}`);
-    closer.addEventListener("click", () => review.open(shown, shown.indexOf(i)));
-    return make("td", { className: "decide wide", "data-title": "Decision" }, choice, closer);
+    return make("td", { className: "decide wide", "data-title": "Decision" }, choice);
   }
   function oneRow(i) {
-    const row = held.row[i], line = make("tr", { className: opened.has(i) ? "open" : "" });
+    const row = held.row[i], line = make("tr");
     const name = make("div", { className: "name" });
     if (pictures[row]) name.append(picture(row));
     line.dataset.row = String(row);
@@ -252,6 +243,7 @@
     const all = `${thousands(wrong)} wrong, ${thousands(n - wrong)} worth a look${key ? "" : "; the most doubtful first"}`;
     const some = shown.length === n ? all : `${thousands(shown.length)} of ${thousands(n)} suspects`;
     at("count").textContent = decided ? `${some}, ${thousands(decided)} decided` : some;
+    at("shown").textContent = shown.length === 1 ? "The one shown:" : `All ${thousands(shown.length)} shown:`;
     at("undo").disabled = !ledger.canUndo();
     const kept = ledger.canStore() ? "Decisions are kept in this browser as you make them." : "This browser cannot keep decisions: export them before you leave.";
     at("kept").textContent = kept;
@@ -328,6 +320,11 @@
 
   /* ---------------------------------------------------------------- findings */
 
+  /* Shows other suspects in the table, and nothing of what was filtered before. */
+  function narrow(change) {
+    at("filters").reset();
+    setTimeout(() => { change(); refresh(); at("suspects").scrollIntoView(); at("suspects").focus({ preventScroll: true }); });
+  }
   function choose(rows, title) {
     among = rows && new Set(rows);
     at("among").hidden = !rows;
@@ -341,17 +338,21 @@
     if (more) part.querySelector(".rows").append(` and ${thousands(more)} more`);
     closer.textContent = named.length === 1 ? "Look at the row" : more ? `Look at the first ${thousands(named.length)} rows` : `Look at the ${thousands(named.length)} rows`;
     closer.addEventListener("click", () => review.open(named.map((row) => placeInTable.get(row)), 0));
+    closer.hidden = part.querySelector(".rows").hidden = !named.length;
     button.hidden = !suspects.length;
-    button.textContent = suspects.length === 1 ? "Show the suspect among them" : `Show the ${thousands(suspects.length)} suspects among them`;
-    button.addEventListener("click", () => {
-      at("filters").reset();
-      setTimeout(() => { choose(suspects, title); refresh(); at("suspects").scrollIntoView(); at("suspects").focus({ preventScroll: true }); });
-    });
+    const where = named.length ? "among them" : "of these classes";
+    button.textContent = suspects.length === 1 ? `Show the suspect ${where}` : `Show the ${thousands(suspects.length)} suspects ${where}`;
+    button.addEventListener("click", () => narrow(() => choose(suspects, title)));
   });
+  for (const button of document.querySelectorAll(".some")) {
+    button.addEventListener("click", () => narrow(() => {
+      for (const [id, value] of [["by-given", "given"], ["by-best", "best"], ["by-tier", "tier"]]) at(id).value = button.dataset[value];
+    }));
+  }
 
   const { foretell } = makeFiles({ data, held, ids, someIds, number, classes, ledger, placeInTable, thousands, onImport: () => { refresh(); redraw([]); } });
   const review = makeReview({
-    data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable,
+    data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable, thousands,
   });
   const check = makeCheck({ data, held, ledger, placeInTable, review, thousands });
   for (const id of ["filters", "table", "actions", "rule"]) at(id).hidden = n === 0;
@@ -368,8 +369,7 @@
     pick: (row) => {
       const i = placeInTable.get(row);
       if (i === undefined || i >= n) return;
-      at("filters").reset();
-      setTimeout(() => { picked = i; refresh(); at("suspects").scrollIntoView(); });
+      narrow(() => { picked = i; });
     },
   });
   document.documentElement.dataset.ready = "yes";

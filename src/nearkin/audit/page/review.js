@@ -1,6 +1,6 @@
 /* One row at a time, large, with its evidence: one key decides and goes on. The same room serves the sample, where the
    question is only whether the label is right. */
-function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable }) {
+function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable, thousands }) {
   const at = (id) => document.getElementById(id), room = at("room");
   let places = [], now = 0, isSample = false, isClose = false;
 
@@ -34,6 +34,7 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     if (next < 0 && was) { go(1); return; }
     if (next < 0) { room.close(); return; }
     now = next;
+    isClose = false; /* every row is judged without the votes first */
     show();
   }
   function back() {
@@ -44,8 +45,9 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     show();
   }
   function go(by) {
-    if (now + by < 0 || now + by >= places.length) { show(); at("room-state").textContent += by > 0 ? " This is the last one." : " This is the first one."; return; }
+    if (now + by < 0 || now + by >= places.length) { show(); at("room-state").append(by > 0 ? " This is the last one." : " This is the first one."); return; }
     now += by;
+    if (isSample) isClose = false;
     show();
   }
   function askLabel() {
@@ -62,7 +64,9 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     const done = isSample ? places.filter((j) => ledger.answerOf(held.row[j])).length : places.filter((j) => ledger.fateOf(held.row[j])).length;
     const said = isSample ? ["", "Answered: right.", "Answered: wrong.", "Answered: cannot tell."][was]
       : ["", "Decided: suggested.", "Decided: given.", "Decided: drop.", `Decided: ${visible(ledger.labelOf(row) || "")}.`][how];
-    at("room-state").textContent = `${now + 1} of ${places.length}; ${done} ${isSample ? "answered" : "decided"}. ${said}`;
+    /* Who cannot see the row hears which one it is. */
+    const heard = `${at("room-title").textContent}: given ${names[held.given[i]]}${isSample ? "" : `, ${i < data.suspects ? "suggested" : "best other label"} ${names[held.best[i]]}`}. `;
+    at("room-state").replaceChildren(make("span", { className: "hidden", textContent: heard }), `${thousands(now + 1)} of ${thousands(places.length)}; ${thousands(done)} ${isSample ? "answered" : "decided"}. ${said}`);
     const subject = make("div", { className: "subject" });
     if (pictures[row]) subject.append(make("img", { src: pictures[row], alt: "", width: 192, height: 192 }));
     if (texts[row]) subject.append(make("p", { className: "whole", dir: "auto", textContent: paragraphs(texts[row]) }));
@@ -75,10 +79,10 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
       labels.append(fact("Best other label", label(held.best[i], false)), plausible, fact("Tier", tierOf(i)));
     }
     if (cells[row] && (isSample || !isSuspect)) {
-      const lines = cellNames.map((name, c) => make("tr", {}, make("th", { scope: "row" }, make("bdi", { textContent: visible(name) })), make("td", {}, make("bdi", { textContent: visible(cells[row][c]) }))));
-      if (lines.length) subject.append(make("table", { className: "mini row-cells" }, make("tbody", {}, ...lines)));
+      const lines = cellNames.map((name, c) => make("div", {}, make("dt", {}, make("bdi", { textContent: visible(name) })), make("dd", {}, make("bdi", { textContent: visible(cells[row][c]) }))));
+      if (lines.length) subject.append(make("dl", { className: "row-cells" }, ...lines));
     }
-    const why = reasons(i, true);
+    const why = reasons(i);
     at("room-body").replaceChildren(labels, subject, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? [] : why)));
     for (const one of document.querySelectorAll("#room [data-for]")) one.hidden = one.dataset.for !== (isSample ? "sample" : "suspects");
     if (!isSuspect) room.querySelector("[data-key=a]").hidden = true;
@@ -112,6 +116,13 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     go(1);
   });
   at("room-close").addEventListener("click", () => room.close());
+  /* The browser goes back to what had opened the room, unless that line of the table was drawn again. */
+  room.addEventListener("close", () => {
+    if (document.activeElement !== document.body && !room.contains(document.activeElement)) return;
+    const line = document.querySelector(`#body tr[data-row="${held.row[places[now]]}"] .why button`);
+    if (isSample) at(at("check-again").hidden ? "check-begin" : "check-again").focus();
+    else (line || at("review")).focus();
+  });
   at("room-labels").append(...classes.filter((text) => visible(text) === text).slice(0, 500).map((text) => make("option", { value: text })));
   return {
     show,
@@ -125,7 +136,7 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
       if (asks) askLabel();
     },
     openSample: (which) => {
-      places = which; isSample = true;
+      places = which; isSample = true; isClose = false;
       now = Math.max(0, which.findIndex((j) => !ledger.answerOf(held.row[j])));
       room.showModal();
       show();

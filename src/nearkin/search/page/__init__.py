@@ -58,9 +58,19 @@ def write_click_page(
 
     Examples
     --------
-    >>> from nearkin.search import adapt, write_click_page
-    >>> done = adapt(queries, items, feedback)  # doctest: +SKIP
-    >>> write_click_page(done, queries, items, "clicks.html")  # doctest: +SKIP
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from nearkin.search import Feedback, adapt, write_click_page
+    >>> rng = np.random.default_rng(0)
+    >>> items = rng.normal(size=(100, 4))
+    >>> wanted = rng.integers(0, 100, size=100)
+    >>> queries = items[wanted] + 0.1 * rng.normal(size=(100, 4))
+    >>> clicks = np.repeat(np.arange(100), 5)
+    >>> feedback = Feedback.from_triplets(
+    ...     clicks, wanted[clicks], rng.integers(0, 100, size=500), query_ids=100, item_ids=100, bad="skip")
+    >>> done = adapt(queries, items, feedback, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_click_page(done, queries, items, f"{folder}/clicks.html")
     """
     if done.feedback is None:
         raise InputError("the adaptation does not hold its feedback, so its clicks cannot be shown.", owner="page")

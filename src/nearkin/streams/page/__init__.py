@@ -38,8 +38,17 @@ def write_page(book: LogBook, path: str | os.PathLike[str], *, title: str | None
 
     Examples
     --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import nearkin
     >>> from nearkin import streams
-    >>> streams.write_page(streams.read_log("metrics.jsonl"), "watch.html")  # doctest: +SKIP
+    >>> rng = np.random.default_rng(0)
+    >>> chunks = [(rng.normal(size=(100, 2)), np.arange(100) % 2) for _ in range(4)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = f"{folder}/metrics.jsonl"
+    ...     streams.fit_stream(nearkin.RobustLODML(random_state=0), streams.open(chunks), log=log)
+    ...     streams.write_page(streams.read_log(log), f"{folder}/watch.html")
+    RobustLODML(random_state=0)
     """
     text = render_log(book, Path(book.path).name if title is None else title)
     with replacing(path, "watch") as file:
