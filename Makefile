@@ -72,7 +72,7 @@ records: $(VENV)/.base ## tell which records in results/ are of today's code; fa
 
 .PHONY: replicate
 JOBS ?= $(shell nproc)
-replicate: $(VENV)/.base ## make every record in results/ again: five core-hours (set NEARKIN_DATA to the data folder)
+replicate: $(VENV)/.base ## make every record in results/ again: three core-hours (set NEARKIN_DATA to the data folder)
 	$(BIN)/python -m benchmarks.replicate --jobs $(JOBS)
 
 .PHONY: bench bench-quick

@@ -1,7 +1,9 @@
-"""The tables of docs/replication.md from the records in results/; a test holds the page against them.
+"""Tables and pictures of the replication pages from the records in results/; a test holds the pages against them.
 
-python -m benchmarks.replication            # print what the page should hold
-python -m benchmarks.replication --write    # write the tables into the page; the sentences are yours to write
+    python -m benchmarks.replication            # print what the pages should hold
+    python -m benchmarks.replication --write    # write tables and pictures; the sentences are yours to write
+
+`benchmarks.sentences` has the numbers in the text.
 """
 
 from __future__ import annotations
@@ -10,14 +12,18 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from . import imbalance, retrieval, retrieval_steps, unseen, why, why_pictures
+
 Record = dict[str, Any]
 RESULTS = Path(__file__).parents[1] / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "replication.md"
+DOCS = Path(__file__).parents[1] / "docs"
 OURS = ("Robust-LODML", "Robust-ODML")
 NAMES = {
     "wine": "Wine", "letters": "Letters", "yale": "Extended Yale", "ionosphere": "Ionosphere", "wdbc": "WDBC",
@@ -54,14 +60,17 @@ def row(*fields: object) -> str:
 def count_reached() -> Iterator[str]:
     """Cells of the proposed methods whose mean is at least the printed one."""
     for selection, *folders in (
-        ("folds", "table3-folds", "table3-folds-large"), ("nested", "table3-nested", "table3-nested-large"),
-        ("default", "table3-default", "table3-default-large"),
+        ("`folds`", "table3-folds", "table3-folds-large"),
+        ("`folds`, five draws of the small sets", "table3-folds-draws", "table3-folds-large"),
+        ("`nested`", "table3-nested", "table3-nested-large"), ("`default`", "table3-default", "table3-default-large"),
     ):  # fmt: skip
+        if not has(*folders):
+            continue
         cells = [one for one in load(*folders) if one["method"] in OURS]
         misses = Counter(NAMES[one["dataset"]] for one in cells if one["difference"] < -ROUNDING)
         near = sum(one["difference"] >= -1.0 - ROUNDING for one in cells)
         told = ", ".join(f"{name} {n}" for name, n in misses.most_common())
-        yield row(f"`{selection}`", f"{len(cells) - sum(misses.values())} of {len(cells)}", f"{near}", told or "none")
+        yield row(selection, f"{len(cells) - sum(misses.values())} of {len(cells)}", f"{near}", told or "none")
 
 
 def list_folds() -> Iterator[str]:
@@ -76,6 +85,19 @@ def list_folds() -> Iterator[str]:
             if cells:
                 fields = (f"{one['mean']:.1f} ± {one['std']:.1f} ({one['difference']:+.1f})" for one in cells)
                 yield row(NAMES[name], method, *fields)
+
+
+def list_search() -> Iterator[str]:
+    """Mean accuracy over the small sets of all learners under ``nested``, and the lead of Robust-LODML."""
+    means = by(load("table3-nested"), "method", "noise", "dataset")
+    levels = sorted({noise for _, noise, _ in means})
+    for method in dict.fromkeys(method for method, _, _ in means):
+        cells = []
+        for noise in levels:
+            own, first = (np.array([means[one, noise, name] for name in SMALL]) for one in (method, OURS[0]))
+            behind = f" ({imbalance.show(own - first)})" if method != OURS[0] else ""
+            cells.append(f"{own.mean():.1f}{behind}")
+        yield row(method, *cells)
 
 
 # ---------------------------------------------------------------- our column, and rivals
@@ -112,9 +134,9 @@ def list_rivals() -> Iterator[str]:
         yield row(NAMES[name], *fields)
 
 
-def list_covid() -> Iterator[str]:
+def list_covid(folder: str = "table4") -> Iterator[str]:
     """Table 4 at 20 % noise, plain folds."""
-    records = [one for one in load("table4") if one["noise"] == 20 and one["dataset"] == "covid-resnet18"]
+    records = [one for one in load(folder) if one["noise"] == 20]
     metrics = ("Accuracy", "Sensitivity", "Precision", "Specificity", "G-mean")
     columns = (*OURS, "LPA-ODML", "ODML", "OPML", "Euclidean", "nearkin")
     for grouped, methods in ((False, columns), (True, ("nearkin",))):
@@ -123,6 +145,16 @@ def list_covid() -> Iterator[str]:
             if (method, metrics[0]) in means:
                 told = {"Euclidean": "3-NN"}.get(method, method) + (", copies in one fold" if grouped else "")
                 yield row(told, *(f"{means[method, metric]:.1f}" for metric in metrics))
+
+
+def list_confusions() -> Iterator[str]:
+    """Table 5: mean confusion matrices at 20 % noise in plain folds, the printed ones in brackets."""
+    for one in load("table5"):
+        if not one["grouped"]:
+            ours = [value for line in one["confusion"] for value in line]
+            printed = [value for line in one["paper_confusion"] or [] for value in line] or [None] * 4
+            cells = zip(ours, printed, strict=True)
+            yield row(one["method"], *(f"{a:.1f}" if b is None else f"{a:.1f} ({b:.1f})" for a, b in cells))
 
 
 def list_grid() -> Iterator[str]:
@@ -157,48 +189,149 @@ def list_triplets() -> Iterator[str]:
         yield row(figure.replace("_", " "), *fields)
 
 
-#: Tables of the page by their heading.
-TABLES: dict[str, Callable[[], Iterator[str]]] = {
-    "Table 3, the proposed methods in the paper's form": count_reached,
-    "Every cell under `folds`": list_folds,
-    "The column nearkin": list_own,
-    "Against rivals without metric learning": list_rivals,
-    "Table 1": list_triplets,
-    "Table 4: COVID-19": list_covid,
-    "Which part of the paper's method matters": list_grid,
+# ---------------------------------------------------------------- figures
+
+
+def list_traces() -> Iterator[str]:
+    """Figures 9 and 10: accuracy by line at the larger values of C, and the lead at the largest."""
+    records = load("figures")
+    shown = sorted({one["C"] for one in records})[-6:]
+    for figure, line in dict.fromkeys((one["figure"], one["line"]) for one in records):
+        here = {one["C"]: one for one in records if (one["figure"], one["line"]) == (figure, line)}
+        last = here[shown[-1]]
+        lead = "-" if line == last["against"] else f"{last['lead']:+.1f} ± {last['lead_error']:.1f}"
+        yield row(figure, line, *(f"{here[C]['mean']:.1f}" for C in shown), lead)
+
+
+def list_decline() -> Iterator[str]:
+    """Figure 12 in short: mean accuracy over the small sets by noise, and the loss from none to the most."""
+    records = [one for one in load("table3-default") if one["dataset"] in SMALL]
+    for method in dict.fromkeys(one["method"] for one in records):
+        means = [
+            float(np.mean([one["mean"] for one in records if (one["method"], one["noise"]) == (method, noise)]))
+            for noise in (0.0, 5.0, 10.0, 15.0, 20.0)
+        ]
+        yield row(method, *(f"{one:.1f}" for one in means), f"{means[-1] - means[0]:+.1f}")
+
+
+def list_sums() -> Iterator[str]:
+    """Figure 14: twice the sensitivity plus precision, and the G-mean, by noise."""
+    records = [one for one in load("table4") if not one["grouped"] and one["dataset"] == "covid-resnet18"]
+    means = by(records, "method", "noise", "metric")
+    for method in dict.fromkeys(one["method"] for one in records):
+        levels = sorted({one["noise"] for one in records if one["method"] == method})
+        sums = [2 * means[method, one, "Sensitivity"] + means[method, one, "Precision"] for one in levels]
+        both = zip(sums, (means[method, one, "G-mean"] for one in levels), strict=True)
+        yield row(method, *(f"{first:.1f}, {second:.1f}" for first, second in both))
+
+
+# ---------------------------------------------------------------- our own experiments
+
+
+def list_unseen() -> Iterator[str]:
+    """Settings chosen on the folds, on draws that the choice has not seen."""
+    yield from body(unseen.list_table([one | {"dataset": NAMES[one["dataset"]]} for one in load("unseen")]))
+
+
+def list_rare(classifier: str, metric: str) -> Iterator[str]:
+    """A metric of rare classes by method, and what balanced triplets add."""
+    yield from body(imbalance.list_table(load("imbalance"), classifier, metric))
+
+
+def list_retrieval() -> Iterator[str]:
+    """mAP by method, and the lead over OASIS."""
+    yield from body(retrieval.list_table(load("retrieval")))
+
+
+def list_steps() -> Iterator[str]:
+    """mAP by step size, eta and centres."""
+    yield from body(retrieval_steps.list_table(load("retrieval-steps")))
+
+
+def body(lines: Iterable[str]) -> Iterator[str]:
+    """Rows of a table without its head, which the page has."""
+    return islice(lines, 2, None)
+
+
+#: Tables by page and heading, each with the folders of its records. A page has those that are measured.
+TABLES: dict[str, dict[str, tuple[tuple[str, ...], Callable[[], Iterator[str]]]]] = {
+    "replication.md": {
+        "## Table 3, the proposed methods in the paper's form": (("table3-folds", "table3-default"), count_reached),
+        "## Every cell under `folds`": (("table3-folds", "table3-folds-large"), list_folds),
+        "### On draws that the choice has not seen": (("unseen",), list_unseen),
+        "## The column nearkin": (("table3-default", "table3-default-large"), list_own),
+        "## Against rivals without metric learning": (("rivals", "rivals-large"), list_rivals),
+        "## Table 1": (("table1",), list_triplets),
+        "## Table 4: COVID-19": (("table4",), list_covid),
+        "### The other network": (("table4-mobilenet",), partial(list_covid, "table4-mobilenet")),
+        "### Table 5": (("table5",), list_confusions),
+        "### Figures 9 and 10": (("figures",), list_traces),
+        "### Figure 12": (("table3-default",), list_decline),
+        "### Figure 14": (("table4",), list_sums),
+        "## Which part of the paper's method matters": (("grid",), list_grid),
+        "### G-mean after Robust-kNN": (("imbalance",), partial(list_rare, "Robust-kNN", "G-mean")),
+        "### Sensitivity after Robust-kNN": (("imbalance",), partial(list_rare, "Robust-kNN", "Sensitivity")),
+        "### G-mean after 3-NN": (("imbalance",), partial(list_rare, "3-NN", "G-mean")),
+        "## Image retrieval": (("retrieval",), list_retrieval),
+        "### Why a robust loss gains little here": (("retrieval-steps",), list_steps),
+    },
+    "what-helps.md": {
+        "## Main effects": (("why",), lambda: body(why.list_main(load_why()))),
+        "## One part less": (("why",), lambda: body(why.list_replaced(load_why()))),
+        "## Together": (("why",), lambda: body(why.list_pairs(load_why()))),
+    },
+}
+
+#: Pictures of the pages, from the record of `benchmarks.why`.
+PICTURES: dict[str, Callable[[], str]] = {
+    "what_helps.svg": lambda: why_pictures.draw_main(load_why()),
+    "what_helps_together.svg": lambda: why_pictures.draw_interactions(load_why()),
 }
 
 
-def list_sentences() -> Iterator[str]:
-    """What the text of the page says in numbers."""
-    records = load("table3-default", "table3-default-large")
-    printed = {(one["dataset"], one["noise"], one["method"]): one["paper_mean"] for one in records}
-    own = by((one for one in records if one["method"] == "nearkin"), "dataset", "noise")
-    leads = [mean - max(printed[*place, method] for method in OURS) for place, mean in own.items()]
-    yield f"at or above in {sum(one >= -ROUNDING for one in leads)} of {len(leads)} cells"
-    reached = [line.split(" | ")[1] for line in count_reached()]
-    yield f"chosen on the evaluation folds in {reached[0]} cells"
+def load_why() -> list[Record]:
+    """Runs of the factorial experiment."""
+    return why.load_runs(RESULTS / "why")
 
 
-def write_tables(text: str) -> str:
-    """Put the lines of every table below the first table head of its section."""
-    for heading, lines in TABLES.items():
-        before, mark, after = text.partition(f"\n## {heading}\n")
+def find_tables(page: str) -> dict[str, Callable[[], Iterator[str]]]:
+    """Tables of a page that have their records."""
+    return {heading: lines for heading, (folders, lines) in TABLES[page].items() if has(*folders)}
+
+
+def has(*folders: str) -> bool:
+    """Whether there are records in all of some folders."""
+    return all(any((RESULTS / one).glob("*.json")) for one in folders)
+
+
+def write_tables(text: str, tables: dict[str, Callable[[], Iterator[str]]]) -> str:
+    """Put the lines of every table below the first table head after its heading."""
+    for heading, lines in tables.items():
+        before, mark, after = text.partition(f"\n{heading}\n")
         if not mark:
             raise ValueError(f"the page has no section {heading!r}.")
-        section, next_mark, rest = after.partition("\n## ")
-        held = section.split("\n")
+        held = after.split("\n")
         at = next(i for i, line in enumerate(held) if line.startswith(("| ---", "|---"))) + 1
+        if any(line.startswith("#") for line in held[:at]):
+            raise ValueError(f"the section {heading!r} has no table.")
         end = next(i for i in range(at, len(held) + 1) if i == len(held) or not held[i].startswith("|"))
         held[at:end] = list(lines())
-        text = before + mark + "\n".join(held) + next_mark + rest
+        text = before + mark + "\n".join(held)
     return text
 
 
+def main() -> None:
+    """Print or write what the pages should hold."""
+    for name in TABLES:
+        if "--write" in sys.argv[1:] and (DOCS / name).is_file():
+            (DOCS / name).write_text(write_tables((DOCS / name).read_text("utf-8"), find_tables(name)), "utf-8")
+        else:
+            for heading, lines in find_tables(name).items():
+                print(heading, *lines(), "", sep="\n")
+    if "--write" in sys.argv[1:] and has("why"):
+        for name, draw in PICTURES.items():
+            (DOCS / "figures" / name).write_text(draw(), "utf-8")
+
+
 if __name__ == "__main__":
-    if "--write" in sys.argv[1:]:
-        PAGE.write_text(write_tables(PAGE.read_text("utf-8")), "utf-8")
-    else:
-        for heading, lines in TABLES.items():
-            print(f"## {heading}", *lines(), "", sep="\n")
-        print(*list_sentences(), sep="\n")
+    main()

@@ -50,6 +50,9 @@ FACTORS: dict[str, tuple[str, ...]] = {
 NAMES = tuple(FACTORS)
 DESIGN = tuple(product(*FACTORS.values()))
 
+#: The paper's method, its scaling included, with the default of C.
+WHOLE = ("OCTG", "rescaled", "low rank", "Robust-kNN", "z-scores", "default")
+
 #: Values of C that the inner folds choose among; the default is 0.1.
 CS = (0.01, 0.1, 1.0, 10.0)
 C_DEFAULT = 0.1
@@ -207,6 +210,33 @@ def list_pairs(runs: list[dict[str, Any]], n: int = 8) -> Iterator[str]:
         yield f"| {one[1]} ({one[0]}) with {other[1]} ({other[0]}) | {show((mean, error))} |"
 
 
+def list_replaced(runs: list[dict[str, Any]]) -> Iterator[str]:
+    """Lines of the table of what is lost if one part of the paper's method is another one, by noise and over all."""
+    levels = sorted({run["noise"] for run in runs})
+    yield "| in place of | " + " | ".join(f"{one:g} % wrong" for one in levels) + " | all |"
+    yield "| --- |" + " --- |" * (len(levels) + 1)
+    yield "| (accuracy of the whole) | " + " | ".join(tell_whole(runs, one) for one in (*levels, None)) + " |"
+    for at, name in enumerate(NAMES):
+        for level in FACTORS[name]:
+            if level != WHOLE[at]:
+                cells = [estimate(runs, get_change_signs(at, level), one) for one in (*levels, None)]
+                yield f"| {name}: {level}, not {WHOLE[at]} | " + " | ".join(map(show, cells)) + " |"
+
+
+def get_change_signs(at: int, level: str) -> Array:
+    """One combination, the paper's with another level of one factor, against the paper's."""
+    signs = np.zeros(len(DESIGN))
+    signs[DESIGN.index((*WHOLE[:at], level, *WHOLE[at + 1 :]))] = 1.0
+    signs[DESIGN.index(WHOLE)] = -1.0
+    return signs
+
+
+def tell_whole(runs: list[dict[str, Any]], noise: float | None) -> str:
+    """Mean accuracy of the paper's method."""
+    at = DESIGN.index(WHOLE)
+    return f"{np.mean([run['accuracy'][at] for run in runs if noise is None or run['noise'] == noise]):.1f}"
+
+
 def list_contrast_pairs() -> list[tuple[tuple[str, str], tuple[str, str]]]:
     """Pairs of contrasts of different factors."""
     return [(one, other) for one, other in combinations(list_contrasts(), 2) if one[0] != other[0]]
@@ -231,7 +261,8 @@ def write_all(runs: list[dict[str, Any]], folder: Path) -> None:
     """Table and pictures, from the record alone."""
     from .why_pictures import draw_interactions, draw_main
 
-    lines = ["# What helps", "", *list_main(runs), "", *list_pairs(runs, n=len(list_contrast_pairs()))]
+    pairs = list_pairs(runs, n=len(list_contrast_pairs()))
+    lines = ["# What helps", "", *list_main(runs), "", *list_replaced(runs), "", *pairs]
     (folder / "why.md").write_text("\n".join(lines) + "\n")
     (folder / "why_main.svg").write_text(draw_main(runs))
     (folder / "why_interactions.svg").write_text(draw_interactions(runs))

@@ -21,8 +21,8 @@ def test_the_whole_jury_is_the_classifier(data):
     assert accuracy == pytest.approx(100.0 * model.score(rows.X_test, rows.y_test))
     assert curve > 90.0
     assert found["rate"][0] == pytest.approx(100.0 * abs(model.noise_rate_ - np.mean(rows.given != rows.right)))
-    alone = [f"{name} alone" for name in recipe.ALONE]
-    assert len({found[name] for name in alone}) == len(alone)
+    of_jury = {one.name for one in model.decision_.jury.voters}
+    assert {name for names in recipe.ALONE.values() for name in names} == of_jury
 
 
 def test_the_sets_are_those_of_the_audits_benchmark():

@@ -39,6 +39,16 @@ def test_an_interaction_is_found_where_it_is():
     assert why.estimate(make_runs(together=2.0), signs)[0] == pytest.approx(2.0)
 
 
+def test_another_level_in_place_of_the_papers_costs_its_worth():
+    found = dict(line.strip("| ").split(" | ", 1) for line in why.list_replaced(make_runs()))
+    assert (
+        found["(accuracy of the whole)"] == "63.5 | 63.5"
+    )  # 50, all parts of the paper, and draws worth 1 in the mean
+    assert found["classifier: 3-NN, not Robust-kNN"] == "-4.0 ± 0.0 | -4.0 ± 0.0"
+    assert found["metric: full, not low rank"] == "-1.0 ± 0.0 | -1.0 ± 0.0"
+    assert found["search: inner folds, not default"] == "+0.0 ± 0.0 | +0.0 ± 0.0"
+
+
 def test_errors_are_those_of_sets_and_draws():
     runs = make_runs()
     for run in runs:

@@ -7,6 +7,7 @@ are formed, equations are solved by a dense solver, and a root is found by bisec
 which this script asserts.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler, normalize
@@ -150,3 +151,14 @@ robust = nearkin.RobustKNeighborsClassifier.algorithm5(learner, noise_rate=NOISE
 np.testing.assert_array_equal(robust.predict(X[test]), predicted)
 accuracy = np.mean(predicted == y[test])
 print(f"Algorithm 5: accuracy {accuracy:.3f} with {is_wrong.sum()} of {len(noisy)} labels wrong, equal")
+
+# %%
+# The weights of Algorithm 5 by both: every row lies on the diagonal, most wrong labels in its lower corner.
+
+fig, axes = plt.subplots(figsize=(5, 4), layout="constrained")
+axes.plot([0, 1], [0, 1], color="#8a8a8a", lw=1)
+for some, colour, mark, name in ((~is_wrong, "#0072B2", "o", "right label"), (is_wrong, "#D55E00", "^", "wrong label")):
+    axes.scatter(weights[some], learner.plausibility_[some], color=colour, marker=mark, s=24, alpha=0.7, label=name)
+axes.set(xlabel="weight by these lines", ylabel="weight by nearkin", title="Weights of Robust-kNN on Wine")
+axes.legend(frameon=False)
+plt.show()
