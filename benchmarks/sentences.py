@@ -204,6 +204,14 @@ def tell_retrieval() -> Iterator[str]:
     yield f"falls {tell('Robust-LODML', 'yale').removeprefix('-')} points behind OASIS on Yale at 20 %"
 
 
+def tell_steps() -> Iterator[str]:
+    """Mean plausibilities of wrong and of right labels with one centre."""
+    runs = [one["found"] for one in load("retrieval-steps") if one["n_centers"] == 1]
+    found = [one for some in runs for one in some if (one["C"], one["eta"]) == (0.1, 1.0)]
+    wrong, right = (np.mean([one[which] for one in found]) for which in ("wrong", "right"))
+    yield f"mean plausibility {wrong:.2f} against {right:.2f} at C = 0.1 and η = 1"
+
+
 def tell_covid() -> Iterator[str]:
     """Sensitivity of both proposed methods at 20 % noise."""
     records = [one for one in load("table4") if (one["dataset"], one["noise"]) == ("covid-resnet18", 20)]
@@ -215,7 +223,7 @@ def tell_covid() -> Iterator[str]:
 #: What tells the sentences of each page.
 TELLERS = {
     "replication.md": (
-        tell_counts, tell_ranks, tell_wine, tell_loop, tell_covid, tell_rare, tell_unseen, tell_retrieval,
+        tell_counts, tell_ranks, tell_wine, tell_loop, tell_covid, tell_rare, tell_unseen, tell_retrieval, tell_steps,
     ),
     "mathematics.md": (tell_readings,),
     "what-helps.md": (tell_parts,),
