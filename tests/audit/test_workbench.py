@@ -1,7 +1,6 @@
 """Work in the page, with real keys and clicks: decide, undo, leave and come back, hand over, check by sample."""
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -288,14 +287,16 @@ def test_the_sample_is_checked_and_the_headline_says_so_with_the_numbers_of_pyth
 
 
 EVIL = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "=1+1", "\u202eabc", 'a,b\n"c', "<!--")
-#: The browser reports every event of 16 ms or more: from the key or click until the result is painted.
-TIMES = """window.times = []; new PerformanceObserver((list) => {
-  for (const one of list.getEntries()) window.times.push([one.name, one.duration]);
-}).observe({ type: "event", durationThreshold: 16, buffered: true });"""
+
+
+def seconds_of_work(browser_session):
+    """Processor seconds that the page has worked since it was opened, whatever else the machine does."""
+    metrics = browser_session.send("Performance.getMetrics")["metrics"]
+    return next(one["value"] for one in metrics if one["name"] == "TaskDuration")
 
 
 def test_a_large_page_is_quick_and_small(tmp_path, open_page):
-    """The goals are a first paint within 0.3 s, decisions within 50 ms, 5 MB; a busy machine gets more time here."""
+    """The goals are a first paint within 0.3 s, decisions within 50 ms, 5 MB; `benchmarks/page.py` has the figures."""
     rng = np.random.default_rng(0)
     y = np.arange(20_000) % 50
     X = (2.2 * rng.normal(size=(50, 20)))[y] + 1.3 * rng.normal(size=(20_000, 20))
@@ -307,23 +308,21 @@ def test_a_large_page_is_quick_and_small(tmp_path, open_page):
     audit.to_html(tmp_path / "page.html", ids=ids, texts=[f"{EVIL[i % 6]} text {i} " * 20 for i in range(20_000)])
     assert (tmp_path / "page.html").stat().st_size < 5_000_000
     page = open_page(tmp_path / "page.html")
-    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    assert painted < 1500
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
     assert page.locator("#legend button").count() == 50 and page.locator("img, #table script, #room b > i").count() == 0
-    page.evaluate(TIMES)
     page.locator("#review").click()
-    begun = time.perf_counter()
+    before = seconds_of_work(session)
     for i in range(100):
         page.keyboard.press("akd"[i % 3])
-    assert time.perf_counter() - begun < 60  # a person has three minutes
+    a_decision = (seconds_of_work(session) - before) / 100
     page.keyboard.press("Escape")
     assert "100 decided" in page.locator("#count").inner_text()
+    before = seconds_of_work(session)
     page.locator("#bulk button", has_text="Keep").click()
     page.locator("#count", has_text=f"{audit.n_suspects:,} decided").wait_for()
-    page.wait_for_timeout(500)
-    times = page.evaluate("window.times")
-    assert np.median([took for name, took in times if name == "keydown"]) < 200
-    assert max(took for name, took in times if name == "click") < 1000
+    assert a_decision < 0.05, a_decision
+    assert seconds_of_work(session) - before < 1.0
 
 
 def test_two_tabs_with_the_same_page_hold_the_same(page, made):
