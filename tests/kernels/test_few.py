@@ -8,7 +8,7 @@ import pytest
 
 import nearkin
 from each import each
-from nearkin.jury import LocalNeighbours, forest, local_scaling, voters
+from nearkin.jury import LocalNeighbours, forest, learned_spaces, local_scaling
 from nearkin.kernels import StepRule, TripletRows, few_trees, few_triplets, lowrank, trees
 from nearkin.losses import Hinge, RescaledHinge
 from nearkin.measures import DISTANCE, SIMILARITY
@@ -84,8 +84,8 @@ def test_few_candidates_are_ranked_as_many(rng):
     rows, queries = rng.integers(0, 3, (40, 4)).astype(np.float32), rng.integers(0, 3, (6, 4)).astype(np.float32)
     candidates = np.stack([rng.permutation(40)[:30] for _ in queries]).astype(np.int32)
     few, many = np.empty((2, 6, 12), np.int32)
-    voters._rank_few(candidates, queries, rows, few)
-    voters._rank_many(candidates, queries, rows, many)
+    learned_spaces._rank_few(candidates, queries, rows, few)
+    learned_spaces._rank_many(candidates, queries, rows, many)
     np.testing.assert_array_equal(few, many)
 
 
@@ -98,7 +98,7 @@ def test_an_audit_finds_the_same_either_way(rng, monkeypatch):
     X = centres[y] + rng.normal(size=(150, 6))
     y, wrong = nearkin.flip_labels(y, 0.1, random_state=0)
     few = nearkin.audit_labels(X, y, random_state=0)
-    for module in (local_scaling, voters, forest):
+    for module in (local_scaling, learned_spaces, forest):
         monkeypatch.setattr(module, "FEW_ROWS", 0)
     for module in (neighbours, source):
         monkeypatch.setattr(module, "FEW", 0)
