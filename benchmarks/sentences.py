@@ -91,6 +91,19 @@ def tell_grid() -> Iterator[str]:
     yield f"{behind[0]:.1f} to {behind[-1]:.1f} points behind Robust-LODML at 20 %"
 
 
+def tell_kinds() -> Iterator[str]:
+    """The column nearkin and its lead over the best rival, under other kinds of noise."""
+    for words, folder in (
+        ("Labels replaced by the next class", "rivals-next-class"),
+        ("Wrong labels near the boundary", "rivals-boundary"),
+    ):
+        means, told = by(load(folder), "dataset", "method"), []
+        for name in SMALL:
+            best = max(value for (dataset, method), value in means.items() if dataset == name and method != "nearkin")
+            told.append(f"{NAMES[name]} {means[name, 'nearkin']:.1f} ({means[name, 'nearkin'] - best:+.1f})")
+        yield f"{words}: {', '.join(told)}"
+
+
 def tell_losses(folder: str) -> dict[tuple[str, str], float]:
     """Points that 20 % noise costs by method and data set."""
     means = by(load(folder, f"{folder}-large"), "method", "dataset", "noise")
@@ -255,7 +268,7 @@ def tell_covid() -> Iterator[str]:
 TELLERS = {
     "replication.md": (
         tell_counts, tell_missed, tell_ranks, tell_wine, tell_loop, tell_covid, tell_rare, tell_unseen,
-        tell_retrieval, tell_steps, tell_grid,
+        tell_retrieval, tell_steps, tell_grid, tell_kinds,
     ),
     "mathematics.md": (tell_readings,),
     "what-helps.md": (tell_parts,),
