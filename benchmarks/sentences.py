@@ -91,6 +91,26 @@ def tell_grid() -> Iterator[str]:
     yield f"{behind[0]:.1f} to {behind[-1]:.1f} points behind Robust-LODML at 20 %"
 
 
+def tell_rivals() -> Iterator[str]:
+    """Cells in which the column nearkin is ahead of the best rival, and its lead over plain neighbours."""
+    means = by(load("rivals", "rivals-large"), "dataset", "noise", "method")
+    plain = by(load("table3-default", "table3-default-large"), "dataset", "noise", "method")
+    rows: dict[tuple[str, float], dict[str, float]] = {}
+    for (name, noise, method), value in means.items():
+        rows.setdefault((name, noise), {})[method] = value
+    leads = {place: one["nearkin"] - max(v for k, v in one.items() if k != "nearkin") for place, one in rows.items()}
+    ahead = [lead >= -ROUNDING for (_, noise), lead in leads.items() if noise]
+    near = [lead >= -0.5 - ROUNDING for (_, noise), lead in leads.items() if not noise]
+    yield f"**{sum(ahead)} of {len(ahead)}**, and {sum(near)} of {len(near)} at 0 %"
+    over: dict[float, list[float]] = {}
+    for (name, noise), one in rows.items():
+        others = [one["10-NN"], one["25-NN"], plain.get((name, noise, "Euclidean"), 0.0)]
+        over.setdefault(noise, []).append(one["nearkin"] - max(others))
+    average = sorted(float(np.mean(some)) for some in over.values())
+    least = min(min(some) for some in over.values())
+    yield f"smallest lead is {least:.1f}, the mean {average[0]:.1f} to {average[-1]:.1f} by level of noise"
+
+
 def tell_kinds() -> Iterator[str]:
     """The column nearkin and its lead over the best rival, under other kinds of noise."""
     for words, folder in (
@@ -268,7 +288,7 @@ def tell_covid() -> Iterator[str]:
 TELLERS = {
     "replication.md": (
         tell_counts, tell_missed, tell_ranks, tell_wine, tell_loop, tell_covid, tell_rare, tell_unseen,
-        tell_retrieval, tell_steps, tell_grid, tell_kinds,
+        tell_retrieval, tell_steps, tell_grid, tell_kinds, tell_rivals,
     ),
     "mathematics.md": (tell_readings,),
     "what-helps.md": (tell_parts,),
