@@ -263,6 +263,7 @@ TABLES: dict[str, dict[str, tuple[tuple[str, ...], Callable[[], Iterator[str]]]]
         ),
         "### Five draws": (("table3-folds-draws",), partial(list_folds, "table3-folds-draws")),
         "### On draws that the choice has not seen": (("unseen",), list_unseen),
+        "### The same search for all learners": (("table3-nested",), list_search),
         "## The column nearkin": (("table3-default", "table3-default-large"), list_own),
         "## Against rivals without metric learning": (("rivals", "rivals-large"), list_rivals),
         "## Table 1": (("table1",), list_triplets),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import imbalance, why
-from .replication import OURS, RESULTS, ROUNDING, by, count_reached, list_decline, load, load_why
+from .replication import NAMES, OURS, RESULTS, ROUNDING, SMALL, by, count_reached, list_decline, load, load_why
 
 
 def list_sentences() -> Iterator[tuple[str, str]]:
@@ -45,6 +45,16 @@ def tell_counts() -> Iterator[str]:
     )
 
 
+def tell_missed() -> Iterator[str]:
+    """How many settings a search had, and cells that more of them do not reach."""
+    (small,), (large,) = ({one["budget"] for one in load(some)} for some in ("table3-folds", "table3-folds-large"))
+    yield f"the best of {small} settings ({large} on Letters and Yale)"
+    means = by(load("table3-folds-more"), "dataset", "noise")
+    places = (("ionosphere", 10.0), ("australian", 5.0), ("german", 15.0))
+    told = (f"{NAMES[name]} at {noise:.0f} % {means[name, noise]:.1f}" for name, noise in places)
+    yield f"(Robust-ODML on {', on '.join(told)}; `results/table3-folds-more`)"
+
+
 def tell_ranks() -> Iterator[str]:
     """Low rank against full rank under ``folds``, and the loss by noise under ``default``."""
     records = load("table3-folds-draws", "table3-folds-large")
@@ -58,6 +68,60 @@ def tell_ranks() -> Iterator[str]:
     lost = {cells[0]: cells[-1] for cells in (line.strip("| ").split(" | ") for line in list_decline())}
     others = sorted(float(lost[one]) for one in ("LPA-ODML", "ODML", "OPML"))
     yield f"{lost[OURS[0]]} and {lost[OURS[1]]} points from 0 to 20 %, the others {others[-1]:+.1f} to {others[0]:+.1f}"
+
+
+def tell_grid() -> Iterator[str]:
+    """What Robust-kNN and the rescaled hinge add at 20 % noise, by triplets."""
+    means = by(load("grid"), "method", "noise", "dataset")
+
+    def mean(source: str, loss: str, classifier: str) -> float:
+        return float(np.mean([means[f"{source}, {loss}, {classifier}", 20.0, name] for name in SMALL]))
+
+    gain = mean("OCTG", "hinge", "Robust-kNN") - mean("OCTG", "hinge", "3-NN")
+    more, repair = (
+        mean(source, "rescaled", "Robust-kNN") - mean(source, "hinge", "Robust-kNN") for source in ("OCTG", "one-pass")
+    )
+    yield f"Robust-kNN gains {gain:.1f} points at 20 % noise with OCTG and the hinge"
+    yield f"gains {more:.1f} points on top, and {repair:.1f} with one-pass triplets"
+    means = by(load("table3-nested"), "method", "noise", "dataset")
+    behind = sorted(
+        float(np.mean([means[OURS[0], 20.0, name] - means[method, 20.0, name] for name in SMALL]))
+        for method in ("LPA-ODML", "ODML", "OPML")
+    )
+    yield f"{behind[0]:.1f} to {behind[-1]:.1f} points behind Robust-LODML at 20 %"
+
+
+def tell_rivals() -> Iterator[str]:
+    """Cells in which the column nearkin is ahead of the best rival, and its lead over plain neighbours."""
+    means = by(load("rivals", "rivals-large"), "dataset", "noise", "method")
+    plain = by(load("table3-default", "table3-default-large"), "dataset", "noise", "method")
+    rows: dict[tuple[str, float], dict[str, float]] = {}
+    for (name, noise, method), value in means.items():
+        rows.setdefault((name, noise), {})[method] = value
+    leads = {place: one["nearkin"] - max(v for k, v in one.items() if k != "nearkin") for place, one in rows.items()}
+    ahead = [lead >= -ROUNDING for (_, noise), lead in leads.items() if noise]
+    near = [lead >= -0.5 - ROUNDING for (_, noise), lead in leads.items() if not noise]
+    yield f"**{sum(ahead)} of {len(ahead)}**, and {sum(near)} of {len(near)} at 0 %"
+    over: dict[float, list[float]] = {}
+    for (name, noise), one in rows.items():
+        others = [one["10-NN"], one["25-NN"], plain.get((name, noise, "Euclidean"), 0.0)]
+        over.setdefault(noise, []).append(one["nearkin"] - max(others))
+    average = sorted(float(np.mean(some)) for some in over.values())
+    least = min(min(some) for some in over.values())
+    yield f"smallest lead is {least:.1f}, the mean {average[0]:.1f} to {average[-1]:.1f} by level of noise"
+
+
+def tell_kinds() -> Iterator[str]:
+    """The column nearkin and its lead over the best rival, under other kinds of noise."""
+    for words, folder in (
+        ("Labels replaced by the next class", "rivals-next-class"),
+        ("Wrong labels near the boundary", "rivals-boundary"),
+    ):
+        means, told = by(load(folder), "dataset", "method"), []
+        for name in SMALL:
+            best = max(value for (dataset, method), value in means.items() if dataset == name and method != "nearkin")
+            told.append(f"{NAMES[name]} {means[name, 'nearkin']:.1f} ({means[name, 'nearkin'] - best:+.1f})")
+        yield f"{words}: {', '.join(told)}"
 
 
 def tell_losses(folder: str) -> dict[tuple[str, str], float]:
@@ -223,7 +287,8 @@ def tell_covid() -> Iterator[str]:
 #: What tells the sentences of each page.
 TELLERS = {
     "replication.md": (
-        tell_counts, tell_ranks, tell_wine, tell_loop, tell_covid, tell_rare, tell_unseen, tell_retrieval, tell_steps,
+        tell_counts, tell_missed, tell_ranks, tell_wine, tell_loop, tell_covid, tell_rare, tell_unseen,
+        tell_retrieval, tell_steps, tell_grid, tell_kinds, tell_rivals,
     ),
     "mathematics.md": (tell_readings,),
     "what-helps.md": (tell_parts,),
