@@ -33,7 +33,7 @@
   const ids = data.ids ? await inflateJson(data.ids) : null;
   const someIds = data.someIds ? await inflateJson(data.someIds) : {};
   const texts = data.texts ? await inflateJson(data.texts) : {};
-  const [cellNames, cells] = await inflateJson(data.cells);
+  const cellNames = await inflateJson(data.cellNames), cells = await inflateJson(data.cells);
   const words = data.words ? await inflateJson(data.words) : [];
   const pictures = data.pictures || {};
   const classes = data.classes;
@@ -358,7 +358,7 @@
 
   const { foretell } = makeFiles({ data, held, ids, someIds, number, classes, ledger, placeInTable, thousands, onImport: () => { refresh(); redraw([]); } });
   const review = makeReview({
-    data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable, thousands,
+    data, held, names, classes, nameOf, numberOf: number, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable, thousands,
   });
   const check = makeCheck({ data, held, ledger, placeInTable, review, thousands });
   for (const id of ["filters", "table", "actions", "rule"]) at(id).hidden = n === 0;
