@@ -1,7 +1,9 @@
 """The demo: sane numbers, the same for the same seed, and an honest account of them."""
 
+import base64
 import json
 import re
+import zlib
 from xml.etree import ElementTree
 
 import numpy as np
@@ -73,6 +75,7 @@ def test_the_table_fits_a_terminal_and_says_where_the_numbers_come_from(result, 
         "nearkin fit",
         "estimated",
         "nearkin-demo.html",
+        "so the two differ",
     ):
         assert words in text
     accuracies = re.findall(r"^  (?:Eu|OD|Ro).* (\d+\.\d) +\d+\.\d$", shown.stdout, re.MULTILINE)
@@ -98,6 +101,11 @@ def test_it_writes_a_page_and_a_picture_and_replaces_only_its_own(result, monkey
         assert CliRunner().invoke(main, ["demo"]).exit_code == 0
     assert sorted(one.name for one in tmp_path.iterdir()) == ["nearkin-demo.html", "nearkin-demo.svg"]
     assert "Wine with flipped labels" in (tmp_path / "nearkin-demo.html").read_text()
+    data = json.loads(
+        re.search(r'id="data">(.*?)</script>', (tmp_path / "nearkin-demo.html").read_text(), re.DOTALL)[1]
+    )
+    texts = json.loads(zlib.decompress(base64.b64decode(data["texts"])))
+    assert set(texts.values()) == {"flipped by the demo: yes", "flipped by the demo: no"} and "idName" not in data
     circles = ElementTree.parse(tmp_path / "nearkin-demo.svg").findall(".//{http://www.w3.org/2000/svg}circle")
     rows, rings = len(circles) - 4, [one for one in circles if one.get("stroke") == "#111111"]
     assert (rows, len(rings)) == (2 * 178, 2 * 36 + 1)

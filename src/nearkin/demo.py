@@ -136,7 +136,8 @@ def show_demo(page: StrPath | None, picture: StrPath | None, seed: int = 0, demo
     noisy, is_wrong = flip_labels(wine.target, demo.noise_rate, random_state=np.random.default_rng([seed, 0]))
     audit = audit_labels(wine.data, wine.target_names[noisy], random_state=seed)
     if page is not None:
-        audit.to_html(page, title="Wine with flipped labels", ids={"wrong": np.where(is_wrong, "flipped", "")})
+        told = [f"flipped by the demo: {'yes' if one else 'no'}" for one in is_wrong.tolist()]
+        audit.to_html(page, title="Wine with flipped labels", texts=told)
     if picture is None:
         return audit
     learner = RobustLODML(random_state=seed).fit(wine.data, noisy)

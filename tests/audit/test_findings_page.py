@@ -63,6 +63,8 @@ def test_a_column_that_gives_the_label_away_is_named(open_page, tmp_path):
     page = open_page(tmp_path / "page.html")
     part = part_of(page, "columns that give the label away")
     part.locator("summary").click()
+    (note,) = [one for one in audit.notes if "gives the label away" in one]
+    assert "may be far too low" in note and note in page.locator(".caution").all_inner_texts()
     assert part.locator("li").all_inner_texts() == [COLUMN] and page.locator(".finding img").count() == 0
 
 

@@ -37,6 +37,8 @@ def test_the_summary_shows_the_first_suspects_as_text(audit):
     assert held.count("<tr>") == 1 + min(10, audit.n_suspects)
     for row in audit.order[:10]:
         assert f"<tr><td>{row}</td>" in held
+    assert "<th>plausibility</th><th>confidence</th>" in held
+    assert "<td>1.00</td>" not in held and "<td>0.00</td>" not in held  # as in the page, nothing is certain
     assert f"and {audit.n_suspects - 10:,} more" in held
 
 

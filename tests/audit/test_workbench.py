@@ -146,6 +146,16 @@ def test_all_that_a_filter_shows_is_decided_at_once_and_undone_at_once(page, mad
     assert "decided" not in page.locator("#count").inner_text()
 
 
+def test_a_search_without_a_hit_says_so_and_offers_nothing_to_decide(page):
+    page.locator("#query").fill("no such row")
+    assert "Nothing matches" in page.locator("#body").inner_text()
+    buttons = page.locator("#review, #bulk button[value]")
+    assert buttons.count() == 5 and all(one.is_disabled() for one in buttons.all())
+    page.locator("#query").fill("")
+    assert "Nothing matches" not in page.locator("#body").inner_text()
+    assert not any(one.is_disabled() for one in buttons.all())
+
+
 def test_decisions_that_a_bulk_decision_replaces_are_told(page, made):
     audit, told = made[1], page.locator("#told")
     decide_by_keys(page, "akk")
@@ -272,6 +282,10 @@ def test_the_sample_is_checked_and_the_headline_says_so_with_the_numbers_of_pyth
     for share in (found.noise_rate, low, high):
         assert f"{100 * share:.{0 if 100 * share >= 9.95 else 1}f} %" in words
     assert page.locator("#headline").inner_text().startswith("Checked")
+    assert found.n_useful > 50  # the page and Python say how many answers would be useful
+    assert f"About {found.n_useful:,} answers in all" in words and f"about {found.n_useful:,} answers in all" in str(
+        found
+    )
     page.locator("#checked summary").click()
     shown = page.locator("#depths tr").evaluate_all("rows => rows.map((row) => row.innerText.split('\\t'))")
     assert [row[0] for row in shown] == [f"{one.depth:,}" for one in found.precision]

@@ -29,7 +29,7 @@ from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.rows import check_finite, explain_rows
 from nearkin.settings import DEVICE, SEED, OneOf, Real, all_or_nothing, declare, exclusive, setting
 from nearkin.stored import ArrayOf, Part, stored
-from nearkin.tables import LabelledRows, TableEncoder, as_table, encode_table, is_frame, is_mixed
+from nearkin.tables import LabelledRows, ShownColumns, TableEncoder, as_table, encode_table, is_frame, is_mixed
 
 __all__ = ["LabelAuditor", "audit_labels", "audit_rows", "check_labelled_rows"]
 
@@ -272,6 +272,7 @@ def _audit(
         if known.encoder is not None:
             model.encoder_ = known.encoder
         audit = LabelAudit(model, X, labels, **found)
+        audit.shown_columns = known.shown
     if known.index is not None:
         audit.index_of_frame = known.index if audit.row_index is None else known.index[audit.row_index]
     return audit
@@ -293,6 +294,7 @@ class _Known:
     index: Any = None
     label: str | None = None
     names: Any = None
+    shown: ShownColumns | None = None
 
     @property
     def title(self) -> str:
@@ -317,8 +319,9 @@ def _read_frame(X: Any, y: Any, given: dict[str, Any], names: Any) -> _Known:
         rest = X.unlabelled
         apart = {} if rest is None else {"row_index": X.numbers, "unlabelled": (rest.numbers, rest.X)}
         return _Known(
-            X.X, y, {"columns": X.columns, "originals": X.originals, **apart}, X.needed_encoder, label=X.label
-        )
+            X.X, y, {"columns": X.columns, "originals": X.originals, **apart}, X.needed_encoder, label=X.label,
+            shown=X.shown,
+        )  # fmt: skip
     groups, label = given["groups"], y if isinstance(y, str) else None
     by_name = [one for one in (y, groups, names) if isinstance(one, str)]
     if not by_name and not is_mixed(X):
@@ -340,7 +343,7 @@ def _read_frame(X: Any, y: Any, given: dict[str, Any], names: Any) -> _Known:
         if missing.any():
             y[missing] = None
     known = {"columns": rows.columns, "originals": rows.originals}
-    return _Known(rows.X, y, known, rows.encoder, getattr(X, "index", None), label, names)
+    return _Known(rows.X, y, known, rows.encoder, getattr(X, "index", None), label, names, rows.shown)
 
 
 def _may_have_gaps(y: Any) -> bool:

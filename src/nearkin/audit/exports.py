@@ -156,6 +156,13 @@ def warn_of(audit: LabelAudit) -> tuple[str, ...]:
             "the share of wrong labels cannot be told from zero, so every suspect may be right: look at each before "
             "you act."
         )
+    leaks = [item for one in audit.findings if one.kind == "leaks" for item in one.items]
+    if leaks and audit.rate_is_estimated:
+        found.append(
+            f"a column gives the label away ({_list_some(leaks)}), so wrong labels look right and the share of wrong "
+            "labels may be far too low. Find out where it comes from; if it is the label in another form, leave it out "
+            "and audit again."
+        )
     if audit.n_rows < _FEW:
         found.append(f"{audit.n_rows} rows are few: every figure here is uncertain, so look at each suspect yourself.")
     size = np.bincount(audit.given_code, minlength=len(audit.classes))

@@ -42,7 +42,7 @@ from nearkin.neighbors import RobustKNeighborsClassifier
 from nearkin.noise import suggest_labels
 from nearkin.settings import Integer, check_argument
 from nearkin.stored import Anything, ArrayOf, Items, Maybe, Number, Part, Table, Text, stored
-from nearkin.tables import ColumnUse, OriginalCells
+from nearkin.tables import ColumnUse, OriginalCells, ShownColumns
 
 if TYPE_CHECKING:
     from nearkin.audit.consensus import Consensus
@@ -173,6 +173,8 @@ class LabelAudit:
     names: Sequence[str] | None = None
     #: Index of the audited rows of a pandas frame; files do not hold it.
     index_of_frame: Any = None
+    #: Columns of the table, of all rows that were given, for whoever judges a row; files do not hold them.
+    shown_columns: ShownColumns | None = None
 
     def __init__(
         self, classifier: RobustKNeighborsClassifier, X: ArrayLike, y: ArrayLike, *, columns: Sequence[ColumnUse] = (),

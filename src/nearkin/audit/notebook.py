@@ -22,7 +22,7 @@ __all__ = ["ShownPage", "show_page", "summarise_as_html"]
 
 #: Suspects in the summary.
 _FIRST = 10
-_HEADS = ("row", "given", "suggested", "confidence", "column that speaks most")
+_HEADS = ("row", "given", "suggested", "plausibility", "confidence", "column that speaks most")
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,17 @@ def _list_suspects(audit: LabelAudit) -> str:
     for row, called in zip(rows.tolist(), audit.call_rows(rows), strict=True):
         said = audit.contrast.features_of(row, int(audit.given_code[row]), int(audit.suggested_code[row]))
         cells = (
-            called, audit.given_label[row], audit.suggested_label[row], f"{audit.confidence[row]:.2f}",
+            called, audit.given_label[row], audit.suggested_label[row], _share(audit.plausibility[row]),
+            _share(audit.confidence[row]),
             f"{said[0].name} = {said[0].value}" if said else "",
         )  # fmt: skip
         body.append("<tr>" + "".join(f"<td>{_text(one)}</td>" for one in cells) + "</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+
+
+def _share(value: float) -> str:
+    """Return a probability as the page writes it: never 0 or 1."""
+    return "< 0.01" if value < 0.01 else "> 0.99" if value > 0.99 else f"{value:.2f}"
 
 
 def _text(value: Any) -> str:

@@ -47,6 +47,9 @@ ANSWERS = {"right": (0.0, 0.0), "wrong": (1.0, 1.0), "unsure": (0.0, 1.0)}
 #: small table this share of its rows.
 _ENOUGH, _ENOUGH_OF = 30, 0.6
 
+#: Distance of the ends from the middle of an interval that is useful.
+_USEFUL = 0.05
+
 #: Error of one side.
 _ALPHA = 0.025
 #: Answers for which stakes are planned; with more of them stakes fall.
@@ -191,6 +194,18 @@ class CheckedLabels:
     def __repr__(self) -> str:
         return str(self)
 
+    @property
+    def n_useful(self) -> int:
+        """About how many answers in all bring the interval to 5 points either side; 0 where it is there already.
+
+        Widths fall about as the root of the number of answers, so that is a rough figure; at most it is all rows.
+        """
+        low, high = self.noise_interval
+        times = ((high - low) / (2.0 * _USEFUL)) ** 2
+        if times <= 1.0 or not self.n_answered:
+            return 0
+        return min(self.precision[-1].depth, 10 * math.ceil(self.n_answered * times / 10.0))
+
     def __str__(self) -> str:
         low, high = self.noise_interval
         end = f"stop after {self.stop:,} rows of the ranking"
@@ -198,6 +213,8 @@ class CheckedLabels:
             end = "too few to tell where to stop"
         elif not self.stop:
             end = "no part of the ranking is wrong more often than right"
+        if self.is_enough and self.n_useful:
+            end += f"; about {self.n_useful:,} answers in all would bring the interval to +-5 points"
         others = ((self.n_unsure, "unsure"), (self.n_ignored, "ignored"))
         more = "".join(f", {n} {what}" for n, what in others if n)
         return (

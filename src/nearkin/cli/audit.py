@@ -222,6 +222,8 @@ def _audit_table(data: Path, given: AuditOptions, *, quiet: bool) -> None:
             rows, random_state=given.seed, noise_rate=given.noise_rate, device=given.device,
             groups=None if given.group is None else rows.others[given.group],
         )  # fmt: skip
+        if found.shown_columns is not None:  # what is shown beside a row is not shown twice
+            found.shown_columns = found.shown_columns.without(beside)
         if ids:
             found.names = [str(one) for one in next(iter(ids.values()))]
         since = [] if before is None else str(compare(before, found)).splitlines()

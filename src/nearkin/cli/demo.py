@@ -60,7 +60,10 @@ def demo(given: Given) -> None:
 
 
 def _describe_files(named: list[tuple[Path, str]]) -> str:
-    what = {"page": "an audit of these labels; open it in a browser", "figure": "the rows before and after learning"}
+    what = {
+        "page": "an audit of one draw of labels; open it in a browser",
+        "figure": "the rows before and after learning",
+    }
     where = "in this folder" if all(path.parent == Path() for path, _ in named) else "files"
     return f"\n{_show.bold(f'Written {where}:')}\n{_show.pairs([(str(path), what[kind]) for path, kind in named])}"
 
@@ -87,7 +90,8 @@ def _describe(result: DemoResult) -> str:
         f"training folds only, test labels are clean. All methods see the same folds and flips, with otherwise "
         f"default parameters; the first two on z-scored features. Spread is the standard deviation over all "
         f"{setup.n_folds * setup.n_draws} folds. Found: fitted on all rows, mean of {len(found)} draws. One small "
-        f"and easy data set: a first look, not a benchmark."
+        f"and easy data set: a first look, not a benchmark. The page that is written audits one draw alone, with an "
+        f"interval; its rate is another estimate than the mean above, so the two differ."
     )
     lines = [
         _show.bold(f"Wine: {shape}; {100 * setup.noise_rate:.0f} % of the training labels flipped"),

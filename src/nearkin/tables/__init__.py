@@ -24,14 +24,15 @@ from nearkin.tables.numpy_files import Arrays, NpyReader, read_labels
 from nearkin.tables.originals import OriginalCells
 from nearkin.tables.output import check_names, write_arrays, write_columns, write_csv, write_matrix
 from nearkin.tables.parquet_files import ParquetReader
+from nearkin.tables.shown import ShownColumns
 from nearkin.tables.table import ArrowTable, Table, find_gap, require_pyarrow
 
 __all__ = [
     "NO_LABEL", "REVIEWED", "Arrays", "ArrowTable", "CategoryCode", "Chunk", "ColumnUse", "CsvReader", "DateCode",
     "LabelledRows", "Layout", "LogFile", "LogPart", "NpyReader", "NumberCode", "OriginalCells", "ParquetReader",
-    "PictureCode", "Reader", "Table", "TableEncoder", "TextCode", "Unit", "VectorCode", "as_table", "check_names",
-    "column_names", "encode_rows", "encode_table", "find_gap", "holds_picture_folders", "is_frame", "is_mixed",
-    "kind_of", "label_kind", "layout_of", "open_log", "open_table", "read_for_model", "read_labelled",
+    "PictureCode", "Reader", "ShownColumns", "Table", "TableEncoder", "TextCode", "Unit", "VectorCode", "as_table",
+    "check_names", "column_names", "encode_rows", "encode_table", "find_gap", "holds_picture_folders", "is_frame",
+    "is_mixed", "kind_of", "label_kind", "layout_of", "open_log", "open_table", "read_for_model", "read_labelled",
     "read_labels", "read_matrix", "read_training", "require_pillow", "require_pyarrow", "unquote_formulas",
     "write_arrays", "write_columns", "write_csv", "write_matrix",
 ]  # fmt: skip

@@ -97,6 +97,10 @@ class FrameTable(Table):
     def values(self, name: str) -> list[Any]:
         return self._column(name).to_list()
 
+    def some_values(self, name: str, rows: NDArray[np.int64]) -> list[Any]:
+        column = self._column(name)
+        return (column.iloc[rows] if hasattr(column, "iloc") else column[rows.tolist()]).to_list()
+
     def raw(self, name: str) -> RawColumn:
         series = self._column(name)
         return _raw_pandas(name, series) if hasattr(series, "iloc") else _raw_polars(name, series)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from nearkin.arrays import Array
 from nearkin.errors import InputError, Option, quote_names
+from nearkin.tables.choice import REVIEWED
 from nearkin.tables.csv_files import read_csv, read_csv_names
 from nearkin.tables.encoder import ColumnUse, TableEncoder
 from nearkin.tables.excel_files import read_excel
@@ -19,6 +20,7 @@ from nearkin.tables.images import read_picture_folder
 from nearkin.tables.numpy_files import Arrays, read_arrays, read_labels
 from nearkin.tables.originals import OriginalCells
 from nearkin.tables.parquet_files import read_parquet, read_parquet_names
+from nearkin.tables.shown import ShownColumns
 from nearkin.tables.table import JoinedTable, Labels, Table, check_classes, check_regular, find_gap, single_or_double
 
 __all__ = [
@@ -56,7 +58,8 @@ class LabelledRows:
     ``others`` are columns to pass on, of all rows of the file, and ``n_unnamed`` columns without a name were left out.
     ``encoder`` made the features of a table, and ``columns`` says what became of every column. Rows to learn from have
     labels; ``numbers`` are theirs in the file, and those of ``unlabelled``, the other rows, where there are any.
-    ``originals`` are what features cannot tell about the cells of all rows of the file, by column.
+    ``originals`` are what features cannot tell about the cells of all rows of the file, by column, and ``shown`` are
+    all columns but the label, for whoever judges a row.
     """
 
     X: Array
@@ -71,6 +74,7 @@ class LabelledRows:
     numbers: NDArray[np.int64] | None = None
     unlabelled: LabelledRows | None = None
     originals: dict[str, OriginalCells] = field(default_factory=dict)
+    shown: ShownColumns | None = None
 
     @property
     def needed_encoder(self) -> TableEncoder | None:
@@ -212,6 +216,9 @@ def encode_table(
     ]
     columns = [*encoder.columns_, *left_out]
     rows.label, rows.n_unnamed, rows.encoder, rows.columns = label, table.n_unnamed, encoder, columns
+    # What an earlier review wrote beside the label tells the label.
+    told = {one.name for one in columns if one.name in REVIEWED and not one.n_features}
+    rows.shown = ShownColumns.of(table, {label, *told})
     return rows
 
 

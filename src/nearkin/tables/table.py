@@ -54,6 +54,11 @@ class Table(ABC):
     def values(self, name: str) -> list[Any]:
         """Return a column as it stands in the file."""
 
+    def some_values(self, name: str, rows: NDArray[np.int64]) -> list[Any]:
+        """Return some rows of a column as they stand in the file."""
+        found = self.values(name)
+        return [found[row] for row in rows.tolist()]
+
     @abstractmethod
     def raw(self, name: str) -> RawColumn:
         """Return a column as it came, for an encoder."""
@@ -229,6 +234,12 @@ class ArrowTable(Table):
         column = self._column(name)
         with self._decoding(name):
             found = column.to_pylist()
+        return unquote_formulas(found) if self._holds_cells and is_text(column.type) else found
+
+    def some_values(self, name: str, rows: NDArray[np.int64]) -> list[Any]:
+        column = self._column(name)
+        with self._decoding(name):
+            found = column.take(rows).to_pylist()
         return unquote_formulas(found) if self._holds_cells and is_text(column.type) else found
 
     def raw(self, name: str) -> RawColumn:

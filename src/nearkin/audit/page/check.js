@@ -22,9 +22,11 @@ function makeCheck({ data, held, ledger, placeInTable, review, thousands }) {
     headline(found);
   }
   function tell(found, ends) {
+    const useful = isEnough(found) ? checkedUseful(found, ends.at(-1).depth) : 0;
     at("checked-words").replaceChildren(
       make("b", { textContent: `Checked: ${percent(found.rate)} of the labels are wrong, between ${percent(found.low)} and ${percent(found.high)}` }),
-      ` (${thousands(found.answered - found.unsure)} rows judged, ${thousands(found.wrong)} of them wrong${found.unsure ? `; ${thousands(found.unsure)} nobody could tell` : ""}).`);
+      ` (${thousands(found.answered - found.unsure)} rows judged, ${thousands(found.wrong)} of them wrong${found.unsure ? `; ${thousands(found.unsure)} nobody could tell` : ""}).`,
+      useful ? ` About ${thousands(useful)} answers in all would bring the interval to ±5 points; review_sample(${useful}) in Python draws these rows and more.` : "");
     const stop = isEnough(found) ? checkedStop(ends) : 0;
     const x = (depth) => 40 + (550 * Math.log(depth / ends[0].depth + 1e-9)) / Math.log(ends.at(-1).depth / ends[0].depth + 1e-9), y = (value) => 160 - 150 * value;
     const band = [...ends.map((one) => `${x(one.depth)},${y(one.high)}`), ...ends.toReversed().map((one) => `${x(one.depth)},${y(one.low)}`)];

@@ -22,6 +22,7 @@ from nearkin.audit.evidence import find_other
 from nearkin.audit.exports import Values
 from nearkin.audit.page.layout import lay_out
 from nearkin.audit.page.thumbnails import thumbnails
+from nearkin.audit.page.values import choose_values
 from nearkin.audit.sample import ReviewSample, sample_arrays
 from nearkin.kernels import one_blas_thread
 from nearkin.noise.estimate import LEVEL
@@ -37,14 +38,12 @@ __all__ = ["choose_rows", "collect", "draw_map", "pack"]
 _EXPLAINED, _NEIGHBOURS, _LISTED, _POINTS = 2000, 5, 30000, 4000
 #: Characters that the whole page should take, and the labels of all rows, the ids, the texts and the pictures at most.
 _PAGE, _LABELS, _IDS, _TEXTS, _PICTURES = 4_000_000, 500_000, 500_000, 600_000, 1_500_000
-#: And what columns say about rows.
-_FEATURES = 600_000
+#: And what columns say about rows, and all values of rows.
+_FEATURES, _VALUES = 600_000, 1_000_000
 #: Characters of one text, the most that leave room for all; of one label where labels are cut, and of all that are not.
 _TEXT, _NAME, _NAMES = (4000, 2000, 1000, 500, 280), 100, 250_000
 #: Characters of text that one of the page may hold, at best.
 _DEFLATED = 6
-#: Columns of a row that a person judges.
-_JUDGED_BY = 40
 #: Rows of a finding that are named, and suspects of it that can be shown in the table.
 _NAMED, _FOUND = 20, 2000
 #: Steps into which a share is cut, and one point of the score of a column.
@@ -77,7 +76,7 @@ def collect(
         left_out.append(f"{audit.n_suspects - len(order):,} of the suspects; the CSV has all of them.")
     explained = order[:_EXPLAINED]
     if audit.n_suspects > len(explained):
-        left_out.append(f"The evidence of all but the {len(explained):,} most doubtful rows.")
+        left_out.append(f"The evidence and the values of all but the {len(explained):,} most doubtful rows.")
     has_evidence = np.r_[: len(explained), len(order) : len(listed)]
     evidence, near = _evidence(audit, listed[has_evidence], best[has_evidence])
     trusted = _trusted(audit, listed[has_evidence], best[has_evidence])
@@ -120,7 +119,8 @@ def collect(
     if ids:
         name, values = next(iter(ids.items()))
         data |= _names(name[:_NAME], values, shown, min(_IDS, room(0.4)), left_out)
-    data["cells"] = _cells(audit, named)
+    judged = np.concatenate([named, explained[~np.isin(explained, named)]])
+    data |= _cells(audit, judged, min(_VALUES, room(0.4)), left_out)
     if texts is not None:
         data["words"] = _words(audit, texts, listed[has_evidence], best[has_evidence])
         data["texts"] = _texts(texts, shown, sample.to_review, min(_TEXTS, room(0.4)), left_out)
@@ -243,14 +243,20 @@ def _features(
     return {"features": found | facts} if n else {}
 
 
-def _cells(audit: LabelAudit, rows: Index) -> str:
-    """The columns of rows that a person judges without a suggestion: names, and the values of each row."""
-    columns = range(len(audit.contrast.columns[:_JUDGED_BY]))
-    values = [audit.contrast.values(c, rows) for c in columns]
-    names = [audit.contrast.columns[c].name[:_NAME] for c in columns]
-    return pack_json(
-        [names, {row: list(one) for row, one in zip(rows.tolist(), zip(*values, strict=True), strict=False)}]
-    )
+def _cells(audit: LabelAudit, rows: Index, budget: int, left_out: list[str]) -> dict[str, Any]:
+    """All values of rows that a person may judge, by row, and the names of their columns."""
+    less = choose_values(audit, rows)
+    names, values, n_more = next(less)
+    packed = pack_json(values)
+    while len(packed) > budget and (found := next(less, None)):
+        names, values, n_more = found
+        packed = pack_json(values)
+    if len(packed) > budget:
+        packed, n_found = _within(values, budget)
+        left_out.append(f"The values of all but {n_found:,} of the rows that can be judged.")
+    if n_more:
+        left_out.append(f"The values of the last {n_more:,} columns.")
+    return {"cells": packed, "cellNames": pack_json(names), "cellsMore": n_more}
 
 
 def _words(audit: LabelAudit, texts: Values, rows: Index, best: Codes) -> str:

@@ -33,7 +33,7 @@
   const ids = data.ids ? await inflateJson(data.ids) : null;
   const someIds = data.someIds ? await inflateJson(data.someIds) : {};
   const texts = data.texts ? await inflateJson(data.texts) : {};
-  const [cellNames, cells] = await inflateJson(data.cells);
+  const cellNames = await inflateJson(data.cellNames), cells = await inflateJson(data.cells);
   const words = data.words ? await inflateJson(data.words) : [];
   const pictures = data.pictures || {};
   const classes = data.classes;
@@ -251,7 +251,9 @@
     at("kept").classList.toggle("warn", !ledger.canStore());
   }
   function show() {
-    at("body").replaceChildren(...shown.slice(start, start + PAGE).map(oneRow));
+    const none = make("tr", {}, make("td", { className: "wide none", colSpan: 7, textContent: "Nothing matches. Clear shows all suspects." }));
+    at("body").replaceChildren(...(shown.length ? shown.slice(start, start + PAGE).map(oneRow) : [none]));
+    for (const button of document.querySelectorAll("#review, #bulk button[value]")) button.disabled = !shown.length;
     at("pager").hidden = shown.length <= PAGE;
     at("before").disabled = start === 0;
     at("after").disabled = start + PAGE >= shown.length;
@@ -340,7 +342,9 @@
     const { named, more, suspects } = data.findings[k], [button, closer] = part.querySelectorAll("button");
     if (!button) return;
     const title = part.querySelector("summary bdi").textContent;
-    named.forEach((row, i) => part.querySelector(".rows").append(i ? ", " : "Rows: ", make("bdi", { textContent: nameOf(row) })));
+    /* Rows that share a name are told apart by their numbers. */
+    const calls = named.map(nameOf), isShared = (name) => calls.indexOf(name) !== calls.lastIndexOf(name);
+    named.forEach((row, i) => part.querySelector(".rows").append(i ? ", " : "Rows: ", make("bdi", { textContent: calls[i] }), data.idName && isShared(calls[i]) ? ` (row ${number(row)})` : ""));
     if (more) part.querySelector(".rows").append(` and ${thousands(more)} more`);
     closer.textContent = named.length === 1 ? "Look at the row" : more ? `Look at the first ${thousands(named.length)} rows` : `Look at the ${thousands(named.length)} rows`;
     closer.addEventListener("click", () => review.open(named.map((row) => placeInTable.get(row)), 0));
@@ -358,7 +362,7 @@
 
   const { foretell } = makeFiles({ data, held, ids, someIds, number, classes, ledger, placeInTable, thousands, onImport: () => { refresh(); redraw([]); } });
   const review = makeReview({
-    data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable, thousands,
+    data, held, names, classes, nameOf, numberOf: number, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable, thousands,
   });
   const check = makeCheck({ data, held, ledger, placeInTable, review, thousands });
   for (const id of ["filters", "table", "actions", "rule"]) at(id).hidden = n === 0;

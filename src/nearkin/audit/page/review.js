@@ -1,16 +1,42 @@
 /* One row at a time, large, with its evidence: one key decides and goes on. The same room serves the sample, where the
    question is only whether the label is right. */
-function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable, thousands }) {
+function makeReview({ data, held, names, classes, nameOf, numberOf, pictures, texts, cellNames, cells, paragraphs, label, tierOf, meter, reasons, ledger, decide, redraw, undo, placeInTable, thousands }) {
   const at = (id) => document.getElementById(id), room = at("room");
-  let places = [], now = 0, isSample = false, isClose = false;
+  let places = [], now = 0, isSample = false, isClose = false, showsAll = false;
+  const AT_ONCE = 40; /* columns */
 
   const KEYS = {
     a: () => settle(1), Enter: () => settle(1), k: () => settle(2), d: () => settle(3), c: () => settle(0),
     o: () => askLabel(),
     r: () => answer(1), w: () => answer(2), s: () => answer(3),
     n: () => go(1), ArrowRight: () => go(1), p: () => go(-1), ArrowLeft: () => go(-1),
-    l: () => { isClose = !isClose; show(); }, u: back,
+    l: lookCloser, u: back,
   };
+  /* More of what is known, with its first part in sight. */
+  function lookCloser() {
+    isClose = !isClose;
+    show();
+    if (isClose) (room.querySelector(".all-values") || room.querySelector(".parts")).scrollIntoView({ block: "start" });
+  }
+  /* All values of a row; of very many columns the first, and a button for the others. */
+  function valuesOf(row) {
+    if (!cells[row]) return null;
+    const lines = cellNames.map((name, c) => {
+      const value = cells[row][c];
+      return make("div", { className: value.length > 60 ? "long" : "" }, make("dt", {}, make("bdi", { textContent: visible(name) })), make("dd", {}, make("bdi", { dir: "auto", textContent: paragraphs(value) })));
+    });
+    if (!lines.length) return null;
+    const list = make("dl", { className: "row-cells" }, ...lines), part = make("div", { className: "values" }, list);
+    const rest = lines.slice(AT_ONCE);
+    if (rest.length && !showsAll) {
+      for (const line of rest) line.hidden = true;
+      const more = make("button", { type: "button", className: "quiet", textContent: `Show the other ${thousands(rest.length)} columns` });
+      more.addEventListener("click", () => { showsAll = true; for (const line of rest) line.hidden = false; more.remove(); room.focus(); });
+      part.append(more);
+    }
+    if (data.cellsMore) part.append(make("p", { className: "small", textContent: `The data has ${thousands(data.cellsMore)} more columns; this is row ${thousands(numberOf(row))} of it.` }));
+    return part;
+  }
   function settle(how) {
     if (isSample || (how === 1 && places[now] >= data.suspects)) return; /* only suspects have a suggestion */
     decide([places[now]], how);
@@ -78,12 +104,16 @@ function makeReview({ data, held, names, classes, nameOf, pictures, texts, cellN
     } else if (!isSample) {
       labels.append(fact("Best other label", label(held.best[i], false)), plausible, fact("Tier", tierOf(i)));
     }
-    if (cells[row] && (isSample || !isSuspect)) {
-      const lines = cellNames.map((name, c) => make("div", {}, make("dt", {}, make("bdi", { textContent: visible(name) })), make("dd", {}, make("bdi", { textContent: visible(cells[row][c]) }))));
-      if (lines.length) subject.append(make("dl", { className: "row-cells" }, ...lines));
+    const values = valuesOf(row), isBelow = values && isSuspect && !isSample; /* then the evidence comes first */
+    if (values && !isBelow) subject.append(values);
+    const below = [];
+    if (isBelow) {
+      const all = make("details", { className: "all-values", open: isClose }, make("summary", {}, `All ${thousands(cellNames.length)} values of the row`), values);
+      all.firstChild.addEventListener("click", () => { isClose = !all.open; /* from row to row */ room.querySelector(".parts").classList.toggle("close", isClose); });
+      below.push(all);
     }
     const why = reasons(i);
-    at("room-body").replaceChildren(labels, subject, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? [] : why)));
+    at("room-body").replaceChildren(labels, subject, make("div", { className: isClose ? "parts close" : "parts" }, ...(isSample && !isClose ? [] : why)), ...below);
     for (const one of document.querySelectorAll("#room [data-for]")) one.hidden = one.dataset.for !== (isSample ? "sample" : "suspects");
     if (!isSuspect) room.querySelector("[data-key=a]").hidden = true;
     room.scrollTop = 0;
