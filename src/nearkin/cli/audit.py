@@ -197,6 +197,7 @@ def audit(data: Sequence[Path], given: AuditOptions, cluster: ClusterOptions, qu
 def _audit_table(data: Path, given: AuditOptions, *, quiet: bool) -> None:
     """Audit one file, all in memory."""
     from nearkin.audit import CLEANED, COLUMNS, audit_rows, compare
+    from nearkin.audit.change import KnownRows, match_rows
     from nearkin.jury.cost import announce_cost
     from nearkin.saving import save
     from nearkin.tables import check_names, read_training, write_columns
@@ -217,13 +218,16 @@ def _audit_table(data: Path, given: AuditOptions, *, quiet: bool) -> None:
     named = given.ids or [one for one in image[:1] if one not in (*COLUMNS, *CLEANED)]  # pictures go by their files
     ids = {name: rows.others[name] for name in named}
     beside, (n, d), n_classes = dict.fromkeys([*given.text, *given.show]), rows.X.shape, len(set(rows.y.tolist()))
+    names = [str(one) for one in next(iter(ids.values()))] if ids else None
+    if before is not None:
+        match_rows(KnownRows.of(before), KnownRows.of_table(rows, names))  # refused now, not after the work
     with _show.progress_bar(quiet=quiet), announce_cost(n, d, n_classes, with_page=True):
         found = audit_rows(
             rows, random_state=given.seed, noise_rate=given.noise_rate, device=given.device,
             groups=None if given.group is None else rows.others[given.group],
         )  # fmt: skip
-        if ids:
-            found.names = [str(one) for one in next(iter(ids.values()))]
+        if names is not None:
+            found.names = names
         since = [] if before is None else str(compare(before, found)).splitlines()
         found.to_html(
             given.output,
