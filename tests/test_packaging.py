@@ -174,3 +174,14 @@ def test_an_engine_an_export_a_cluster_and_a_device_say_which_extra_brings_them(
     for extra, door in doors.items():
         with pytest.raises((ImportError, RuntimeError), match=re.escape(f"pip install 'nearkin[{extra}]'")):
             door()
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [("DeepMetric", "deep"), ("Transformer", "river"), ("compare", "audit"), ("ClusterAudit", "distributed")],
+)
+def test_a_name_of_a_submodule_is_found_by_the_message(name, home):
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; it lives in nearkin\.{home}\.{name}$"):
+        getattr(nearkin, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'DeepMetrik'$"):
+        nearkin.DeepMetrik  # noqa: B018

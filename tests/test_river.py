@@ -163,3 +163,10 @@ def test_a_pipeline_hands_mapped_rows_on(rng):
 
     plain, learned = measure(neighbors.KNNClassifier()), measure(Transformer(seed=0) | neighbors.KNNClassifier())
     assert learned > plain + 0.15
+
+
+def test_the_module_offers_its_own_names_alone():
+    import nearkin.river as bridge
+
+    assert dir(bridge) == ["Classifier", "Transformer"]
+    assert not hasattr(bridge, "RobustKNeighborsClassifier") and not hasattr(bridge, "RobustLODML")

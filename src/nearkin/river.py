@@ -17,8 +17,9 @@ from sklearn.base import clone
 from nearkin.arrays import Array
 from nearkin.errors import InputError
 from nearkin.labels import Labels, as_labels
-from nearkin.learners import OnlineLearner, RobustLODML
-from nearkin.neighbors import RobustKNeighborsClassifier
+from nearkin.learners import OnlineLearner as _OnlineLearner
+from nearkin.learners import RobustLODML as _RobustLODML
+from nearkin.neighbors import RobustKNeighborsClassifier as _RobustKNeighborsClassifier
 from nearkin.reservoir import Reservoir
 
 try:
@@ -164,10 +165,10 @@ class Classifier(base.MiniBatchClassifier):  # type: ignore[misc, unused-ignore]
     True
     """
 
-    def __init__(self, model: RobustKNeighborsClassifier | None = None, seed: int | None = None):
+    def __init__(self, model: _RobustKNeighborsClassifier | None = None, seed: int | None = None):
         self.model = model
         self.seed = seed
-        self._lessons = _Lessons(RobustKNeighborsClassifier(random_state=seed) if model is None else model, 1, seed)
+        self._lessons = _Lessons(_RobustKNeighborsClassifier(random_state=seed) if model is None else model, 1, seed)
 
     @property
     def _multiclass(self) -> bool:
@@ -224,10 +225,10 @@ class Transformer(base.Transformer, base.SupervisedTransformer):  # type: ignore
     True
     """
 
-    def __init__(self, learner: OnlineLearner | None = None, seed: int | None = None):
+    def __init__(self, learner: _OnlineLearner | None = None, seed: int | None = None):
         self.learner = learner
         self.seed = seed
-        self._lessons = _Lessons(RobustLODML(random_state=seed) if learner is None else learner, _FIRST, seed)
+        self._lessons = _Lessons(_RobustLODML(random_state=seed) if learner is None else learner, _FIRST, seed)
 
     @property
     def _supervised(self) -> bool:
@@ -243,3 +244,7 @@ class Transformer(base.Transformer, base.SupervisedTransformer):  # type: ignore
             return dict(_as_numbers(x))
         mapped = self._lessons.model.transform(self._lessons.columns.place([_as_numbers(x)]))[0]
         return dict(enumerate(np.asarray(mapped).tolist()))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import nearkin
 from nearkin.audit.exports import warn_of
+from nearkin.errors import InputError
 from nearkin.noise import suggest_labels
 
 
@@ -534,7 +535,7 @@ def test_one_tiny_class_among_many_rows_is_the_only_note(rng):
         (np.ones((3, 2)), [0, 1], "3 rows but y has 2"),
         (np.array([[np.nan], [1], [2]]), [0, 1, 0], "NaN"),
         (np.ones((3, 2)), [0, 0, 0], "one class"),
-        (np.ones((3, 2)), [None, None, None], "every row needs a label"),
+        (np.ones((3, 2)), [None, None, None], "y holds no label at all: all 3 are missing"),
         (np.ones((3, 2)), [0.5, 0.1, 1.2], "[Uu]nknown label type"),
         (np.ones((3, 2)), [[0], [1], {}], "several labels"),
     ],
@@ -659,3 +660,30 @@ def test_notes_tell_what_the_figures_do_not():
     assert note.startswith("These features hardly tell the classes apart")
     (note,) = told([("a", 60, 2, 1), ("b", 9, 0, 1)])
     assert note.startswith("Small classes (b) have suspects that few rows can judge")
+
+
+def test_labels_that_are_all_missing_are_told_as_such(noisy):
+    X = noisy[0]
+    for none in ([None] * len(X), np.full(len(X), np.nan)):
+        with pytest.raises(InputError, match=f"y holds no label at all: all {len(X)} are missing"):
+            nearkin.audit_labels(X, none)
+    frame = pd.DataFrame({"a": np.arange(20.0), "kind": None})
+    with pytest.raises(InputError, match="column 'kind' holds no label at all"):
+        nearkin.audit_labels(frame, "kind")
+
+
+def test_a_column_in_place_of_a_table_is_refused_with_what_to_give():
+    status = pd.Series(["at risk", "fine"] * 20, name="status")
+    with pytest.raises(InputError, match=r"X is one column of 40 values.*df\[\['status'\]\]"):
+        nearkin.audit_labels(status, [0, 1] * 20)
+    with pytest.raises(InputError, match=r"give a frame, whose.*reshape\(-1, 1\)"):
+        nearkin.audit_labels(np.arange(40.0), [0, 1] * 20)
+
+
+def test_the_audit_prints_the_rate_as_its_summary_does(noisy):
+    found = nearkin.audit_labels(*noisy[:2], random_state=0)
+    found.noise_rate, found.noise_interval = 0.0025, (0.0, 0.0125)  # three digits of it would be 0.013
+    assert "wrong labels 0.2 % (0.0 to 1.2))" in repr(found)
+    found.noise_rate = 0.01
+    assert dict(found.summary())["wrong labels"].startswith("1.0 % (0.0 to 1.2)")
+    assert "1.0 % (0.0 to 1.2)" in repr(found)

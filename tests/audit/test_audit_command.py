@@ -272,3 +272,26 @@ def test_rows_of_a_group_do_not_vouch_for_each_other(tmp_path, wine):
     expected = nearkin.audit_labels(X, frame["cultivar"], random_state=0, groups=frame["cellar"])
     np.testing.assert_allclose(pd.read_csv(tmp_path / "all.csv").sort_values("row")["score"], expected.score, atol=1e-6)
     assert "vineyard" in fails(*given, "--group", "vineyard")
+
+
+def test_an_audit_is_compared_where_ids_repeat(folder, wine, monkeypatch):
+    monkeypatch.chdir(folder)
+    wine.loc[:3, "bottle"] = "b000"
+    wine.to_csv("wine.csv", index=False)
+    run("wine.csv", "--label", "cultivar", "--id", "bottle", "--drop", "note", "--save", "monday.nearkin")
+    wine.drop(index=[2, 9]).to_csv("cleaned.csv", index=False)
+    told = run(
+        "cleaned.csv", "--label", "cultivar", "--id", "bottle", "--drop", "note", "--before", "monday.nearkin"
+    ).stdout
+    assert "178 -> 176 (176 in both, 2 dropped, 0 added)" in told
+    assert "173 by name, 3 by features under a repeated name" in told
+
+
+def test_audits_that_cannot_be_compared_are_refused_before_the_work(folder, wine, monkeypatch):
+    monkeypatch.chdir(folder)
+    run("wine.csv", "--label", "cultivar", "--drop", "note,bottle", "--save", "monday.nearkin")
+    other = wine.iloc[:170].assign(alcohol=wine["alcohol"] + 1.0)
+    other.to_csv("other.csv", index=False)
+    monkeypatch.setattr("nearkin.audit.audit_rows", None)  # which is not reached
+    args = ("other.csv", "--label", "cultivar", "--drop", "note,bottle", "--before", "monday.nearkin")
+    assert "0 have the same features" in fails(*args)

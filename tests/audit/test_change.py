@@ -1,6 +1,7 @@
 """What changed between two audits: rows are matched by place, by features or by names."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import nearkin
@@ -87,7 +88,45 @@ def test_what_cannot_be_matched_is_refused(made):
     after = nearkin.audit_labels(X[:200] + 1.0, given[:200], random_state=0)
     with pytest.raises(InputError, match=r"0 have the same features.*ids=\(before, after\)"):
         compare(before, after)
-    with pytest.raises(InputError, match="name two"):
-        compare(before, before, ids=(["a"] * 240, range(240)))
     with pytest.raises(InputError, match="got 3"):
         compare(before, before, ids=(range(3), range(240)))
+
+
+def test_rows_that_share_a_name_go_by_their_features(made):
+    X, _, given, _, before = made
+    names = [f"c{i}" for i in range(240)]
+    names[3:6] = ["twice"] * 3
+    X = X.copy()
+    X[5] = X[4]  # equal rows of one name, whose labels differ
+    given = given.copy()
+    given[4], given[5] = 0, 1
+    before = nearkin.audit_labels(X, given, random_state=0)
+    kept = np.delete(np.arange(240), [4, 100])[::-1]  # one of the equal rows, and one with its own name
+    moved = X[kept] + np.where(np.isin(kept, [3, 4, 5])[:, None], 0.0, 1.0)
+    called = [names[i] for i in kept]
+    called[called.index("c50")] = "c51"  # unique before, twice now, and its features moved
+    after = nearkin.audit_labels(moved, given[kept], random_state=0)
+    found = compare(before, after, ids=(names, called))
+    pairs = [(int(i), j) for j, i in enumerate(kept) if i not in (50, 51)]
+    check_change(found, before, after, pairs)
+    assert found.matched == {"by name": 234, "by features under a repeated name": 2}
+    assert len(found.relabelled) == 0  # row 5 is row 5, not the equal one that was dropped
+    assert "matched       234 by name, 2 by features under a repeated name" in str(found)
+
+
+def test_features_that_are_coded_alike_can_be_compared():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    frame = pd.DataFrame(
+        {"size": rng.normal(size=120) + 3 * y, "kind": np.array(["red", "blue", "green"])[y + 1 - y % 2]}
+    )
+    frame["kind"] = np.where(rng.random(120) < 0.2, "red", frame["kind"])
+    before = nearkin.audit_labels(frame, y, random_state=0)
+    kept = np.arange(10, 120)
+    fewer = frame.iloc[kept].reset_index(drop=True)
+    found = compare(before, nearkin.audit_labels(fewer, y[kept], random_state=0))
+    assert found.matched == {"by features": 110} and found.dropped.tolist() == list(range(10))
+    fewer["kind"] = fewer["kind"].replace("red", "pink")  # as many features, of other meaning
+    after = nearkin.audit_labels(fewer, y[kept], random_state=0)
+    with pytest.raises(InputError, match="0 have the same features"):
+        compare(before, after)

@@ -207,6 +207,33 @@ def test_rows_that_share_a_name_are_told(home):
     assert "2 rows share their names (such as 'a'), 1 row without a name" in told
 
 
+@pytest.mark.parametrize(
+    ("delimiter", "encoding", "line_end"), [(";", "utf-8-sig", "\r\n"), ("\t", "utf-16", "\n"), (",", "utf-8", "\r\n")]
+)
+def test_a_csv_file_is_written_as_it_was(home, delimiter, encoding, line_end):
+    table = pd.read_csv("zoo.csv", dtype=str)
+    table["size"] = table["size"].str.replace(".", "," if delimiter == ";" else ".")
+    table.loc[0, "name"] = f"m\u00fc{delimiter}ller"  # needs quotes
+    text = table.to_csv(index=False, sep=delimiter, lineterminator=line_end)
+    (home / "zoo.csv").write_bytes(text.encode(encoding))
+    held = json.loads((home / "decisions.json").read_text())
+    for key in ("digest", "id_name"):
+        held.pop(key, None)
+    (home / "decisions.json").write_text(json.dumps(held))
+    run("apply", "decisions.json", "-o", "cleaned.csv")
+    raw = (home / "cleaned.csv").read_bytes()
+    assert raw.startswith({"utf-8-sig": b"\xef\xbb\xbf", "utf-16": "\ufeff".encode("utf-16-le")}.get(encoding, b"name"))
+    found = raw.decode(encoding)
+    lines, given = found.split(line_end), text.split(line_end)
+    assert lines[0] == delimiter.join([given[0], "row", "given_label", "decision"])
+    assert lines[1].startswith(f'"m\u00fc{delimiter}ller"{delimiter}')
+    assert "\r" not in found.replace("\r\n", "") and found.count("\n") == found.count(line_end)
+    cleaned = pd.read_csv("cleaned.csv", sep=delimiter, encoding=encoding, dtype=str)
+    assert cleaned["size"].tolist() == table["size"][cleaned["row"].astype(int)].tolist()
+    run("apply", "decisions.json", "-o", "cleaned.tsv")
+    assert (home / "cleaned.tsv").read_bytes().decode(encoding).startswith("name\t")
+
+
 def test_without_an_output_it_is_printed(home):
     assert run("apply", "decisions.json").stdout.splitlines()[1] == "a,dog,1.5,0,cat,suggested"
 

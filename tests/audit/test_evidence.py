@@ -135,7 +135,7 @@ def test_rows_are_called_by_their_numbers_among_all_rows_or_by_their_names(rng):
     assert audit.to_columns()["id"][row] == "bottle 7" and "id" not in audit.to_columns({})
 
 
-def test_names_may_be_a_column_and_name_each_row_once(rng):
+def test_names_may_be_a_column(rng):
     pandas = pytest.importorskip("pandas")
     y = np.arange(60) % 2
     frame = pandas.DataFrame(rng.normal(size=(60, 3)) + 4.0 * y[:, None], columns=["a", "b", "c"])
@@ -143,9 +143,31 @@ def test_names_may_be_a_column_and_name_each_row_once(rng):
     audit = nearkin.audit_labels(frame, "label", random_state=0, names="bottle")
     assert audit.call_rows(np.array([3, 9])) == ["b3", "b9"] and audit.classifier.n_features_in_ == 3
     plain = frame[["a", "b", "c"]].to_numpy()
-    for names, what in (([1] * 60, "once; '1' names several"), (["x"], "60 rows; got 1"), ("bottle", "no columns")):
+    for names, what in ((["x"], "60 rows; got 1"), ("bottle", "no columns")):
         with pytest.raises(InputError, match=what):
             nearkin.audit_labels(plain, y, random_state=0, names=names)
+
+
+def test_rows_that_share_a_name_are_told_by_their_number(rng):
+    y = np.arange(120) % 2
+    X = rng.normal(size=(120, 3)) + 4.0 * y[:, None]
+    labels = y.astype(object)
+    labels[7], labels[[3, 20]] = 1 - labels[7], None
+    names = [f"b{i}" for i in range(120)]
+    names[7] = names[9] = names[11] = "C-1"
+    audit = nearkin.audit_labels(X, labels, random_state=0, names=names)
+    assert dict(audit.summary())["names"].startswith("3 rows share their names (such as 'C-1'); the files number rows")
+    row = int(np.flatnonzero(audit.numbers() == 7)[0])
+    assert str(audit.evidence(row)).startswith("row C-1 [7]: label")
+    assert audit.call_rows(np.array([row, row + 1])) == ["C-1 [7]", "b8"]
+    assert audit.to_columns()["id"][row] == "C-1" and audit.to_columns()["row"][row] == 7
+    held = {
+        "nearkin": "decisions", "format": 1, "audit": audit.fingerprint, "n_rows": 118,
+        "decisions": [{"row": 7, "id": "C-1", "given": "0", "decision": "suggested", "label": "1"}],
+    }  # fmt: skip
+    assert np.flatnonzero(audit.apply(held).changed).tolist() == [row]
+    unique = nearkin.audit_labels(X, labels, random_state=0, names=range(120))
+    assert "names" not in dict(unique.summary())
 
 
 def test_the_graph_is_what_scikit_learn_would_find(found):

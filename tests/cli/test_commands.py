@@ -712,3 +712,25 @@ def test_learners_take_the_same_number_of_passes_unless_told(home, tmp_path):
     for learner in ("robust-lodml", "odml"):
         run("fit", home / "wine.npz", "--learner", learner, "-o", tmp_path / learner)
         assert nearkin.load(tmp_path / learner).learner_.n_epochs == 3
+
+
+def test_an_unknown_learner_is_answered_with_a_like_one():
+    from click.testing import CliRunner
+
+    from nearkin.cli import main
+
+    told = CliRunner().invoke(main, ["fit", "x.csv", "--learner", "robust-lodm", "-o", "m.nearkin"])
+    assert told.exit_code == 2 and "'robust-lodm' is not a learner. Did you mean 'robust-lodml'" in told.stderr
+    assert "slmoml" not in told.stderr
+    told = CliRunner().invoke(main, ["fit", "x.csv", "--learner", "qqq", "-o", "m.nearkin"])
+    assert "nearkin fit --help lists them" in told.stderr
+
+
+def test_dask_names_both_extras(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    from nearkin.cli import _cluster, main
+
+    monkeypatch.setattr(_cluster, "find_spec", lambda name: None)
+    told = CliRunner().invoke(main, ["audit", str(tmp_path / "x.csv"), "--label", "y", "--dask", "local:2"])
+    assert told.exit_code == 2 and "pip install 'nearkin[dask,arrow]'" in told.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from nearkin.arrays import Array
 from nearkin.audit.exports import take_rows
 from nearkin.audit.label_audit import LabelAudit
 from nearkin.bars import notebook_bars
-from nearkin.errors import InputError, owned_by, printable
+from nearkin.errors import InputError, owned_by
 from nearkin.jury import JuryDecision
 from nearkin.jury.cost import announce_cost
 from nearkin.labels import as_labels, find_missing, refuse_several, warn_of_lookalikes
@@ -72,8 +71,9 @@ def audit_labels(
         Group of each row, for example a patient or a document. Rows of a group do not vouch for each other. Copies of
         rows are found without it. May be the name of a column of a frame, which is then no feature.
     names : array-like of shape (n_samples,), str or None, default=None
-        What the rows are called, each once: evidence, findings, tables and the page then call them so, and `compare`
-        matches rows by it. May be the name of a column of a frame, which is then no feature.
+        What the rows are called: evidence, findings, tables and the page then call them so, and `compare` matches rows
+        by it. Rows may share a name; texts then add the number of the row, as in "C-7 [12]". May be the name of a
+        column of a frame, which is then no feature.
     pred_probs : array-like of shape (n_samples, n_classes) or None, default=None
         Probabilities from a model of your own for rows that it has not seen, columns in the order of the sorted
         classes. They join the jury as one more voter.
@@ -229,7 +229,13 @@ def _audit(
     X, y = known.X, known.y
     gaps = find_missing(y) if _may_have_gaps(y) else np.zeros(0, dtype=bool)
     found = known.found
-    if gaps.any() and not gaps.all() and not isinstance(X, Mapping) and len(gaps) == np.shape(X)[0]:
+    if len(gaps) and gaps.all():
+        raise InputError(
+            f"{known.title} holds no label at all: all {len(gaps):,} are missing (None, NaN). Labels are needed, at "
+            "least of some rows; the audit suggests labels for the others.",
+            owner=owner,
+        )
+    if gaps.any() and not isinstance(X, Mapping) and len(gaps) == np.shape(X)[0]:
         has, lacks = np.flatnonzero(~gaps), np.flatnonzero(gaps)
         found |= {"row_index": has, "unlabelled": (lacks, take_rows(X, lacks))}
         X, y = take_rows(X, has), take_rows(_listed(y), has)
@@ -303,13 +309,10 @@ class _Known:
 
 
 def _check_names(names: Any, n: int, owner: str) -> list[str]:
-    """Return names as text; one for each row, and none twice."""
+    """Return names as text, one for each row."""
     listed = [str(one) for one in _listed(names)]
     if len(listed) != n:
         raise InputError(f"`names` must have a name for each of the {n:,} rows; got {len(listed):,}.", owner=owner)
-    if len(set(listed)) < n:
-        twice = next(one for one, number in Counter(listed).items() if number > 1)
-        raise InputError(f"`names` must name each row once; {printable(repr(twice), 60)} names several.", owner=owner)
     return listed
 
 
@@ -382,12 +385,24 @@ def check_labelled_rows(X: Any, y: ArrayLike, owner: str) -> tuple[Any, NDArray[
         X = np.asarray(X) if isinstance(X, (list, tuple)) else X
         rows = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite=False)
     except ValueError as error:
+        if getattr(X, "ndim", 2) == 1:
+            raise InputError(_explain_column(X), owner=owner) from error
         raise InputError(explain_rows(X, error), owner=owner) from error
     check_finite(rows, owner, getattr(X, "columns", None))
     n_rows = len(rows)
     if n_rows != len(labels):
         raise InputError(f"X has {n_rows} rows but y has {len(labels)} labels.", owner=owner)
     return X, labels
+
+
+def _explain_column(X: Any) -> str:
+    """Say what to give instead of one column."""
+    name = getattr(X, "name", None)
+    frame = "a frame" if name is None else f"a frame such as df[[{str(name)!r}]]"
+    return (
+        f"X is one column of {len(X):,} values. Expected 2D array, got 1D array instead: give {frame}, whose columns "
+        "may hold numbers, categories and texts, or reshape numbers with X.reshape(-1, 1)."
+    )
 
 
 def _check_fitted(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLEANED", "COLUMNS", "DEFAULT_HOW", "DEFAULT_TIER", "MIN_CONFIDENCE", "NOTHING", "TIERS", "WAYS", "Cleaning",
     "Columns", "Values", "check_ids", "count_suspects", "describe_rate", "list_cleaned", "list_rows", "summarise",
-    "take_rows", "warn_of", "write_json", "write_table",
+    "take_rows", "tell_names", "warn_of", "write_json", "write_table",
 ]  # fmt: skip
 
 #: One value for each row, and columns of them by name.
@@ -112,9 +113,25 @@ def summarise(audit: LabelAudit) -> list[tuple[str, str]]:
         ("suggestions", f"{audit.n_likely_suggestions:,} more likely right than not"),
         ("confused", ", ".join(pairs) or "none"),
         ("worst classes", ", ".join(shares) or "none"),
+        *tell_names({} if audit.names is None else {"id": audit.names}),
         *(("note", one) for one in audit.notes),
         *(("found", one.tell()) for one in audit.findings),
     ]
+
+
+def tell_names(ids: Columns) -> list[tuple[str, str]]:
+    """Return a line about rows that share a name or have none."""
+    names = [tuple("" if one is None else str(one).strip() for one in row) for row in zip(*ids.values(), strict=True)]
+    times = Counter(one for one in names if any(one))
+    shared = [one for one, n in times.items() if n > 1]
+    told = []
+    if shared:
+        such = printable(" ".join(shared[0]), 40)
+        told.append(f"{sum(times[one] for one in shared):,} rows share their names (such as {such!r})")
+    if ids and len(names) > times.total():
+        n = len(names) - times.total()
+        told.append(f"{n:,} row{'s' * (n > 1)} without a name")
+    return [("names", ", ".join(told) + "; the files number rows as well (row)")] if told else []
 
 
 def describe_rate(audit: Figures) -> str:

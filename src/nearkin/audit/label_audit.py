@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -106,8 +107,8 @@ class LabelAudit:
     unlabelled : tuple of (positions, rows) or None, default=None
         The rows without a label.
     names : sequence of str or None, default=None
-        What all rows that were given are called, each once: tables, the page and all that is printed call them so, and
-        `compare` matches rows by it.
+        What all rows that were given are called: tables, the page and all that is printed call them so, and `compare`
+        matches rows by it.
     originals : mapping of str to OriginalCells or None, default=None
         What ``X`` cannot tell about the cells of the table behind it, of all rows that were given, by column.
 
@@ -223,9 +224,19 @@ class LabelAudit:
         return np.arange(self.n_rows) if self.row_index is None else self.row_index
 
     def call_rows(self, rows: Index) -> list[str]:
-        """Return what audited rows are called: their names, or their numbers among all rows that were given."""
+        """Return what audited rows are called: their names, or their numbers among all rows that were given.
+
+        A name that several rows share is followed by the number: "C-7 [12]".
+        """
         names = self.names if self.names is not None and len(self.names) == self.n_given else None
-        return [str(one) if names is None else names[one] for one in self.numbers()[rows].tolist()]
+        numbers = self.numbers()[rows].tolist()
+        if names is None:
+            return [str(one) for one in numbers]
+        return [f"{names[one]} [{one}]" if names[one] in self._shared_names else names[one] for one in numbers]
+
+    @cached_property
+    def _shared_names(self) -> set[str]:
+        return {name for name, n in Counter(self.names or ()).items() if n > 1}
 
     def _named(self, ids: Columns | None) -> Columns | None:
         """Return the columns that name the rows; without any the names of the audit."""
@@ -423,10 +434,11 @@ class LabelAudit:
         return exports.summarise(self)
 
     def __repr__(self) -> str:
-        low, high = self.noise_interval
+        low, high = (f"{100 * one:.1f}" for one in self.noise_interval)
         return (
             f"LabelAudit({self.n_rows} rows, {len(self.classes)} classes, {self.n_wrong} wrong, "
-            f"{self.n_suspects - self.n_wrong} worth a look, noise rate {self.noise_rate:.3f} [{low:.3f}, {high:.3f}])"
+            f"{self.n_suspects - self.n_wrong} worth a look, "
+            f"wrong labels {100 * self.noise_rate:.1f} % ({low} to {high}))"
         )
 
     # ------------------------------------------------------------------ tables and files

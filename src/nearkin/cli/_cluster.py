@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,7 @@ class ClusterOptions:
 
 def audit_on_cluster(data: Sequence[Path], given: AuditOptions, cluster: ClusterOptions, *, quiet: bool) -> None:
     """Audit files that need not fit into memory, and say what was found."""
+    _require_extras()
     from nearkin import distributed, streams
 
     if others := [name for name in given_options(given) if name not in _SHARED]:
@@ -91,3 +93,12 @@ def audit_on_cluster(data: Sequence[Path], given: AuditOptions, cluster: Cluster
         ("suspects in", f"{folder}: {_show.count(len(found.paths), 'Parquet file')}, and audit.json"),
     ]
     _show.echo(_show.pairs(lines))
+
+
+def _require_extras() -> None:
+    """Name both extras at once, before the first import fails."""
+    if not all(map(find_spec, ("distributed", "pyarrow"))):
+        raise InputError(
+            "--dask needs the extras dask and arrow, and what they install is not all here: "
+            "pip install 'nearkin[dask,arrow]'."
+        )

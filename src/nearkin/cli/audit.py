@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -197,6 +196,8 @@ def audit(data: Sequence[Path], given: AuditOptions, cluster: ClusterOptions, qu
 def _audit_table(data: Path, given: AuditOptions, *, quiet: bool) -> None:
     """Audit one file, all in memory."""
     from nearkin.audit import CLEANED, COLUMNS, audit_rows, compare
+    from nearkin.audit.change import KnownRows, match_rows
+    from nearkin.audit.exports import tell_names
     from nearkin.jury.cost import announce_cost
     from nearkin.saving import save
     from nearkin.tables import check_names, read_training, write_columns
@@ -217,6 +218,9 @@ def _audit_table(data: Path, given: AuditOptions, *, quiet: bool) -> None:
     named = given.ids or [one for one in image[:1] if one not in (*COLUMNS, *CLEANED)]  # pictures go by their files
     ids = {name: rows.others[name] for name in named}
     beside, (n, d), n_classes = dict.fromkeys([*given.text, *given.show]), rows.X.shape, len(set(rows.y.tolist()))
+    names = [str(one) for one in next(iter(ids.values()))] if ids else None
+    if before is not None:
+        match_rows(KnownRows.of(before), KnownRows.of_table(rows, names))  # refused now, not after the work
     with _show.progress_bar(quiet=quiet), announce_cost(n, d, n_classes, with_page=True):
         found = audit_rows(
             rows, random_state=given.seed, noise_rate=given.noise_rate, device=given.device,
@@ -224,8 +228,8 @@ def _audit_table(data: Path, given: AuditOptions, *, quiet: bool) -> None:
         )  # fmt: skip
         if found.shown_columns is not None:  # what is shown beside a row is not shown twice
             found.shown_columns = found.shown_columns.without(beside)
-        if ids:
-            found.names = [str(one) for one in next(iter(ids.values()))]
+        if names is not None:
+            found.names = names
         since = [] if before is None else str(compare(before, found)).splitlines()
         found.to_html(
             given.output,
@@ -246,31 +250,15 @@ def _audit_table(data: Path, given: AuditOptions, *, quiet: bool) -> None:
             write_columns(given.cleaned, cleaned, "cleaned")
     if not quiet:
         lines = [
-            *found.summary(),
+            *(one for one in found.summary() if one[0] != "names"),  # told below, of all columns of names
             *(("since then", one) for one in since),
             *_show.tell_columns(rows.columns),
-            *_tell_names(ids),
+            *tell_names(ids),
             ("time", f"{time.perf_counter() - begun:.1f} s"),
             *_written(given, cleaned, len(rows.X)),
         ]
         _show.echo(_show.pairs(lines))
         _show.note_unnamed(rows.n_unnamed)
-
-
-def _tell_names(ids: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return a line about rows that share a name or have none."""
-    from nearkin.errors import printable
-
-    names = [tuple("" if one is None else str(one).strip() for one in row) for row in zip(*ids.values(), strict=True)]
-    times = Counter(one for one in names if any(one))
-    shared = [one for one, n in times.items() if n > 1]
-    told = []
-    if shared:
-        such = printable(" ".join(shared[0]), 40)
-        told.append(f"{sum(times[one] for one in shared):,} rows share their names (such as {such!r})")
-    if ids and len(names) > times.total():
-        told.append(f"{_show.count(len(names) - times.total(), 'row')} without a name")
-    return [("names", ", ".join(told) + "; the files number rows as well (row)")] if told else []
 
 
 def _read_audit(path: Path) -> LabelAudit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from nearkin.errors import InputError
 
 if TYPE_CHECKING:
     from nearkin.audit.decisions import Decisions
+    from nearkin.tables.output import CsvDialect
 
 __all__ = ["apply"]
 
@@ -50,7 +52,7 @@ def apply(decisions: tuple[Path, ...], given: ApplyOptions, quiet: bool) -> None
     that were dropped. Suspects about which nobody decided follow the rules that
     the page had below its table. Three columns come last: row (counted from 0),
     given_label, and decision (suggested, given, label, rule, or empty for rows
-    that were no suspects). Other commands leave them out, and
+    that were no suspects). A CSV file keeps its delimiter, encoding and line ends. Other commands leave them out, and
     apply replaces those of an earlier review. Where several reviewers differ, the later file
     counts, and the rows are named. Nothing is written if the data are not those
     that the page was made of.
@@ -81,7 +83,7 @@ def apply(decisions: tuple[Path, ...], given: ApplyOptions, quiet: bool) -> None
     written["row"] = rows.tolist()
     written["given_label"] = [None if missing[row] else labels[row] for row in rows.tolist()]
     written["decision"] = [how.get(row, "rule" if row in found.undecided else "") for row in rows.tolist()]
-    write_columns(given.output, written, "reviewed")
+    write_columns(given.output, written, "reviewed", _dialect_of(data, given.output))
     if quiet:
         return
     _show.echo(str(done) + ("" if given.output is None else f"; in {given.output}"), err=True)
@@ -90,6 +92,18 @@ def apply(decisions: tuple[Path, ...], given: ApplyOptions, quiet: bool) -> None
     if conflicts:
         told = f"{_show.count(len(conflicts), 'row')} decided differently by several reviewers, the last one counts"
         _show.echo(f"{told}: {_show.sum_up(conflicts)}", err=True)
+
+
+def _dialect_of(data: Path, output: Path | None) -> CsvDialect | None:
+    """Return how a CSV file was written; its delimiter only for a name that does not promise another."""
+    from nearkin.tables import kind_of
+    from nearkin.tables.csv_files import read_csv_dialect
+
+    if data.is_dir() or kind_of(data) != "csv":
+        return None
+    found = read_csv_dialect(data)
+    is_tsv = ".tsv" in data.suffixes[-2:]
+    return replace(found, delimiter=",") if is_tsv and output is not None and output.suffix.lower() == ".csv" else found
 
 
 def _check_same(found: Decisions, columns: dict[str, Any], data: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,12 +60,23 @@ class Outputs:
     )
 
 
+class _LearnerName(click.Choice):  # type: ignore[type-arg, unused-ignore]
+    """One of the learners; another name is answered with those that are like it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value not in self.choices:
+            close = get_close_matches(str(value).lower(), self.choices, 2, 0.5)
+            hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "nearkin fit --help lists them."
+            self.fail(f"{value!r} is not a learner. {hint}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @options
 class ModelOptions:
     """Which model is fitted."""
 
     learner: str = option(
-        type=click.Choice(list(LEARNERS)), metavar="NAME", default="auto",
+        type=_LearnerName(list(LEARNERS)), metavar="NAME", default="auto",
         help=f"{', '.join(one.lower() for one in _METHODS)}, each also as robust-NAME, or euclidean; auto is "
         "robust-lodml.",
     )  # fmt: skip

@@ -5,6 +5,7 @@ pyarrow reads it where it is installed. Python reads what pyarrow cannot, and fi
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -20,9 +21,10 @@ import numpy as np
 from nearkin.errors import InputError
 from nearkin.tables.batches import COLUMN_BYTES, Chunk, Layout, Unit, note_others
 from nearkin.tables.cells import NO_NUMBER, label_kind, unquote_formula
+from nearkin.tables.output import CsvDialect
 from nearkin.tables.table import ArrowTable, CellTable, Table, decoding, require_pyarrow
 
-__all__ = ["CsvReader", "open_csv", "read_csv", "read_csv_layout", "read_csv_names"]
+__all__ = ["CsvReader", "open_csv", "read_csv", "read_csv_dialect", "read_csv_layout", "read_csv_names"]
 
 _DELIMITERS = (",", ";", "\t")
 #: Lines from which the delimiter is guessed.
@@ -62,6 +64,17 @@ def read_csv_layout(path: Path, errors: str = "strict") -> tuple[list[str], str]
     with _readable(path):
         header, delimiter = _header(path, errors)
         return _names(header), delimiter
+
+
+def read_csv_dialect(path: Path) -> CsvDialect:
+    """Return how a file is written, so that another can be written alike."""
+    delimiter = read_csv_layout(path)[1]
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        begins = file.read(3)
+    encoding = "utf-16" if begins[:2] in _WIDE else "utf-8-sig" if begins == codecs.BOM_UTF8 else "utf-8"
+    with open_csv(path) as text:
+        line = next((one for one in text if one.strip("\r\n")), "")
+    return CsvDialect(delimiter, encoding, "\r\n" if line.endswith("\r\n") else "\n")
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import sys
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +20,7 @@ from nearkin.files import StrPath, naming, replacing
 from nearkin.tables.cells import quote_formula
 from nearkin.tables.table import require_pyarrow
 
-__all__ = ["check_names", "write_arrays", "write_columns", "write_csv", "write_matrix"]
+__all__ = ["CsvDialect", "check_names", "write_arrays", "write_columns", "write_csv", "write_matrix"]
 
 _ARRAYS = (".npy", ".npz")
 #: Rows turned into text at once.
@@ -27,8 +29,19 @@ _BLOCK = 4096
 _SPACES = 128
 
 
-def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]], delimiter: str = ",") -> None:
-    """Write columns of equal length as UTF-8 with a header row.
+@dataclass(frozen=True)
+class CsvDialect:
+    """How a CSV file is written: what separates its fields and ends its lines, and how it codes text."""
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    line_end: str = "\n"
+
+
+def write_csv(
+    file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]], dialect: CsvDialect = CsvDialect()
+) -> None:
+    """Write columns of equal length with a header row.
 
     Text that a spreadsheet would take for a formula gets an apostrophe in front, which our reader removes.
 
@@ -38,6 +51,7 @@ def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]
     ['row,label', "1,'=a", '-2,"b, c"']
     """
     n_rows = len(next(iter(columns.values())))
+    encoder = codecs.getincrementalencoder(dialect.encoding)()  # which writes a byte order mark once
     for start in range(0, max(n_rows, 1), _BLOCK):
         block = [_cells(values[start : start + _BLOCK]) for values in columns.values()]
         header = [_cells(list(columns))] if start == 0 else []
@@ -45,10 +59,10 @@ def write_csv(file: BinaryIO, columns: Mapping[str, Sequence[Any] | NDArray[Any]
         is_odd = any("\r" in one for cells in (*header, *block) for one in cells if isinstance(one, str))
         text = io.StringIO()
         how: dict[str, Any] = {"quoting": csv.QUOTE_NONNUMERIC if is_odd else csv.QUOTE_MINIMAL}
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n", **how)
+        writer = csv.writer(text, delimiter=dialect.delimiter, lineterminator=dialect.line_end, **how)
         writer.writerows((*header, *zip(*block, strict=True)))
         try:
-            file.write(text.getvalue().encode())
+            file.write(encoder.encode(text.getvalue()))
         except UnicodeEncodeError as error:
             half = printable(error.object[error.start : error.end])
             problem = f"a value holds {half}, half a character, which a table cannot hold. Replace it."
@@ -65,8 +79,14 @@ def _cells(values: Sequence[Any] | NDArray[Any]) -> Sequence[Any]:
     return [quote_formula(one) if isinstance(one, str) else one for one in plain]
 
 
-def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArray[Any]], kind: str) -> None:
-    """Write columns of equal length as CSV or Parquet, by the name of the file; CSV to stdout without one."""
+def write_columns(
+    path: Path | None, columns: Mapping[str, Sequence[Any] | NDArray[Any]], kind: str, dialect: CsvDialect | None = None
+) -> None:
+    """Write columns of equal length as CSV or Parquet, by the name of the file; CSV to stdout without one.
+
+    Fields of .tsv are separated by tabs whatever the ``dialect``.
+    """
+    dialect = dialect or CsvDialect()
     if path is None:
         with naming("standard output"):
             sys.stdout.flush()
@@ -75,12 +95,12 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any] | NDArr
                 write_csv(shown, columns)
                 sys.stdout.writelines(f"{printable(line)}\n" for line in shown.getvalue().decode().split("\n")[:-1])
             else:
-                write_csv(sys.stdout.buffer, columns)  # always UTF-8, whatever the locale
+                write_csv(sys.stdout.buffer, columns, dialect)  # whatever the locale
                 sys.stdout.buffer.flush()
         return
     with replacing(path, kind) as file:
         if path.suffix.lower() in (".csv", ".tsv"):
-            write_csv(file, columns, "\t" if path.suffix.lower() == ".tsv" else ",")
+            write_csv(file, columns, replace(dialect, delimiter="\t") if path.suffix.lower() == ".tsv" else dialect)
             return
         pa = require_pyarrow(path)
         from pyarrow import parquet
