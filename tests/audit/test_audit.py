@@ -643,7 +643,7 @@ def test_notes_tell_what_the_figures_do_not():
         sizes = [size for _, size, _, _ in by_class]
         audit = SimpleNamespace(
             decision=SimpleNamespace(notes=notes, is_guessing=False), doubt_by_class=lambda: by_class,
-            rate_is_estimated=True, noise_rate=0.05, noise_interval=interval,
+            rate_is_estimated=True, noise_rate=0.05, findings=(), noise_interval=interval,
             n_suspects=sum(wrong + look for _, _, wrong, look in by_class),
             n_rows=sum(sizes), given_code=np.repeat(np.arange(len(sizes)), sizes),
             score=np.where(np.arange(sum(sizes)) < outvoted, 0.4, 0.6),

@@ -378,7 +378,7 @@ def _shorten(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _within(texts: dict[int, str], budget: int) -> tuple[str, int]:
+def _within(texts: dict[int, Any], budget: int) -> tuple[str, int]:
     """As many of the first texts as fit, packed, and how many those are."""
     packed = pack_json(texts)
     while len(packed) > budget and texts:
