@@ -11,55 +11,23 @@ from typing import TYPE_CHECKING, Any
 from nearkin._version import __version__
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nearkin.audit import (
-        Answers,
-        Consensus,
-        LabelAudit,
-        LabelAuditor,
-        StreamAudit,
-        audit_labels,
-        find_consensus,
+    from nearkin.audit import (  # noqa: I001  one name a line else
+        Answers, Consensus, LabelAudit, LabelAuditor, StreamAudit, audit_labels, find_consensus,
     )  # fmt: skip
     from nearkin.hedge import Hedge
     from nearkin.learners import (
-        ITML,
-        LODML,
-        LOMDML,
-        LOSL,
-        LPAODML,
-        LSMDML,
-        OASIS,
-        ODML,
-        OKS,
-        OMDML,
-        OMKS,
-        OPML,
-        SLMOML,
-        Euclidean,
-        RobustITML,
-        RobustLODML,
-        RobustLOMDML,
-        RobustLOSL,
-        RobustLPAODML,
-        RobustLSMDML,
-        RobustOASIS,
-        RobustODML,
-        RobustOKS,
-        RobustOMDML,
-        RobustOMKS,
-        RobustOPML,
-        RobustSLMOML,
+        ITML, LODML, LOMDML, LOSL, LPAODML, LSMDML, OASIS, ODML, OKS, OMDML, OMKS, OPML, SLMOML, Euclidean, RobustITML,
+        RobustLODML, RobustLOMDML, RobustLOSL, RobustLPAODML, RobustLSMDML, RobustOASIS, RobustODML, RobustOKS,
+        RobustOMDML, RobustOMKS, RobustOPML, RobustSLMOML,
     )  # fmt: skip
     from nearkin.losses import Hinge, RescaledHinge
     from nearkin.neighbors import RobustKNeighborsClassifier
     from nearkin.noise import flip_labels
-    from nearkin.rows import MovingScale
     from nearkin.saving import load, save
     from nearkin.settings import snapshot
     from nearkin.sketch import DualRandomProjection
     from nearkin.tables import TableEncoder
+    from nearkin.rows import MovingScale
     from nearkin.triplets import OCTG, BatchTriplets, OnePassTriplets, RandomTriplets, TripletSource
 
 _WHERE = {
@@ -108,29 +76,16 @@ def __getattr__(name: str) -> Any:
 
 def _find_homes(name: str) -> list[str]:
     """Return the modules just below this one that offer a name; none is loaded, as it may need what is not there."""
+    import re
     from pathlib import Path
 
     below = Path(__file__).parent
-    files = {path.stem: path for path in below.glob("*.py")} | {
-        path.parent.name: path for path in below.glob("*/__init__.py")
-    }
+    files = {path.stem: path for path in below.glob("[!_]*.py")}
+    files |= {path.parent.name: path for path in below.glob("[!_]*/__init__.py")}
+    offers = re.compile(rf'^__all__ = \[[^]]*"{re.escape(name)}"', re.MULTILINE)
     if name in files:  # a module that is about to be imported
         return []
-    return [home for home, path in sorted(files.items()) if not home.startswith("_") and _offers(path, name)]
-
-
-def _offers(path: Path, name: str) -> bool:
-    """Whether ``__all__`` of a file holds a name."""
-    import ast
-
-    text = path.read_text(encoding="utf-8")
-    if f'"{name}"' not in text:
-        return False
-    return any(
-        name in (getattr(one, "value", None) for one in getattr(line.value, "elts", ()))
-        for line in ast.parse(text).body
-        if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "__all__"
-    )
+    return [home for home in sorted(files) if offers.search(files[home].read_text("utf-8"))]
 
 
 def __dir__() -> list[str]:
