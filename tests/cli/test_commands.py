@@ -508,7 +508,7 @@ def test_bad_columns_are_named(home, model, wine, tmp_path):
         (["--eta", "nan"], "`eta` must be"),
         (["--components", "14"], "exceeds the 13 features"),
         (["--neighbors", "0"], "--neighbors"),
-        (["--learner", "lmnn"], "robust-lodml"),
+        (["--learner", "lmnn"], "nearkin fit --help lists them"),
         (["--learner", "euclidean", "--C", "1"], "--C means nothing"),
         (["--learner", "odml", "--components", "3"], "--components means nothing"),
         (["--bogus"], "--bogus"),
