@@ -31,6 +31,7 @@ from . import audit_sets  # noqa: E402
 from .audit_noise import Draw, draw_rows  # noqa: E402
 from .rivals import say, split_names  # noqa: E402
 from .settings import HERE  # noqa: E402
+from .voters import average_sets  # noqa: E402
 
 SETS = (
     "sonar", "vehicle", "vowel", "segment", "pima", "heart", "crx", "contraceptive", "spambase", "phoneme", "satimage",
@@ -108,20 +109,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=os.environ.get("NEARKIN_DATA"), help="folder with the data")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "recipe.md", help="tables to write")
     given = parser.parse_args(arguments)
-    from .space_sets import Missing
-
     found: dict[str, list[dict[str, np.ndarray]]] = {kind: [] for kind in KINDS}
     names = []
-    for name in given.sets:
-        try:
-            data = audit_sets.load(name, given.folder)
-        except Missing as error:
-            say(f"left out: {name}: {error}")
-            continue
+    for name, means in average_sets(given.sets, KINDS, given.folder, given.draws, compare):
         names.append(name)
         for kind in KINDS:
-            draws = [compare(data, kind, draw) for draw in range(given.draws)]
-            found[kind].append({one: np.mean([each[one] for each in draws], axis=0) for one in draws[0]})
+            found[kind].append(means[kind])
         say(f"{name}: done")
     if not names:
         parser.error("none of the sets is here.")

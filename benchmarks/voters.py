@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 for _library in ("OPENBLAS", "OMP", "MKL", "NUMBA"):  # before anything loads them
     os.environ[f"{_library}_NUM_THREADS"] = "1"
@@ -62,6 +63,25 @@ def compare(data: audit_sets.AuditSet, kind: str, draw: int) -> dict[str, np.nda
     return {"all voters": whole, **lost}
 
 
+def average_sets(
+    names: Iterable[str], kinds: Iterable[str], folder: Path | None, n_draws: int, compare: Callable[..., Any]
+) -> Iterator[tuple[str, dict[str, dict[str, np.ndarray]]]]:
+    """Mean over draws of what ``compare`` finds in every set that is here, by kind of noise."""
+    from .space_sets import Missing
+
+    for name in names:
+        try:
+            data = audit_sets.load(name, folder)
+        except Missing as error:
+            say(f"left out: {name}: {error}")
+            continue
+        found = {}
+        for kind in kinds:
+            draws = [compare(data, kind, draw) for draw in range(n_draws)]
+            found[kind] = {one: np.mean([each[one] for each in draws], axis=0) for one in draws[0]}
+        yield name, found
+
+
 def tabulate(found: dict[str, list[dict[str, np.ndarray]]]) -> Iterable[str]:
     """Lines of the table; ``found`` has the mean of every set by kind of noise."""
     yield f"| {' | '.join(['points', *(f'{kind}: {what}' for kind in found for what in ('AUROC', 'accuracy'))])} |"
@@ -84,18 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=os.environ.get("NEARKIN_DATA"), help="folder with the data")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "voters.md", help="table to write")
     given = parser.parse_args(arguments)
-    from .space_sets import Missing
-
     found: dict[str, list[dict[str, np.ndarray]]] = {kind: [] for kind in KINDS}
-    for name in given.sets:
-        try:
-            data = audit_sets.load(name, given.folder)
-        except Missing as error:
-            say(f"left out: {name}: {error}")
-            continue
+    for name, means in average_sets(given.sets, KINDS, given.folder, given.draws, compare):
         for kind in KINDS:
-            draws = [compare(data, kind, draw) for draw in range(given.draws)]
-            found[kind].append({one: np.mean([each[one] for each in draws], axis=0) for one in draws[0]})
+            found[kind].append(means[kind])
         say(f"{name}: " + ", ".join(f"{kind} {found[kind][-1]['all voters'].round(1)}" for kind in KINDS))
     table = "\n".join(tabulate(found))
     head = f"nearkin {__version__}, {len(found[KINDS[0]])} sets, {given.draws} draws: what is lost without each voter."
